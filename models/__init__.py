@@ -1,0 +1,1 @@
+"""What things are: quantities, Kubernetes objects, snapshots, the compiled cluster, results. Knows nothing of solving."""

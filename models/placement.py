@@ -1,0 +1,139 @@
+"""The Placement document: what ``kubestow solve`` prints and ``kubestow verify`` judges.
+
+Field names and meaning are those of the command specification; the document is versioned by ``apiVersion``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+API_VERSION: Final = "kubestow.dev/v1alpha1"
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown"]
+
+
+class Doc(msgspec.Struct, omit_defaults=False, forbid_unknown_fields=False):
+    """Base of all document types."""
+
+
+class SnapshotRef(Doc, omit_defaults=True):
+    """Which snapshot a result belongs to.
+
+    ``sha256`` is the hash of the input, ``nodes``/``pods`` its numbers of Node and Pod objects, ``pending`` the number of pods
+    that were to be placed. ``fromScratch``: movable bound pods were treated as pending. ``includeGated``: pods with
+    scheduling gates were placed too. ``daemonNamespaces``: namespaces exempt from hard anti-affinity.
+    """
+
+    sha256: str
+    nodes: int
+    pods: int
+    pending: int
+    fromScratch: bool = False
+    includeGated: bool = False
+    daemonNamespaces: list[str] = []
+
+
+class TierResult(Doc, omit_defaults=True):
+    """One tier of the lexicographic objective: its value, and a proven bound that no placement can beat."""
+
+    tier: str
+    value: int
+    bound: int
+    priority: int | None = None
+
+    @property
+    def gap(self) -> float:
+        """|bound - value| / max(1, |value|)."""
+        return abs(self.bound - self.value) / max(1, abs(self.value))
+
+
+class ContainerZones(Doc):
+    """The NUMA zones a container gets on its node."""
+
+    name: str
+    zones: list[str]
+
+
+class Assignment(Doc):
+    """A pod (``namespace/name``) goes to a node. ``order``: its place in the bind order, from 1; pods of one gang may share it."""
+
+    pod: str
+    node: str
+    order: int
+    gang: str | None = None
+    containers: list[ContainerZones] = []
+
+
+class Reason(Doc):
+    """A rule (scheduler plugin name) that rejects a pod on ``nodes`` nodes; one node may be counted under several rules."""
+
+    rule: str
+    nodes: int
+    message: str
+
+
+class Unplaced(Doc):
+    pod: str
+    reasons: list[Reason]
+
+
+class Unmodelled(Doc):
+    """Something in the input that kubestow does not model. ``pod`` is ``namespace/name``, or ``Kind/name`` of another object."""
+
+    pod: str
+    field: str
+    effect: str
+
+
+class Seconds(Doc):
+    """Wall-clock seconds per phase."""
+
+    load: float = 0.0
+    compile: float = 0.0
+    solve: float = 0.0
+    verify: float = 0.0
+
+
+class Placement(Doc):
+    """A placement of all pending pods. ``notes`` says what a reader must know to read the proof (cuts, engine choice)."""
+
+    snapshot: SnapshotRef
+    engine: str
+    status: Status
+    objective: list[TierResult]
+    assignments: list[Assignment]
+    unplaced: list[Unplaced] = []
+    unmodelled: list[Unmodelled] = []
+    notes: list[str] = []
+    seconds: Seconds | None = None
+    apiVersion: str = API_VERSION
+    kind: str = "Placement"
+
+
+#: Top-level order of the printed document (msgspec keeps declaration order, which puts defaulted fields last).
+_ORDER: Final = (
+    "apiVersion", "kind", "snapshot", "engine", "status", "objective", "assignments", "unplaced", "unmodelled", "notes", "seconds",
+)  # fmt: skip
+
+
+def to_builtins(placement: Placement) -> dict[str, Any]:
+    """Plain dicts and lists, in the document's order. Without ``seconds`` (deterministic runs) the key is left out."""
+    plain = msgspec.to_builtins(placement)
+    return {key: plain[key] for key in _ORDER if not (key == "seconds" and plain[key] is None)}
+
+
+def from_builtins(plain: object) -> Placement:
+    """Read a Placement document that was decoded from JSON or YAML.
+
+    Raises:
+        msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
+    """
+    if isinstance(plain, dict):
+        version, kind = plain.get("apiVersion"), plain.get("kind")
+        if version != API_VERSION:
+            raise msgspec.ValidationError(f"expected apiVersion {API_VERSION!r}, got {version!r} - at `$.apiVersion`")
+        if kind != "Placement":
+            raise msgspec.ValidationError(f"expected kind 'Placement', got {kind!r} - at `$.kind`")
+    return msgspec.convert(plain, Placement)
