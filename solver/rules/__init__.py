@@ -1,1 +1,32 @@
+"""One module per Kubernetes rule, named after its scheduler plugin."""
 
+from __future__ import annotations
+
+from models.cluster import Cluster
+from solver.rules.base import Rule
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_ports import NodePorts
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.node_static import NodeAffinity, NodeName, NodeUnschedulable, TaintToleration
+from solver.rules.pod_topology_spread import PodTopologySpread
+from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
+
+ALL: tuple[type[Rule], ...] = (
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+)
+
+
+def build(cluster: Cluster) -> list[Rule]:
+    """Every rule over a cluster, in the state of its fixed pods."""
+    return [kind(cluster) for kind in ALL]

@@ -1,0 +1,141 @@
+"""The CP-SAT model that rules add their constraints to: x[g, n], the number of pods of class g on node n.
+
+Only (class, node) pairs that no rule excludes outright get a variable; its upper bound is what one node takes at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster import Cluster, Ids, Ints
+from solver.rules.base import Rule
+
+
+def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
+    """int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods."""
+    upper = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    for g in range(cluster.n_classes):
+        never = np.zeros(cluster.n_nodes, dtype=bool)
+        for rule in rules:
+            never |= rule.never(g)
+        most = np.full(cluster.n_nodes, cluster.count[g], dtype=np.int64)
+        for rule in rules:
+            if rule.local:
+                most = np.minimum(most, rule.room(g))
+            else:
+                most = np.minimum(most, rule.most(g))
+        upper[g] = np.where(never, 0, most)
+    return upper
+
+
+class Encoding:
+    """Variables and the literals that rules share. Build with rules that are in the state of the fixed pods."""
+
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
+        self.cluster = cluster
+        self.model = cp_model.CpModel()
+        self.limits = possible(cluster, rules)
+        self.x: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._nodes: list[Ids] = []
+        self._on: list[list[int]] = [[] for _ in range(cluster.n_nodes)]
+        self._any: dict[tuple[int, ...], cp_model.IntVar] = {}
+        self._wide: set[int] = set()
+        for g in range(cluster.n_classes):
+            nodes = np.flatnonzero(self.limits[g])
+            self._nodes.append(nodes.astype(np.int32))
+            for n in nodes.tolist():
+                most = int(self.limits[g, n])
+                variable = self.x[g, n] = self.model.new_int_var(0, most, "")
+                if most > 1:
+                    self._wide.add(variable.index)
+                self._on[n].append(g)
+            if len(nodes) and int(self.limits[g].sum()) > int(cluster.count[g]):
+                self.model.add(self.sum(self.variables(g, nodes)) <= int(cluster.count[g]))
+        for rule in rules:
+            rule.encode(self)
+
+    def upper(self, g: int, n: int) -> int:
+        return int(self.limits[g, n])
+
+    def nodes_of(self, g: int) -> Ids:
+        """The nodes for which class g has a variable."""
+        return self._nodes[g]
+
+    def classes_on(self, n: int) -> list[int]:
+        """The classes that have a variable on node n."""
+        return self._on[n]
+
+    def variables(self, g: int, nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
+        """x[g, n] over these nodes, where it exists."""
+        found = (self.x.get((g, n)) for n in (nodes.tolist() if isinstance(nodes, np.ndarray) else nodes))
+        return [v for v in found if v is not None]
+
+    def cells(self, classes: Iterable[int], nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
+        """x[g, n] over several classes and nodes, where it exists."""
+        listed = nodes.tolist() if isinstance(nodes, np.ndarray) else list(nodes)
+        return [v for g in classes for v in self.variables(g, listed)]
+
+    def any_of(self, variables: Sequence[cp_model.IntVar]) -> cp_model.IntVar | None:
+        """A literal that is true iff the sum of these variables is at least 1 (None: there are none)."""
+        if not variables:
+            return None
+        if len(variables) == 1 and self._is_bool(variables[0]):
+            return variables[0]
+        key = tuple(sorted({v.index for v in variables}))
+        found = self._any.get(key)
+        if found is None:
+            found = self._any[key] = self.model.new_bool_var("")
+            if all(self._is_bool(v) for v in variables):
+                self.model.add_bool_or(variables).only_enforce_if(found)
+                for v in variables:
+                    self.model.add_implication(v, found)
+            else:
+                total = self.sum(variables)
+                self.model.add(total >= 1).only_enforce_if(found)
+                self.model.add(total == 0).only_enforce_if(~found)
+        return found
+
+    def _is_bool(self, variable: cp_model.IntVar) -> bool:
+        return variable.index not in self._wide
+
+    def at_most_one_per_node(self, classes: Sequence[int]) -> None:
+        """Σ over these classes of x[g, n] ≤ 1 on every node."""
+        for n in range(self.cluster.n_nodes):
+            here = self.cells(classes, [n])
+            if len(here) > 1 or (here and not self._is_bool(here[0])):
+                self.model.add(self.sum(here) <= 1)
+
+    @staticmethod
+    def sum(variables: Sequence[cp_model.IntVar]) -> cp_model.LinearExprT:
+        return cp_model.LinearExpr.sum(variables)
+
+    @staticmethod
+    def weighted_sum(variables: Sequence[cp_model.IntVar], weights: Sequence[int]) -> cp_model.LinearExprT:
+        return cp_model.LinearExpr.weighted_sum(variables, weights)
+
+    def placed(self, classes: Iterable[int]) -> cp_model.LinearExprT:
+        """How many pods of these classes are placed."""
+        return self.sum([v for g in classes for v in self.variables(g, self._nodes[g])])
+
+    def assignment(self, counts: Ints, *, seconds: float = 10.0) -> list[int] | None:
+        """The value of every variable of the model under a placement int64[G, N]: a complete hint. None where the model refuses it."""
+        model = self.model.clone()
+        model.clear_objective()
+        for (g, n), variable in self.x.items():
+            model.add(model.get_int_var_from_proto_index(variable.index) == int(counts[g, n]))
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.max_time_in_seconds = seconds
+        status = solver.solve(model)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None
+        return list(solver.response_proto.solution)
+
+    def hint(self, values: Sequence[int]) -> None:
+        """Offer the values of all variables as a hint."""
+        self.model.clear_hints()
+        for index, value in enumerate(values):
+            self.model.add_hint(self.model.get_int_var_from_proto_index(index), value)

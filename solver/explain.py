@@ -1,0 +1,90 @@
+"""Why a pod can or cannot go to each node: every rule asked on its own, against the bound pods, as the scheduler would now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster import Cluster, compile_cluster
+from models.kube import is_terminal, pod_key
+from models.scope import select
+from models.snapshot import Snapshot
+from solver import rules
+from solver.rules.base import Rule
+
+
+class UnknownPod(Exception):
+    """No such pod in the snapshot, or one that cannot be judged (terminal)."""
+
+
+class UnknownNode(Exception):
+    """No such node in the snapshot."""
+
+
+@dataclass(frozen=True)
+class PodVerdict:
+    """``feasible``: nodes that no rule rejects; ``rejected``: per other node every rule (plugin name) that rejects it;
+    ``messages``: a few words per rule."""
+
+    pod: str
+    feasible: list[str]
+    rejected: dict[str, list[str]]
+    messages: dict[str, str]
+
+
+def explain(
+    snapshot: Snapshot,
+    *,
+    pod: str | None = None,
+    node: str | None = None,
+    include_gated: bool = False,
+    daemon_namespaces: tuple[str, ...] = (),
+) -> list[PodVerdict]:
+    """Judge each pending pod alone against the bound pods; with ``pod`` (``namespace/name``) only that one, which may also be bound
+    (it is then judged as if it were taken off its node first) or gated; with ``node`` only that node.
+
+    Raises:
+        UnknownPod, UnknownNode: the snapshot has none of this name.
+    """
+    if node is not None and all(n.metadata.name != node for n in snapshot.nodes):
+        raise UnknownNode(node)
+    if pod is not None:
+        named = [p for p in snapshot.pods if pod_key(p) == pod]
+        if not named:
+            raise UnknownPod(f"{pod}: no such pod in the snapshot")
+        if is_terminal(named[0]):
+            raise UnknownPod(f"{pod}: the pod has ended ({named[0].status.phase if named[0].status else 'terminal'})")
+    scope = select(snapshot, include_gated=include_gated or pod is not None, unbind=pod)
+    if pod is not None:
+        scope.pending = [i for i in scope.pending if pod_key(snapshot.pods[i]) == pod]
+        if not scope.pending:
+            raise UnknownPod(f"{pod}: the pod is terminating and not bound; it will not be scheduled")
+    cluster = compile_cluster(snapshot, scope, daemon_namespaces=daemon_namespaces)
+    active = rules.build(cluster)
+    only = None if node is None else cluster.nodes.names.index(node)
+    by_pod: dict[int, PodVerdict] = {}
+    for g, cls in enumerate(cluster.classes):
+        feasible, rejected, messages = judge(cluster, active, g, only)
+        for i in cls.pods:
+            by_pod[i] = PodVerdict(pod_key(snapshot.pods[i]), feasible, rejected, messages)
+    return [by_pod[i] for i in scope.pending]
+
+
+def judge(cluster: Cluster, active: list[Rule], g: int, only: int | None = None) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:
+    """Feasible nodes, rejecting rules per node and messages per rule for one more pod of class g in the rules' current state."""
+    nodes = np.arange(cluster.n_nodes) if only is None else np.array([only])
+    rejected: dict[str, list[str]] = {}
+    messages: dict[str, str] = {}
+    names = cluster.nodes.names
+    for rule in active:
+        mask = rule.rejects(g)
+        hit = nodes[mask[nodes]]
+        if len(hit):
+            here = np.zeros(cluster.n_nodes, dtype=bool)
+            here[hit] = True
+            messages[rule.name] = rule.message(g, here)
+            for n in hit.tolist():
+                rejected.setdefault(names[n], []).append(rule.name)
+    ordered = {names[n]: sorted(rejected[names[n]]) for n in nodes.tolist() if names[n] in rejected}
+    return [names[n] for n in nodes.tolist() if names[n] not in rejected], ordered, messages

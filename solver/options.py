@@ -1,0 +1,50 @@
+"""What the caller of a solve may choose, and what a solve reports while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Engine = Literal["auto", "exact", "greedy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices of one solve; the command line's defaults.
+
+    ``time_limit``: seconds for the search (None: until proved or stopped). ``workers``: CP-SAT workers (None: one per core).
+    ``deterministic``: interleaved search under deterministic time, so that two runs give the same bytes; the time limit is
+    then in CP-SAT's deterministic seconds. ``from_scratch``: movable bound pods are placed anew. ``include_gated``: pods with
+    scheduling gates are placed too. ``daemon_namespaces``: their pods are exempt from hard anti-affinity, in both directions.
+    """
+
+    engine: Engine = "auto"
+    time_limit: float | None = 60.0
+    workers: int | None = None
+    seed: int = 0
+    deterministic: bool = False
+    from_scratch: bool = False
+    include_gated: bool = False
+    daemon_namespaces: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise ValueError("time_limit must be positive")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError("workers must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A sign of life: the phase (compile, greedy, exact, order, verify), and for a tier its incumbent and bound (pods)."""
+
+    phase: str
+    tier: str | None
+    priority: int | None
+    value: int | None
+    bound: int | None
+    seconds: float
+
+
+OnProgress = Callable[[Progress], None]

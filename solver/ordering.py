@@ -1,0 +1,190 @@
+"""Bind order: a sequence in which every pod of a finished placement passes the filters one after the other.
+
+Resources, ports and anti-affinity hold in every order if they hold in the end. Order matters to required affinity (providers first,
+an opener before any other match), to spread constraints (emptier domains first) and to static volumes (which claim takes which).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster import Cluster, Ints
+from solver.rules.base import Rule
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.pod_topology_spread import PodTopologySpread
+from solver.rules.volumes import VolumeBinding
+
+Sequence_ = list[tuple[int, int, int]]
+_Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
+
+
+@dataclass
+class Ordering:
+    """``sequence``: (class, node, pods) in bind order, or None. ``stuck``: the classes among which no order was found;
+    ``exhausted``: it is proved that there is none."""
+
+    sequence: Sequence_ | None
+    stuck: list[int]
+    exhausted: bool = False
+
+
+def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: int = 20_000, seed: int = 0) -> Ordering:
+    """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to ``states``."""
+    rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster)]
+    groups = _groups(cluster, rules)
+    tied = {g for group in groups for g in group}
+    by_priority = np.argsort(-cluster.priority, kind="stable").tolist()
+    pieces: list[tuple[int, int, Sequence_]] = []  # (-priority, tie, part)
+    for g in by_priority:
+        if g not in tied:
+            pieces.append((-int(cluster.priority[g]), 1, [(g, int(n), int(counts[g, n])) for n in np.flatnonzero(counts[g])]))
+    for group in groups:
+        left = {g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()}
+        if not left:
+            continue
+        found = _order_group(cluster, rules, left, restarts, states, seed)
+        if found.sequence is None:
+            return found
+        pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
+    pieces.sort(key=lambda p: p[:2])
+    return Ordering([step for _, _, part in pieces for step in part], [])
+
+
+def _groups(cluster: Cluster, rules: Sequence[Rule]) -> list[list[int]]:
+    """Connected components of the classes whose order matters to each other."""
+    parent = list(range(cluster.n_classes))
+
+    def root(g: int) -> int:
+        while parent[g] != g:
+            parent[g] = parent[parent[g]]
+            g = parent[g]
+        return g
+
+    members: set[int] = set()
+    links = [link for rule in rules for link in rule.order_links()]
+    for link in links:
+        members.update(link)
+        for g in link[1:]:
+            parent[root(g)] = root(link[0])
+    groups: dict[int, list[int]] = {}
+    for g in sorted(members):
+        groups.setdefault(root(g), []).append(g)
+    return list(groups.values())
+
+
+def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, restarts: int, states: int, seed: int) -> Ordering:
+    affinity, spread = rules[0], rules[1]
+    assert isinstance(affinity, InterPodAffinity)
+    assert isinstance(spread, PodTopologySpread)
+    search = _Search(cluster, rules, affinity, spread)
+    rng = random.Random(seed)
+    sizes = sum(len(nodes) for nodes in left.values())
+    for attempt in range(restarts if sizes < 5000 else 2):
+        sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None)
+        if sequence is not None:
+            return Ordering(sequence, [])
+    sequence, exhausted = search.exhaustive(left, states)
+    return Ordering(sequence, sorted(left), exhausted and sequence is None)
+
+
+class _Search:
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule], affinity: InterPodAffinity, spread: PodTopologySpread) -> None:
+        self.cluster, self.rules, self.affinity, self.spread = cluster, rules, affinity, spread
+
+    def _put(self, g: int, n: int, k: int) -> None:
+        for rule in self.rules:
+            rule.place(g, n, k) if k > 0 else rule.remove(g, n, -k)
+
+    def _accepted(self, g: int, nodes: Ints) -> Ints:
+        ok = np.ones(len(nodes), dtype=bool)
+        for rule in self.rules:
+            ok &= ~rule.rejects(g)[nodes]
+        return nodes[ok]
+
+    def attempt(self, left: _Left, rng: random.Random | None) -> Sequence_ | None:
+        """One pass: openers first, then class after class as far as each goes, until nothing moves. The state is left as it was."""
+        sequence: Sequence_ = []
+        queue = sorted(left, key=lambda g: -int(self.cluster.priority[g]))
+        if rng is not None:
+            rng.shuffle(queue)
+        for g, n in self.affinity.openers({g: list(nodes) for g, nodes in left.items()}, rng):
+            if len(self._accepted(g, np.array([n]))):
+                self._take(left, sequence, g, n, 1)
+        moved = True
+        while moved and any(left.values()):
+            moved = False
+            for g in queue:
+                while left[g]:
+                    nodes = self._accepted(g, np.array(sorted(left[g]), dtype=np.int64))
+                    if not len(nodes):
+                        break
+                    moved = True
+                    if self.spread.touches(g):
+                        level = self.spread.level(g)[nodes]
+                        best = nodes[level == level.min()]
+                        n = int(best[0]) if rng is None else int(rng.choice(best.tolist()))
+                        self._take(left, sequence, g, n, 1)
+                        if rng is not None and rng.random() < 0.3:
+                            break
+                    else:
+                        for n in nodes.tolist():
+                            self._take(left, sequence, g, n, left[g][n])
+        done = not any(left.values())
+        for g, n, k in reversed(sequence):
+            self._put(g, n, -k)
+        return sequence if done else None
+
+    def _take(self, left: _Left, sequence: Sequence_, g: int, n: int, k: int) -> None:
+        self._put(g, n, k)
+        sequence.append((g, n, k))
+        left[g][n] -= k
+        if not left[g][n]:
+            del left[g][n]
+
+    def exhaustive(self, left: _Left, states: int) -> tuple[Sequence_ | None, bool]:
+        """Depth-first over single pods with memory of dead states: (sequence or None, whether the search was complete)."""
+        cells = [(g, n) for g, nodes in left.items() for n in nodes]
+        remaining = [left[g][n] for g, n in cells]
+        dead: set[tuple[int, ...]] = set()
+        path: list[int] = []
+        choices = [self._open_cells(cells, remaining)]
+        while True:
+            if not any(remaining):
+                for i in path:
+                    self._put(*cells[i], -1)
+                return [(*cells[i], 1) for i in path], True
+            if choices[-1]:
+                i = choices[-1].pop()
+                self._put(*cells[i], 1)
+                remaining[i] -= 1
+                path.append(i)
+                if tuple(remaining) in dead:
+                    choices.append([])
+                else:
+                    choices.append(self._open_cells(cells, remaining))
+                continue
+            dead.add(tuple(remaining))
+            choices.pop()
+            if not path or len(dead) > states:
+                for i in path:
+                    self._put(*cells[i], -1)
+                return None, not path
+            i = path.pop()
+            remaining[i] += 1
+            self._put(*cells[i], -1)
+
+    def _open_cells(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
+        masks: dict[int, set[int]] = {}
+        found = []
+        for i, (g, n) in enumerate(cells):
+            if remaining[i]:
+                if g not in masks:
+                    nodes = np.array([m for h, m in cells if h == g], dtype=np.int64)
+                    masks[g] = set(self._accepted(g, nodes).tolist())
+                if n in masks[g]:
+                    found.append(i)
+        return found

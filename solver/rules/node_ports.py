@@ -1,0 +1,80 @@
+"""NodePorts: two pods on one node cannot have the same host port.
+
+Source: pkg/scheduler/framework/plugins/nodeports and framework.HostPortInfo.CheckConflict.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.cluster import Cluster, Ints, Port
+from models.selectors import Bools
+from solver.rules.base import PLENTY, Rule
+
+if TYPE_CHECKING:
+    from solver.encoding import Encoding
+
+ANY = "*"
+
+
+class NodePorts(Rule):
+    """Conflict on (protocol, port) with equal hostIP, or where either side has the wildcard address."""
+
+    name = "NodePorts"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._used: dict[Port, Ints] = {}
+        wanted = {(protocol, port) for cls in cluster.classes for _, protocol, port in cls.ports}
+        self._addresses: dict[tuple[str, int], set[str]] = {w: set() for w in wanted}
+        for port in {*cluster.fixed_ports, *(p for cls in cluster.classes for p in cls.ports)}:
+            if port[1:] in wanted:
+                self._addresses[port[1:]].add(port[0])
+                count = self._used[port] = np.zeros(cluster.n_nodes, dtype=np.int64)
+                if port in cluster.fixed_ports:
+                    count[cluster.fixed_ports[port]] += 1
+        self._never = [self._taken(g) for g in range(cluster.n_classes)]
+
+    def _conflicting(self, port: Port) -> list[Port]:
+        address, protocol, number = port
+        return [(a, protocol, number) for a in self._addresses[protocol, number] if ANY in (a, address) or a == address]
+
+    def _taken(self, g: int) -> Bools:
+        taken = np.zeros(self.cluster.n_nodes, dtype=bool)
+        for port in self.cluster.classes[g].ports:
+            for other in self._conflicting(port):
+                taken |= self._used[other] > 0
+        return taken
+
+    def rejects(self, g: int) -> Bools:
+        return self._taken(g)
+
+    def never(self, g: int) -> Bools:
+        return self._never[g]
+
+    def room(self, g: int) -> Ints:
+        return np.where(self._taken(g), 0, 1 if self.cluster.classes[g].ports else PLENTY)
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        for port in self.cluster.classes[g].ports:
+            self._used[port][n] += k
+
+    def remove(self, g: int, n: int, k: int = 1) -> None:
+        self.place(g, n, -k)
+
+    def encode(self, encoding: Encoding) -> None:
+        """Per (protocol, port): the wildcard classes together with those of each single address take a node at most once."""
+        for (protocol, number), addresses in self._addresses.items():
+            for address in sorted(addresses - {ANY}) or [ANY]:
+                group = [
+                    g
+                    for g, cls in enumerate(self.cluster.classes)
+                    if (ANY, protocol, number) in cls.ports or (address, protocol, number) in cls.ports
+                ]
+                encoding.at_most_one_per_node(group)
+
+    def message(self, g: int, rejected: Bools) -> str:
+        numbers = sorted({f"{port}/{protocol}" for _, protocol, port in self.cluster.classes[g].ports})
+        return f"host port taken: {', '.join(numbers[:3])}{', …' if len(numbers) > 3 else ''}"

@@ -1,0 +1,73 @@
+"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity.
+
+Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity}.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.cluster import HARD_EFFECTS, Cluster
+from models.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
+from solver.rules.base import StaticRule
+
+
+class NodeUnschedulable(StaticRule):
+    """A cordoned node rejects pods that do not tolerate its unschedulable taint."""
+
+    name = "NodeUnschedulable"
+    text = "the node is cordoned"
+
+    def never(self, g: int) -> Bools:
+        cluster = self.cluster
+        tolerations = cluster.toleration_sets[cluster.classes[g].tolerations]
+        if any(tolerates(t, UNSCHEDULABLE_TAINT) for t in tolerations):
+            return np.zeros(cluster.n_nodes, dtype=bool)
+        return cluster.nodes.unschedulable
+
+
+class NodeName(StaticRule):
+    """A pod that names its node (a static pod, seen through its mirror) runs there only."""
+
+    name = "NodeName"
+    text = "the pod names another node"
+
+    def never(self, g: int) -> Bools:
+        wanted = self.cluster.classes[g].node_name
+        if wanted is None:
+            return np.zeros(self.cluster.n_nodes, dtype=bool)
+        return np.array([name != wanted for name in self.cluster.nodes.names], dtype=bool)
+
+
+class TaintToleration(StaticRule):
+    """NoSchedule and NoExecute taints reject unless tolerated."""
+
+    name = "TaintToleration"
+    text = "a taint is not tolerated"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._masks = [~cluster.nodes.tolerated(t, HARD_EFFECTS) for t in cluster.toleration_sets]
+
+    def never(self, g: int) -> Bools:
+        return self._masks[self.cluster.classes[g].tolerations]
+
+    def message(self, g: int, rejected: Bools) -> str:
+        tolerations = self.cluster.toleration_sets[self.cluster.classes[g].tolerations]
+        taints: dict[str, None] = {}
+        for n in np.flatnonzero(rejected):
+            for taint in self.cluster.nodes.taints(int(n)):
+                if taint.effect in HARD_EFFECTS and not any(tolerates(t, taint) for t in tolerations):
+                    taints[f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"] = None
+        names = list(taints)
+        return f"not tolerated: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
+
+
+class NodeAffinity(StaticRule):
+    """nodeSelector and required node affinity."""
+
+    name = "NodeAffinity"
+    text = "nodeSelector or required node affinity does not match"
+
+    def never(self, g: int) -> Bools:
+        return ~self.cluster.node_sets[self.cluster.classes[g].node_rule]

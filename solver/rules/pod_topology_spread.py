@@ -1,0 +1,198 @@
+"""PodTopologySpread: DoNotSchedule constraints.
+
+Source: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go. Beyond the filter, which looks at the moment of binding, a
+placement's final state obeys each constraint in every domain that received one of its pods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.cluster import Cluster, Ids, Ints, Spread, domain_sum
+from models.selectors import Bools
+from solver.rules.base import PLENTY, Rule
+
+if TYPE_CHECKING:
+    from solver.encoding import Encoding
+
+
+@dataclass
+class _Tally:
+    """Matching pods per domain, for one (selector, key, eligible nodes)."""
+
+    codes: Ids
+    size: int
+    eligible: Bools  # [N]
+    counted: Bools  # [D]: domains with an eligible node
+    counts: Ints  # [D]
+    matches: Bools  # [G]
+    owners: Ints  # [D]: placed pods that carry a constraint over this tally
+
+    def floor(self, min_domains: int) -> int:
+        """The global minimum: 0 while fewer domains than minDomains are eligible."""
+        inside = self.counts[self.counted]
+        return 0 if len(inside) < min_domains or not len(inside) else int(inside.min())
+
+
+class PodTopologySpread(Rule):
+    """count(domain) + itself - min ≤ maxSkew for each DoNotSchedule constraint; nodes must carry every key."""
+
+    name = "PodTopologySpread"
+    local = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._tallies: list[_Tally] = []
+        ids: dict[tuple[int, str, int], int] = {}
+        self._of: list[list[tuple[Spread, int | None]]] = []
+        for cls in cluster.classes:
+            self._of.append([(s, None if s.matcher is None else self._tally(ids, s.matcher, s.key, s.eligible)) for s in cls.spread])
+        self._feeds: list[list[int]] = [[] for _ in cluster.classes]
+        for i, tally in enumerate(self._tallies):
+            for g in np.flatnonzero(tally.matches):
+                self._feeds[g].append(i)
+        self._guards: list[list[tuple[int, Spread]]] = [[] for _ in self._tallies]
+        for own in self._of:
+            for spread, index in own:
+                if index is not None and all(s.max_skew != spread.max_skew or s.min_domains != spread.min_domains for _, s in self._guards[index]):
+                    self._guards[index].append((index, spread))
+
+    def _tally(self, ids: dict[tuple[int, str, int], int], matcher: int, key: str, eligible: int) -> int:
+        found = ids.get((matcher, key, eligible))
+        if found is None:
+            found = ids[matcher, key, eligible] = len(self._tallies)
+            cluster = self.cluster
+            codes, size = cluster.domains(key)
+            mask = cluster.node_sets[eligible]
+            per_node = np.where(mask, cluster.fixed_count(matcher, settled=True), 0)
+            counted = np.zeros(size, dtype=bool)
+            counted[codes[mask]] = True
+            self._tallies.append(
+                _Tally(codes, size, mask, counted, domain_sum(codes, size, per_node), cluster.matches(matcher), np.zeros(size, dtype=np.int64))
+            )
+        return found
+
+    # --- incremental face ---------------------------------------------------------------------------------------------
+
+    def never(self, g: int) -> Bools:
+        return ~self.cluster.nodes.with_keys(s.key for s in self.cluster.classes[g].spread)
+
+    def rejects(self, g: int) -> Bools:
+        mask = self.never(g)
+        for spread, index in self._of[g]:
+            if index is None:
+                continue
+            tally = self._tallies[index]
+            full = tally.counts + int(spread.itself) - tally.floor(spread.min_domains) > spread.max_skew
+            mask |= np.append(full, False)[tally.codes]
+        return mask
+
+    def breaks(self, g: int) -> Bools:
+        """bool[N]: nodes where one more pod of class g, though the filters accept it, would leave a domain that received pods of some
+        constraint above its maxSkew in the final state."""
+        mask = np.zeros(self.cluster.n_nodes, dtype=bool)
+        for i in self._feeds[g]:
+            tally = self._tallies[i]
+            for _, spread in self._guards[i]:
+                over = (tally.counts + 1 - tally.floor(spread.min_domains) > spread.max_skew) & (tally.owners > 0)
+                mask |= np.append(over, False)[tally.codes] & tally.eligible
+        return mask
+
+    def room(self, g: int) -> Ints:
+        if not self._of[g] and not self._feeds[g]:
+            return np.full(self.cluster.n_nodes, PLENTY)
+        return np.where(self.rejects(g), 0, PLENTY)
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        for i in self._feeds[g]:
+            tally = self._tallies[i]
+            if tally.eligible[n] and tally.codes[n] >= 0:
+                tally.counts[tally.codes[n]] += k
+        for _, index in self._of[g]:
+            if index is not None:
+                tally = self._tallies[index]
+                tally.owners[tally.codes[n]] += k
+
+    def remove(self, g: int, n: int, k: int = 1) -> None:
+        self.place(g, n, -k)
+
+    def level(self, g: int) -> Ints:
+        """int64[N]: how full the class's fullest constrained domain is on each node; ordering fills the emptier domains first."""
+        level = np.zeros(self.cluster.n_nodes, dtype=np.int64)
+        for _, index in self._of[g]:
+            if index is not None:
+                tally = self._tallies[index]
+                level = np.maximum(level, np.append(tally.counts, 0)[tally.codes])
+        return level
+
+    def message(self, g: int, rejected: Bools) -> str:
+        missing = int(np.count_nonzero(rejected & self.never(g)))
+        keys = ", ".join(dict.fromkeys(s.key for s in self.cluster.classes[g].spread))
+        skewed = int(np.count_nonzero(rejected)) - missing
+        parts = [f"maxSkew over {keys} on {skewed}"] if skewed else []
+        parts += [f"no topology label on {missing}"] if missing else []
+        return ", ".join(parts) or "maxSkew of a placed pod's constraint"
+
+    # --- what ordering asks ---------------------------------------------------------------------------------------------
+
+    def touches(self, g: int) -> bool:
+        """Whether placing pods of the class changes this rule's verdict on other nodes."""
+        return bool(self._feeds[g]) or any(index is not None for _, index in self._of[g])
+
+    def order_links(self) -> list[list[int]]:
+        """Groups of classes whose order matters to each other: a tally's owners with those that it counts."""
+        links = []
+        for i, tally in enumerate(self._tallies):
+            owners = [g for g, own in enumerate(self._of) if any(index == i for _, index in own)]
+            links.append(sorted({*np.flatnonzero(tally.matches).tolist(), *owners}))
+        return links
+
+    # --- encoding face ----------------------------------------------------------------------------------------------------
+
+    def encode(self, encoding: Encoding) -> None:
+        done: dict[tuple[int, int, int], list[int]] = {}
+        for g, own in enumerate(self._of):
+            for spread, index in own:
+                if index is not None:
+                    done.setdefault((index, spread.max_skew, spread.min_domains), []).append(g)
+        for (index, max_skew, min_domains), owners in done.items():
+            self._encode(encoding, self._tallies[index], owners, max_skew, min_domains)
+
+    def _encode(self, encoding: Encoding, tally: _Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
+        """Each domain that receives a pod of the owners: count ≤ min + maxSkew, with min ≤ every eligible domain's count."""
+        model = encoding.model
+        counting = [int(h) for h in np.flatnonzero(tally.matches)]
+        others = [h for h in counting if h not in owners]
+        order = np.argsort(tally.codes, kind="stable")
+        edges = np.searchsorted(tally.codes[order], np.arange(tally.size + 1))
+        members = [order[edges[d] : edges[d + 1]] for d in range(tally.size)]
+        arriving = [
+            [v for h in counting for v in encoding.variables(h, nodes[tally.eligible[nodes]])] if tally.counted[d] else []
+            for d, nodes in enumerate(members)
+        ]
+        pinned = int(np.count_nonzero(tally.counted)) < min_domains
+        still = [int(tally.counts[d]) for d in range(tally.size) if tally.counted[d] and not arriving[d]]
+        floor: object = 0
+        if not pinned:
+            lowest = int(tally.counts[tally.counted].min())
+            highest = min([*still, lowest + sum(int(self.cluster.count[h]) for h in counting)])
+            variable = model.new_int_var(lowest, max(lowest, highest), "")
+            for d in range(tally.size):
+                if tally.counted[d] and arriving[d]:
+                    model.add(variable <= int(tally.counts[d]) + encoding.sum(arriving[d]))
+            floor = variable
+        for d, nodes in enumerate(members):
+            base = int(tally.counts[d])
+            incoming = [v for g in owners for v in encoding.variables(g, nodes)]
+            if not incoming:
+                continue
+            count = base + encoding.sum(arriving[d])
+            if not others and base <= max_skew:
+                model.add(count <= floor + max_skew)  # holds by itself where nothing arrives
+            else:
+                present = encoding.any_of(incoming)
+                assert present is not None
+                model.add(count <= floor + max_skew).only_enforce_if(present)

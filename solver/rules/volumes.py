@@ -1,0 +1,319 @@
+"""VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits.
+
+Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits}. What a claim means for the
+nodes is resolved in :mod:`models.volumes`; here is what pending pods do to each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.cluster import Cluster, Ints
+from models.selectors import Bools
+from models.volumes import Claim
+from solver.rules.base import PLENTY, Rule, StaticRule
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    from solver.encoding import Encoding
+
+
+def _claims(cluster: Cluster, g: int) -> list[Claim]:
+    return [cluster.volumes.claim(key) for key in cluster.classes[g].claims]
+
+
+def _users(cluster: Cluster) -> dict[str, list[int]]:
+    """The pending classes that mount each claim."""
+    users: dict[str, list[int]] = {}
+    for g, cls in enumerate(cluster.classes):
+        for key in cls.claims:
+            users.setdefault(key, []).append(g)
+    return users
+
+
+class VolumeBinding(Rule):
+    """Bound volumes must be reachable; unbound WaitForFirstConsumer claims need a volume in reach, or leave to provision one.
+
+    In a batch each static volume serves one claim (the smallest that fits is taken, as the scheduler does), all pods of a claim reach
+    the same volume, and pods that share an unbound ReadWriteOnce claim meet on one node.
+    """
+
+    name = "VolumeBinding"
+    local = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._never = []
+        for g in range(cluster.n_classes):
+            bad = np.zeros(cluster.n_nodes, dtype=bool)
+            for claim in _claims(cluster, g):
+                bad |= ~claim.binding
+            self._never.append(bad)
+        self._delayed = [[c for c in _claims(cluster, g) if c.delayed] for g in range(cluster.n_classes)]
+        self._chosen: dict[str, str | None] = {}  # claim -> volume (None: provisioned)
+        self._taken: dict[str, str] = {}  # volume -> claim
+        self._at: dict[str, dict[int, int]] = {}  # claim -> node -> pods placed there
+
+    def never(self, g: int) -> Bools:
+        return self._never[g]
+
+    def _choose(self, claims: list[Claim], n: int) -> dict[str, str | None] | None:
+        """Volumes for the claims of one pod on a node, smallest fitting first; None where one of them gets nothing."""
+        picked: dict[str, str | None] = {}
+        for claim in claims:
+            at = self._at.get(claim.key)
+            if claim.one_node and at and set(at) != {n}:
+                return None
+            if claim.key in self._chosen:
+                volume = self._chosen[claim.key]
+                if volume is not None and not self.cluster.volumes.reach(volume)[n]:
+                    return None
+                continue
+            free = [v for v in claim.volumes if v not in self._taken and v not in picked.values() and self.cluster.volumes.reach(v)[n]]
+            if free:
+                picked[claim.key] = free[0]
+            elif claim.provision is not None and claim.provision[n]:
+                picked[claim.key] = None
+            else:
+                return None
+        return picked
+
+    def rejects(self, g: int) -> Bools:
+        claims = self._delayed[g]
+        mask = self._never[g]
+        if not claims:
+            return mask
+        mask = mask.copy()
+        for n in np.flatnonzero(~mask):
+            mask[n] = self._choose(claims, int(n)) is None
+        return mask
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        picked = self._choose(self._delayed[g], n) or {}
+        for claim in self._delayed[g]:
+            at = self._at.setdefault(claim.key, {})
+            at[n] = at.get(n, 0) + k
+            if claim.key in picked:
+                volume = self._chosen[claim.key] = picked[claim.key]
+                if volume is not None:
+                    self._taken[volume] = claim.key
+
+    def remove(self, g: int, n: int, k: int = 1) -> None:
+        for claim in self._delayed[g]:
+            at = self._at[claim.key]
+            at[n] -= k
+            if not at[n]:
+                del at[n]
+            if not at:
+                volume = self._chosen.pop(claim.key, None)
+                if volume is not None:
+                    del self._taken[volume]
+
+    def order_links(self) -> list[list[int]]:
+        """Classes whose claims compete for the same static volumes."""
+        takers: dict[str, set[int]] = {}
+        for g, claims in enumerate(self._delayed):
+            for claim in claims:
+                for volume in claim.volumes:
+                    takers.setdefault(volume, set()).add(g)
+        return [sorted(classes) for classes in takers.values()]
+
+    def encode(self, encoding: Encoding) -> None:
+        model = encoding.model
+        volumes = self.cluster.volumes
+        takers: dict[str, list[cp_model.IntVar]] = {}
+        for key, users in _users(self.cluster).items():
+            claim = volumes.claim(key)
+            if not claim.delayed:
+                continue
+            if claim.one_node and sum(int(self.cluster.count[g]) for g in users) > 1:
+                self._meet(encoding, users)
+            if not claim.volumes:
+                continue
+            choices = {v: model.new_bool_var("") for v in claim.volumes}
+            made = model.new_bool_var("")
+            model.add_at_most_one([*choices.values(), made])
+            for volume, literal in choices.items():
+                takers.setdefault(volume, []).append(literal)
+            for g in users:
+                for n in encoding.nodes_of(g):
+                    ways = [literal for v, literal in choices.items() if volumes.reach(v)[n]]
+                    if claim.provision is not None and claim.provision[n]:
+                        ways.append(made)
+                    present = encoding.any_of([encoding.x[g, int(n)]])
+                    assert present is not None
+                    model.add_bool_or([~present, *ways])
+        for literals in takers.values():
+            model.add_at_most_one(literals)
+
+    @staticmethod
+    def _meet(encoding: Encoding, users: list[int]) -> None:
+        nodes = sorted({int(n) for g in users for n in encoding.nodes_of(g)})
+        here = [encoding.any_of(encoding.cells(users, np.array([n]))) for n in nodes]
+        encoding.model.add_at_most_one([literal for literal in here if literal is not None])
+
+    def message(self, g: int, rejected: Bools) -> str:
+        claims = _claims(self.cluster, g)
+        missing = [c.key for c in claims if c.missing]
+        if missing:
+            return f"claim {missing[0]} does not exist"
+        immediate = [c.key for c in claims if not c.binding.any()]
+        if immediate:
+            return f"claim {immediate[0]} is not bound, or its volume is out of reach"
+        return "a claim's volume is out of reach, or none is left"
+
+
+class VolumeZone(StaticRule):
+    """A bound volume's zone and region labels must match the node's."""
+
+    name = "VolumeZone"
+    text = "a claim's volume is in another zone, or has none"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._never = []
+        for g in range(cluster.n_classes):
+            bad = np.zeros(cluster.n_nodes, dtype=bool)
+            for claim in _claims(cluster, g):
+                bad |= ~claim.zone
+            self._never.append(bad)
+
+    def never(self, g: int) -> Bools:
+        return self._never[g]
+
+
+class VolumeRestrictions(Rule):
+    """A ReadWriteOncePod claim admits one pod in the cluster; a missing claim admits none."""
+
+    name = "VolumeRestrictions"
+    local = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._missing = [any(c.missing for c in _claims(cluster, g)) for g in range(cluster.n_classes)]
+        self._single = [[c.key for c in _claims(cluster, g) if c.one_pod] for g in range(cluster.n_classes)]
+        self._used = {key: 1 if key in cluster.fixed_claims else 0 for keys in self._single for key in keys}
+        self._base = dict(self._used)
+
+    def _mask(self, blocked: bool) -> Bools:
+        return np.full(self.cluster.n_nodes, blocked, dtype=bool)
+
+    def never(self, g: int) -> Bools:
+        return self._mask(self._missing[g] or any(self._base[key] for key in self._single[g]))
+
+    def rejects(self, g: int) -> Bools:
+        return self._mask(self._missing[g] or any(self._used[key] for key in self._single[g]))
+
+    def room(self, g: int) -> Ints:
+        return np.where(self.rejects(g), 0, 1 if self._single[g] else PLENTY)
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        for key in self._single[g]:
+            self._used[key] += k
+
+    def remove(self, g: int, n: int, k: int = 1) -> None:
+        self.place(g, n, -k)
+
+    def encode(self, encoding: Encoding) -> None:
+        for key, users in _users(self.cluster).items():
+            if self.cluster.volumes.claim(key).one_pod:
+                variables = [v for g in users for v in encoding.variables(g, encoding.nodes_of(g))]
+                if variables:
+                    encoding.model.add(encoding.sum(variables) <= 1)
+
+    def message(self, g: int, rejected: Bools) -> str:
+        if self._missing[g]:
+            return "a claim does not exist"
+        return f"ReadWriteOncePod claim {self._single[g][0]} is in use"
+
+
+class NodeVolumeLimits(Rule):
+    """A node attaches at most CSINode's allocatable count of distinct volumes per driver."""
+
+    name = "NodeVolumeLimits"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._missing = [any(c.missing for c in _claims(cluster, g)) for g in range(cluster.n_classes)]
+        wanted = [sorted({(c.driver, c.handle) for c in _claims(cluster, g) if c.driver and c.handle}) for g in range(cluster.n_classes)]
+        self._limits = self._read_limits({driver for pairs in wanted for driver, _ in pairs})
+        self._wants = [[(d, h) for d, h in pairs if d in self._limits] for pairs in wanted]
+        self._attached: dict[tuple[str, str], dict[int, int]] = {}
+        self._used = {driver: np.zeros(cluster.n_nodes, dtype=np.int64) for driver in self._limits}
+        for key, nodes in cluster.fixed_claims.items():
+            claim = cluster.volumes.claim(key)
+            if claim.driver in self._limits and claim.handle:
+                for n in nodes:
+                    self._attach((claim.driver, claim.handle), n, 1)
+        self._base = [self.rejects(g) for g in range(cluster.n_classes)]
+        self._base_attached = {pair: set(at) for pair, at in self._attached.items()}
+        self._base_used = {driver: used.copy() for driver, used in self._used.items()}
+
+    def _read_limits(self, drivers: set[str]) -> dict[str, Ints]:
+        """Per driver int64[N]; nodes without a limit have plenty. Drivers that no node limits are left out."""
+        limits: dict[str, Ints] = {}
+        for n, name in enumerate(self.cluster.nodes.names):
+            csi = self.cluster.snapshot.csi_nodes.get(name)
+            for driver in (csi.spec.drivers if csi and csi.spec else None) or ():
+                if driver.name in drivers and driver.allocatable is not None and driver.allocatable.count is not None:
+                    table = limits.setdefault(driver.name, np.full(self.cluster.n_nodes, PLENTY, dtype=np.int64))
+                    table[n] = driver.allocatable.count
+        return limits
+
+    def _attach(self, pair: tuple[str, str], n: int, k: int) -> None:
+        at = self._attached.setdefault(pair, {})
+        before = at.get(n, 0)
+        at[n] = before + k
+        if not before:
+            self._used[pair[0]][n] += 1
+        elif not at[n]:
+            del at[n]
+            self._used[pair[0]][n] -= 1
+
+    def rejects(self, g: int) -> Bools:
+        mask = np.full(self.cluster.n_nodes, self._missing[g], dtype=bool)
+        for driver in {d for d, _ in self._wants[g]}:
+            new = np.zeros(self.cluster.n_nodes, dtype=np.int64)
+            for pair in self._wants[g]:
+                if pair[0] == driver:
+                    new += 1
+                    for n in self._attached.get(pair, ()):
+                        new[n] -= 1
+            mask |= (new > 0) & (self._used[driver] + new > self._limits[driver])
+        return mask
+
+    def never(self, g: int) -> Bools:
+        return self._base[g]
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        for pair in self._wants[g]:
+            self._attach(pair, n, k)
+
+    def remove(self, g: int, n: int, k: int = 1) -> None:
+        self.place(g, n, -k)
+
+    def encode(self, encoding: Encoding) -> None:
+        users: dict[tuple[str, str], list[int]] = {}
+        for g, pairs in enumerate(self._wants):
+            for pair in pairs:
+                users.setdefault(pair, []).append(g)
+        for driver, limits in self._limits.items():
+            mine = {pair: gs for pair, gs in users.items() if pair[0] == driver}
+            for n in range(self.cluster.n_nodes):
+                literals = []
+                for pair, gs in mine.items():
+                    if n not in self._base_attached.get(pair, ()):
+                        literal = encoding.any_of(encoding.cells(gs, np.array([n])))
+                        if literal is not None:
+                            literals.append(literal)
+                room = max(0, int(limits[n] - self._base_used[driver][n]))
+                if len(literals) > room:
+                    encoding.model.add(encoding.sum(literals) <= room)
+
+    def message(self, g: int, rejected: Bools) -> str:
+        if self._missing[g]:
+            return "a claim does not exist"
+        return f"volume limit of {', '.join(sorted({d for d, _ in self._wants[g]}))}"
