@@ -11,24 +11,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.cluster import Cluster, Ids, Ints
+from solver.limits import possible
 from solver.rules.base import Rule
-
-
-def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
-    """int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods."""
-    upper = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    for g in range(cluster.n_classes):
-        never = np.zeros(cluster.n_nodes, dtype=bool)
-        for rule in rules:
-            never |= rule.never(g)
-        most = np.full(cluster.n_nodes, cluster.count[g], dtype=np.int64)
-        for rule in rules:
-            if rule.local:
-                most = np.minimum(most, rule.room(g))
-            else:
-                most = np.minimum(most, rule.most(g))
-        upper[g] = np.where(never, 0, most)
-    return upper
 
 
 class Encoding:

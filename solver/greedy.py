@@ -114,9 +114,10 @@ class _Builder:
         self.put(g, int(nodes[np.argmin(self.tightness(g)[nodes])]), 1)
         return True
 
-    def run(self, order: Sequence[int], expired: _Clock) -> None:
+    def run(self, order: Sequence[int], expired: _Clock, wanted_of: Ints | None = None) -> None:
         """Place class after class; those that wait for others (affinity) get another turn as long as anything moves."""
-        waiting = [(g, int(self.cluster.count[g])) for g in order]
+        wanted_of = self.cluster.count if wanted_of is None else wanted_of
+        waiting = [(g, int(wanted_of[g])) for g in order]
         moved = True
         while waiting and moved:
             moved = False
@@ -175,3 +176,16 @@ def construct(
             break
     assert best is not None
     return best
+
+
+def complete(cluster: Cluster, limits: Ints, counts: Ints, sequence: list[tuple[int, int, int]]) -> tuple[Ints, list[tuple[int, int, int]]]:
+    """Add to a placement what still fits, without moving anything; its bind order goes on with what was added."""
+    if int(counts.sum()) == int(cluster.count.sum()):
+        return counts, sequence
+    builder = _Builder(cluster, rules.build(cluster))
+    for g, n, k in sequence:
+        builder.put(g, n, k)
+    left = cluster.count - counts.sum(axis=1)
+    order = [g for g in np.lexsort((np.arange(cluster.n_classes), -cluster.priority)).tolist() if left[g] and limits[g].any()]
+    builder.run(order, _Clock(None, None), left)
+    return builder.counts, builder.sequence

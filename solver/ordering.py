@@ -130,7 +130,9 @@ class _Search:
                         self._take(left, sequence, g, n, 1)
                         if rng is not None and rng.random() < 0.3:
                             break
-                    else:
+                    elif self.affinity.opening(g) or self.cluster.classes[g].claims:
+                        self._take(left, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
+                    else:  # nothing that is accepted now can be refused later
                         for n in nodes.tolist():
                             self._take(left, sequence, g, n, left[g][n])
         done = not any(left.values())

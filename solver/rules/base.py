@@ -41,6 +41,10 @@ class Rule:
         """bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
         raise NotImplementedError
 
+    def breaks(self, g: int) -> Bools:
+        """bool[N]: nodes where the filter accepts one more pod of class g, but the final state would break this rule for another."""
+        return np.zeros(self.cluster.n_nodes, dtype=bool)
+
     def room(self, g: int) -> Ints:
         """int64[N]: how many more pods of class g this rule admits on each node at once, if no other node changes."""
         return np.where(self.rejects(g), 0, PLENTY)

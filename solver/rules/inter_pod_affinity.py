@@ -209,6 +209,11 @@ class InterPodAffinity(Rule):
             for index, a in enumerate(self._attractions)
         ]
 
+    def opening(self, g: int) -> bool:
+        """Whether the class has affinity and nothing matches it yet, so that its next pod decides for the others."""
+        index = self._attraction_of[g]
+        return index is not None and self._attractions[index].total == 0
+
     def openers(self, left: dict[int, list[int]], rng: random.Random | None = None) -> list[tuple[int, int]]:
         """(class, node) pairs to bind first: for each group whose bootstrap is open, one member on a node of a domain that nobody else
         provides for (any, if there is none), such that an opener that would end another's bootstrap comes after it."""

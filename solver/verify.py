@@ -1,0 +1,213 @@
+"""The independent checker: replays a Placement against the raw objects, pod by pod, with matching code of its own.
+
+It reads no compiled instance, no class and no encoding, so that a fault there cannot hide here. A valid placement binds unit by
+unit in its order, each pod accepted by every filter in the state reached so far; a unit is a pod, or the pods of one gang that
+share an order number, which see each other as present for InterPodAffinity. In the end, every domain that received a pod with a
+DoNotSchedule constraint obeys it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from models import kube
+from models.placement import Assignment, Placement
+from models.snapshot import Snapshot
+from solver import verify_affinity as affinity
+from solver import verify_matching as matching
+from solver import verify_resources as resources
+from solver import verify_spread as spread
+from solver import verify_volumes as volumes
+from solver.verify_document import Violation, document_faults, units, why_not_movable
+
+__all__ = ["Judge", "Violation", "rejecting_rules", "verify"]
+
+_UNSCHEDULABLE: Final = kube.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+Fault = tuple[str, str]  # rule, why
+
+
+@dataclass
+class _Held:
+    """What the pods on a node hold."""
+
+    pods: int = 0
+    used: resources.Amounts = field(default_factory=dict)
+    ports: list[resources.Port] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A pod to be judged, with its parsed terms."""
+
+    pod: kube.Pod
+    member: affinity.Member
+    spread: spread.Spread
+
+
+class Judge:
+    """The state of a cluster: bound pods, and pods added since. Judges candidates against it, one rule after the other.
+
+    ``candidates``: the pods that will be judged or added. ``absent``: keys of bound pods that are left out of the state.
+    ``exempt``: namespaces without hard anti-affinity. ``free``: keys of pods whose own spec.nodeName does not count.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        candidates: Sequence[kube.Pod],
+        *,
+        absent: Collection[str] = (),
+        exempt: Collection[str] = (),
+        free: Collection[str] = (),
+    ) -> None:
+        self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+        self._free = frozenset(free)
+        self._capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
+        self._held = {name: _Held() for name in self.nodes}
+        self._requests: dict[bytes, resources.Amounts] = {}
+        namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
+        self._affinity = affinity.AffinityState(namespace_labels, exempt)
+        self._spread = spread.SpreadState(snapshot.nodes)
+        self._volumes = volumes.VolumeState(snapshot)
+        judged = {id(pod) for pod in candidates}
+        running = [
+            (pod, self.nodes[pod.spec.nodeName])
+            for pod in snapshot.pods
+            if pod.spec.nodeName in self.nodes and not kube.is_terminal(pod) and id(pod) not in judged and kube.pod_key(pod) not in absent
+        ]
+        self._candidates = {id(pod): _Candidate(pod, _member(pod), self._spread.read(pod)) for pod in candidates}
+        self._affinity.announce((c.member for c in self._candidates.values()), judged=True)
+        members = [_member(pod) for pod, _ in running]
+        self._affinity.announce(members, judged=False)
+        for member, (pod, node) in zip(members, running, strict=True):
+            self._affinity.add(member, node)
+            self._add(pod, node, placed=False)
+
+    def _requests_of(self, pod: kube.Pod, *, bound: bool) -> resources.Amounts:
+        """Requests of a pod; pods with equal containers share the answer."""
+        spec, status = pod.spec, pod.status
+        held = (status.containerStatuses, status.initContainerStatuses, status.conditions) if bound and status else None
+        memo = msgspec.json.encode((spec.containers, spec.initContainers, spec.resources, spec.overhead, held))
+        if memo not in self._requests:
+            self._requests[memo] = resources.pod_requests(pod, bound=bound)
+        return self._requests[memo]
+
+    def _add(self, pod: kube.Pod, node: kube.Node, *, placed: bool) -> None:
+        held = self._held[node.metadata.name or ""]
+        held.pods += 1
+        for name, amount in self._requests_of(pod, bound=not placed).items():
+            held.used[name] = held.used.get(name, 0) + amount
+        held.ports += resources.host_ports(pod)
+        self._spread.add(pod, node)
+        self._volumes.add(pod, node, placed=placed)
+
+    def spread_of(self, pod: kube.Pod) -> spread.Spread:
+        """The parsed DoNotSchedule constraints of a candidate."""
+        return self._candidates[id(pod)].spread
+
+    def faults(self, pod: kube.Pod, node_name: str) -> list[Fault]:
+        """Every rule that rejects a candidate on the node in the present state, each asked on its own, with the reason."""
+        node = self.nodes[node_name]
+        return [*self._other_faults(pod, node), *self._affinity_faults(pod, node)]
+
+    def bind(self, unit: Sequence[tuple[kube.Pod, str]]) -> list[list[Fault]]:
+        """Judge the pods of a unit and add them; gives the faults of each. All are present when InterPodAffinity is judged."""
+        found: list[list[Fault]] = []
+        for pod, node_name in unit:
+            found.append(self._other_faults(pod, self.nodes[node_name]))
+            self._add(pod, self.nodes[node_name], placed=True)
+        members = [(self._candidates[id(pod)].member, self.nodes[name]) for pod, name in unit]
+        for member, node in members:
+            self._affinity.add(member, node)
+        for (pod, _), (member, node), faults in zip(unit, members, found, strict=True):
+            self._affinity.remove(member, node)
+            faults += self._affinity_faults(pod, node)
+            self._affinity.add(member, node)
+        return found
+
+    def _affinity_faults(self, pod: kube.Pod, node: kube.Node) -> list[Fault]:
+        return [("InterPodAffinity", why) for why in self._affinity.faults(self._candidates[id(pod)].member, node)]
+
+    def _other_faults(self, pod: kube.Pod, node: kube.Node) -> list[Fault]:
+        """All rules but InterPodAffinity."""
+        name = node.metadata.name or ""
+        spec, node_spec = pod.spec, node.spec or kube.NodeSpec()
+        found: list[Fault] = []
+        if node_spec.unschedulable and matching.untolerated_taint(spec.tolerations, [_UNSCHEDULABLE]):
+            found.append(("NodeUnschedulable", "the node is cordoned"))
+        if spec.nodeName and spec.nodeName != name and kube.pod_key(pod) not in self._free:
+            found.append(("NodeName", f"the pod belongs on node {spec.nodeName}"))
+        taint = matching.untolerated_taint(spec.tolerations, node_spec.taints or ())
+        if taint:
+            found.append(("TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"))
+        refused = matching.node_affinity_fault(spec, node)
+        if refused:
+            found.append(("NodeAffinity", refused))
+        held = self._held[name]
+        ports = resources.host_ports(pod)
+        clash = resources.clashing_port(ports, held.ports) if ports else None
+        if clash:
+            found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
+        requests = self._requests_of(pod, bound=False)
+        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, self._capacity[name])]
+        found += [("PodTopologySpread", why) for why in spread.faults(self.spread_of(pod), node)]
+        return found + self._volumes.faults(pod, node)
+
+
+def _member(pod: kube.Pod) -> affinity.Member:
+    name, namespace = kube.pod_key(pod), pod.metadata.namespace or "default"
+    return affinity.Member(name, namespace, pod.metadata.labels or {}, affinity.read_terms(pod))
+
+
+def rejecting_rules(snapshot: Snapshot, pod: kube.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
+    """The rules that reject one pod on a node, against the bound pods (without itself), each asked on its own; sorted names.
+
+    For many questions about one snapshot build a :class:`Judge` once.
+    """
+    judge = Judge(snapshot, [pod], exempt=exempt, free=[kube.pod_key(pod)])
+    return sorted({rule for rule, _ in judge.faults(pod, node_name)})
+
+
+def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
+    """Every violation of a placement: faults of the document, then of the replay in bind order, then of the final state.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+    """
+    found = document_faults(snapshot, placement)
+    pods = {kube.pod_key(pod): pod for pod in snapshot.pods}
+    nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
+    replayed = [[entry for entry in unit if entry.pod in pods and entry.node in nodes] for unit in _once(units(placement))]
+    named = {entry.pod for entry in placement.assignments} | {entry.pod for entry in placement.unplaced}
+    free = {key for key in named if key in pods and placement.snapshot.fromScratch and why_not_movable(pods[key], nodes) is None}
+    candidates = [pods[entry.pod] for unit in replayed for entry in unit]
+    judge = Judge(snapshot, candidates, absent=named, exempt=placement.snapshot.daemonNamespaces, free=free)
+    for unit in replayed:
+        verdicts = judge.bind([(pods[entry.pod], entry.node) for entry in unit])
+        for entry, faults in zip(unit, verdicts, strict=True):
+            found += [Violation(entry.pod, entry.node, rule, why) for rule, why in faults]
+    entries = [entry for unit in replayed for entry in unit]
+    for position, why in spread.final_faults([(judge.spread_of(pods[e.pod]), judge.nodes[e.node]) for e in entries]):
+        found.append(Violation(entries[position].pod, entries[position].node, "PodTopologySpread", why))
+    return found
+
+
+def _once(groups: list[list[Assignment]]) -> list[list[Assignment]]:
+    """Each pod at its first mention only; a second one is reported as a fault of the document."""
+    seen: set[str] = set()
+    found = []
+    for group in groups:
+        kept = []
+        for entry in group:
+            if entry.pod not in seen:
+                seen.add(entry.pod)
+                kept.append(entry)
+        found.append(kept)
+    return found

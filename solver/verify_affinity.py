@@ -1,0 +1,248 @@
+"""InterPodAffinity for the checker: required affinity and anti-affinity terms, judged against the pods bound so far.
+
+A *match* is what a term selects (namespaces and labels, without its topology key). Per distinct match and key the pods that
+are there are listed by domain, so that a judgement looks at one list and a refusal can name a pod.
+
+Source: kube-scheduler plugin interpodaffinity (filtering.go), with namespaceSelector in its documented meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from models import kube
+from solver import verify_matching as matching
+
+
+class Match(NamedTuple):
+    """The pods that a term selects: of one of ``namespaces`` or a namespace that ``among`` selects, and with such labels."""
+
+    namespaces: frozenset[str]
+    among: matching.Selector
+    selector: matching.Selector
+
+    def holds(self, namespace: str, labels: matching.Labels, namespace_labels: matching.Labels) -> bool:
+        if namespace not in self.namespaces and not matching.selects(self.among, namespace_labels):
+            return False
+        return matching.selects(self.selector, labels)
+
+
+class Term(NamedTuple):
+    match: Match
+    key: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The required terms of a pod. ``fault`` tells why they cannot be read; the pod is then rejected everywhere."""
+
+    affinity: tuple[Term, ...] = ()
+    anti: tuple[Term, ...] = ()
+    fault: str | None = None
+
+
+def read_terms(pod: kube.Pod) -> Terms:
+    """The required (anti-)affinity terms of a pod, with matchLabelKeys and mismatchLabelKeys merged into the selectors."""
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return Terms()
+    try:
+        return Terms(_resolve(affinity.podAffinity, pod), _resolve(affinity.podAntiAffinity, pod))
+    except matching.InvalidSelector as error:
+        return Terms(fault=str(error))
+
+
+def _resolve(source: kube.PodAffinity | None, pod: kube.Pod) -> tuple[Term, ...]:
+    if source is None:
+        return ()
+    namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
+    found = []
+    required = [
+        *(source.requiredDuringSchedulingIgnoredDuringExecution or ()),
+        *(source.requiredDuringSchedulingRequiredDuringExecution or ()),
+    ]
+    for term in required:
+        extra = [matching.Requirement(k, "In", (labels[k],)) for k in term.matchLabelKeys or () if k in labels]
+        extra += [matching.Requirement(k, "NotIn", (labels[k],)) for k in term.mismatchLabelKeys or () if k in labels]
+        namespaces = frozenset(term.namespaces or ())
+        if not namespaces and term.namespaceSelector is None:
+            namespaces = frozenset({namespace})
+        match = Match(namespaces, matching.label_selector(term.namespaceSelector), matching.label_selector(term.labelSelector, extra))
+        found.append(Term(match, term.topologyKey))
+    return tuple(found)
+
+
+@dataclass(eq=False)
+class Member:
+    """A pod as this rule sees it. Identity is that of the object: pods in hand-written tables may share a name."""
+
+    name: str
+    namespace: str
+    labels: dict[str, str]
+    terms: Terms
+
+    @property
+    def profile(self) -> tuple[str, frozenset[tuple[str, str]]]:
+        return self.namespace, frozenset(self.labels.items())
+
+
+@dataclass(eq=False)
+class _Tally:
+    """Pods by domain of one topology key."""
+
+    key: str
+    domains: dict[str, dict[Member, None]] = field(default_factory=dict)
+
+    def enter(self, member: Member, labels: matching.Labels) -> None:
+        domain = labels.get(self.key)
+        if domain is not None:
+            self.domains.setdefault(domain, {})[member] = None
+
+    def leave(self, member: Member, labels: matching.Labels) -> None:
+        domain = labels.get(self.key)
+        if domain is not None:
+            left = self.domains[domain]
+            del left[member]
+            if not left:
+                del self.domains[domain]
+
+    def anyone(self, domain: str | None) -> Member | None:
+        return next(iter(self.domains.get(domain, ())), None) if domain is not None else None
+
+
+@dataclass
+class _Seen:
+    """What pods of one namespace and label set match: tallies they are counted in, and terms of running pods that select them."""
+
+    by_affinity: list[_Tally] = field(default_factory=list)
+    by_anti: list[_Tally] = field(default_factory=list)
+    owned: list[_Tally] = field(default_factory=list)
+
+
+class AffinityState:
+    """The pods bound so far, as InterPodAffinity sees them.
+
+    Every pod that will be judged or added must be announced first (:meth:`announce`): that is when its terms get their tallies.
+    Pods of ``exempt`` namespaces neither have nor meet hard anti-affinity.
+    """
+
+    def __init__(self, namespace_labels: Mapping[str, matching.Labels], exempt: Collection[str] = ()) -> None:
+        self._namespace_labels = namespace_labels
+        self._exempt = frozenset(exempt)
+        self._affinity: dict[tuple[frozenset[Match], str], _Tally] = {}
+        self._anti: dict[Term, _Tally] = {}
+        self._owners: dict[Term, _Tally] = {}
+        self._index: dict[tuple[str, str], set[Match]] = {}
+        self._loose: set[Match] = set()
+        self._groups: dict[Match, set[frozenset[Match]]] = {}
+        self._keys: dict[frozenset[Match], set[str]] = {}
+        self._anti_keys: dict[Match, set[str]] = {}
+        self._profiles: dict[tuple[str, frozenset[tuple[str, str]]], _Seen] = {}
+
+    def announce(self, members: Iterable[Member], *, judged: bool) -> None:
+        """Prepare tallies for the terms of these pods; of pods that are never judged only anti-affinity matters."""
+        for member in members:
+            if judged and member.terms.affinity:
+                group = frozenset(term.match for term in member.terms.affinity)
+                if group not in self._keys:  # found through any one of its matches, then tested against them all
+                    self._groups.setdefault(member.terms.affinity[0].match, set()).add(group)
+                for term in member.terms.affinity:
+                    self._register(term.match)
+                    self._affinity.setdefault((group, term.key), _Tally(term.key))
+                    self._keys.setdefault(group, set()).add(term.key)
+            for term in self._anti_terms(member):
+                self._register(term.match)
+                self._owners.setdefault(term, _Tally(term.key))
+                if judged:
+                    self._anti.setdefault(term, _Tally(term.key))
+                self._anti_keys.setdefault(term.match, set()).add(term.key)
+
+    def _anti_terms(self, member: Member) -> tuple[Term, ...]:
+        return () if member.namespace in self._exempt else member.terms.anti
+
+    def _register(self, match: Match) -> None:
+        """Index a match by one of its `In` requirements, so that a pod meets only matches that may select it."""
+        anchor = next((r for r in match.selector or () if r.operator == "In"), None)
+        if anchor is None:
+            self._loose.add(match)
+        else:
+            for value in anchor.values:
+                self._index.setdefault((anchor.key, value), set()).add(match)
+
+    def _seen(self, member: Member) -> _Seen:
+        seen = self._profiles.get(member.profile)
+        if seen is None:
+            seen = self._profiles[member.profile] = self._look(member)
+        return seen
+
+    def _look(self, member: Member) -> _Seen:
+        candidates = set(self._loose)
+        for pair in member.labels.items():
+            candidates |= self._index.get(pair, set())
+        own = self._namespace_labels.get(member.namespace, {})
+        matches = {match for match in candidates if match.holds(member.namespace, member.labels, own)}
+        seen = _Seen()
+        for match in matches:
+            for group in self._groups.get(match, ()):
+                if group <= matches:
+                    seen.by_affinity += [self._affinity[group, key] for key in self._keys[group]]
+            if member.namespace in self._exempt:
+                continue
+            for key in self._anti_keys.get(match, ()):
+                term = Term(match, key)
+                seen.owned.append(self._owners[term])
+                if term in self._anti:
+                    seen.by_anti.append(self._anti[term])
+        return seen
+
+    def add(self, member: Member, node: kube.Node) -> None:
+        labels = node.metadata.labels or {}
+        seen = self._seen(member)
+        for tally in (*seen.by_affinity, *seen.by_anti):
+            tally.enter(member, labels)
+        for term in dict.fromkeys(self._anti_terms(member)):
+            self._owners[term].enter(member, labels)
+
+    def remove(self, member: Member, node: kube.Node) -> None:
+        labels = node.metadata.labels or {}
+        seen = self._seen(member)
+        for tally in (*seen.by_affinity, *seen.by_anti):
+            tally.leave(member, labels)
+        for term in dict.fromkeys(self._anti_terms(member)):
+            self._owners[term].leave(member, labels)
+
+    def faults(self, member: Member, node: kube.Node) -> list[str]:
+        """Why the rule rejects the pod on the node, against the pods added so far (the pod itself must not be among them)."""
+        if member.terms.fault is not None:
+            return [f"a pod (anti-)affinity term cannot be read: {member.terms.fault}"]
+        labels = node.metadata.labels or {}
+        found = []
+        for term in self._anti_terms(member):
+            other = self._anti[term].anyone(labels.get(term.key))
+            if other is not None:
+                found.append(f"pod {other.name} in {term.key}={labels[term.key]} matches its anti-affinity term")
+        for tally in self._seen(member).owned:
+            other = tally.anyone(labels.get(tally.key))
+            if other is not None:
+                found.append(f"it matches an anti-affinity term of pod {other.name} in {tally.key}={labels[tally.key]}")
+        return found + self._affinity_faults(member, labels)
+
+    def _affinity_faults(self, member: Member, labels: matching.Labels) -> list[str]:
+        terms = member.terms.affinity
+        if not terms:
+            return []
+        lacking = sorted({term.key for term in terms if term.key not in labels})
+        if lacking:
+            return [f"the node lacks the topology key {key} of an affinity term" for key in lacking]
+        group = frozenset(term.match for term in terms)
+        keys = sorted({term.key for term in terms})
+        empty = [key for key in keys if self._affinity[group, key].anyone(labels[key]) is None]
+        if not empty:
+            return []
+        own = self._namespace_labels.get(member.namespace, {})
+        nobody = not any(self._affinity[group, key].domains for key in keys)
+        if nobody and all(match.holds(member.namespace, member.labels, own) for match in group):
+            return []  # bootstrap: the first of a group whose pods want each other
+        return [f"no pod in {key}={labels[key]} matches all its affinity terms" for key in empty]

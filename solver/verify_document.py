@@ -1,0 +1,169 @@
+"""Faults of a Placement document itself: what it speaks of, what it leaves out, what it claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from models import kube
+from models.placement import Assignment, Placement, SnapshotRef
+from models.snapshot import Snapshot
+
+#: The rule of violations that lie in the document, not in a placement.
+DOCUMENT: Final = "Placement"
+
+_MOVABLE_KINDS: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
+_SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken rule. ``rule`` is the scheduler plugin's name, or ``Placement`` for a fault of the document itself;
+    ``pod`` (``namespace/name``) and ``node`` are empty where the fault concerns neither; ``why`` names objects and numbers."""
+
+    pod: str
+    node: str
+    rule: str
+    why: str
+
+
+def is_mirror(pod: kube.Pod) -> bool:
+    """A static pod's image in the API: its kubelet runs it, whatever the scheduler thinks."""
+    owners = pod.metadata.ownerReferences or ()
+    return "kubernetes.io/config.mirror" in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners)
+
+
+def why_not_movable(pod: kube.Pod, nodes: frozenset[str]) -> str | None:
+    """Why a bound pod has to stay where it is; None if it may be placed anew."""
+    owner = kube.controller_of(pod)
+    if pod.spec.nodeName not in nodes:
+        return f"it is bound to node {pod.spec.nodeName}, which the snapshot lacks"
+    if is_mirror(pod):
+        return "it is a mirror pod"
+    if owner is None:
+        return "it is bound and has no controller"
+    if owner.kind not in _MOVABLE_KINDS:
+        return f"it is bound and belongs to a {owner.kind}"
+    if (pod.metadata.annotations or {}).get(_SAFE_TO_EVICT) == "false":
+        return "it is bound and annotated as not safe to evict"
+    return None
+
+
+def why_not_pending(pod: kube.Pod, nodes: frozenset[str], ref: SnapshotRef) -> str | None:
+    """Why a pod is not one that the document has to place; None if it is."""
+    if kube.is_terminal(pod):
+        return "it has ended"
+    if kube.is_terminating(pod):
+        return "it is terminating"
+    if pod.spec.nodeName:
+        return why_not_movable(pod, nodes) if ref.fromScratch else f"it is bound to node {pod.spec.nodeName}"
+    if pod.spec.schedulingGates and not ref.includeGated:
+        return "it is gated"
+    return None
+
+
+def document_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
+    """Faults of the document, judged against the snapshot it speaks of."""
+    ref = placement.snapshot
+    pods = {kube.pod_key(pod): pod for pod in snapshot.pods}
+    nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
+    found: list[Violation] = []
+
+    def fault(why: str, pod: str = "", node: str = "") -> None:
+        found.append(Violation(pod, node, DOCUMENT, why))
+
+    if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
+        fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")
+    mentioned: Counter[str] = Counter()
+    for pod, node in [*((a.pod, a.node) for a in placement.assignments), *((u.pod, "") for u in placement.unplaced)]:
+        mentioned[pod] += 1
+        if mentioned[pod] == 2:
+            fault("the pod is mentioned more than once", pod, node)
+        if pod not in pods:
+            fault("the snapshot has no such pod", pod, node)
+        elif mentioned[pod] == 1:
+            why = why_not_pending(pods[pod], nodes, ref)
+            if why:
+                fault(f"the pod is not to be placed: {why}", pod, node)
+    for entry in placement.assignments:
+        if entry.node not in nodes:
+            fault("the snapshot has no such node", entry.pod, entry.node)
+    pending = {key: pod for key, pod in pods.items() if why_not_pending(pod, nodes, ref) is None}
+    for key in pending:
+        if key not in mentioned:
+            fault("the pending pod is neither assigned nor listed as unplaced", key)
+    return found + _order_faults(placement) + _tier_faults(placement, pods, pending) + _status_faults(placement)
+
+
+def units(placement: Placement) -> list[list[Assignment]]:
+    """Assignments in bind order; those of one gang that share an order number together, all others alone."""
+    by_order: dict[int, list[Assignment]] = {}
+    for entry in placement.assignments:
+        by_order.setdefault(entry.order, []).append(entry)
+    found: list[list[Assignment]] = []
+    for _, shared in sorted(by_order.items()):
+        if _is_gang(shared):
+            found.append(shared)
+        else:
+            found += [[entry] for entry in shared]
+    return found
+
+
+def _is_gang(shared: list[Assignment]) -> bool:
+    return shared[0].gang is not None and all(entry.gang == shared[0].gang for entry in shared)
+
+
+def _order_faults(placement: Placement) -> list[Violation]:
+    by_order: dict[int, list[Assignment]] = {}
+    found = []
+    for entry in placement.assignments:
+        by_order.setdefault(entry.order, []).append(entry)
+        if entry.order < 1:
+            found.append(Violation(entry.pod, entry.node, DOCUMENT, f"order {entry.order} is below 1"))
+    for order, shared in sorted(by_order.items()):
+        if len(shared) > 1 and not _is_gang(shared):
+            why = f"order {order} is shared with {shared[0].pod}, and they are not of one gang"
+            found += [Violation(entry.pod, entry.node, DOCUMENT, why) for entry in shared[1:]]
+    return found
+
+
+def _tier_faults(placement: Placement, pods: dict[str, kube.Pod], pending: dict[str, kube.Pod]) -> list[Violation]:
+    placed = Counter((pods[key].spec.priority or 0) for key in {entry.pod for entry in placement.assignments} if key in pods)
+    found: list[Violation] = []
+
+    def fault(why: str) -> None:
+        found.append(Violation("", "", DOCUMENT, why))
+
+    told: set[int] = set()
+    for tier in placement.objective:
+        name = tier.tier if tier.priority is None else f"{tier.tier} of priority {tier.priority}"
+        if tier.bound < tier.value:
+            fault(f"tier {name}: the bound {tier.bound} is below the value {tier.value}")
+        if tier.tier != "placed":
+            continue
+        number = placed.total() if tier.priority is None else placed[tier.priority]
+        if tier.value != number:
+            fault(f"tier {name}: the value is {tier.value}, {number} such pods are assigned")
+        if tier.priority is None:
+            fault("tier placed: no priority is given")
+        elif tier.priority in told:
+            fault(f"tier {name} is given twice")
+        else:
+            told.add(tier.priority)
+    wanted = {pod.spec.priority or 0 for pod in pending.values()}
+    for priority in sorted(wanted - told, reverse=True):
+        fault(f"there are pending pods of priority {priority} and no tier placed of that priority")
+    return found
+
+
+def _status_faults(placement: Placement) -> list[Violation]:
+    found = []
+    open_tiers = [tier for tier in placement.objective if tier.bound != tier.value]
+    if placement.status == "optimal" and open_tiers:
+        tier = open_tiers[0]
+        why = f"the status is optimal, and tier {tier.tier} has value {tier.value} and bound {tier.bound}"
+        found.append(Violation("", "", DOCUMENT, why))
+    if placement.status == "infeasible" and placement.assignments:
+        found.append(Violation("", "", DOCUMENT, f"the status is infeasible, and {len(placement.assignments)} pods are assigned"))
+    return found
