@@ -75,8 +75,15 @@ class Reason(Doc):
 
 
 class Unplaced(Doc):
+    """A pod without a node, with the rules that reject it once everything else is placed. A gated pod is listed with the one
+    reason ``SchedulingGates``; it does not make a placement incomplete."""
+
     pod: str
     reasons: list[Reason]
+
+    @property
+    def gated(self) -> bool:
+        return any(reason.rule == "SchedulingGates" for reason in self.reasons)
 
 
 class Unmodelled(Doc):

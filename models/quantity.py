@@ -29,6 +29,7 @@ _GRAMMAR: Final = re.compile(
 )
 #: Exponents beyond this cannot give a value within 64 bits (at most ~20 digits are meaningful); refused before 10**e is built.
 _MAX_EXPONENT: Final = 400
+_MAX_TEXT: Final = 1000
 
 
 class QuantityError(ValueError):
@@ -37,8 +38,9 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=65536)
 def _parse_text(text: str) -> Fraction:
-    match = _GRAMMAR.match(text)
-    if match is None or len(text) > 1000:
+    # Surrounding blanks are let through, as Quantity.UnmarshalJSON trims them.
+    match = _GRAMMAR.match(text.strip()) if len(text) <= _MAX_TEXT else None
+    if match is None:
         raise QuantityError(f"{text[:60]!r} is not a quantity (expected a number such as 2, 500m, 1.5Gi or 1e3)")
     value = Fraction(match["number"])
     if match["exponent"] is not None:
@@ -48,11 +50,14 @@ def _parse_text(text: str) -> Fraction:
         value *= Fraction(10) ** exponent
     else:
         value *= _SUFFIX[match["suffix"] or ""]
+    if 10**9 % value.denominator:
+        value = Fraction(-(-value.numerator * 10**9 // value.denominator), 10**9)
     return -value if match["sign"] == "-" else value
 
 
 def parse(raw: RawQuantity) -> Fraction:
-    """The exact value of a quantity as written in JSON or YAML (text, or a bare number).
+    """The exact value of a quantity as written in JSON or YAML (text, or a bare number); digits finer than 1n round away from zero,
+    as ParseQuantity does.
 
     Raises:
         QuantityError: not a quantity.
@@ -70,7 +75,7 @@ def ceil(value: Fraction) -> int:
     """Round up, away from zero for both signs, as resource.Quantity.Value() does; checked to fit 64 bits."""
     whole = -(-abs(value.numerator) // value.denominator)
     if whole > INT64_MAX:
-        raise QuantityError(f"{float(value):.3g} does not fit 64 bits")
+        raise QuantityError("a quantity does not fit 64 bits")
     return whole if value >= 0 else -whole
 
 
@@ -88,6 +93,18 @@ def units(raw: RawQuantity) -> int:
 def milli(raw: RawQuantity) -> int:
     """Thousandths (mCPU), rounded up."""
     return ceil(parse(raw) * 1000)
+
+
+def canonical(value: Fraction) -> str:
+    """A computed quantity as text that :func:`parse` reads back exactly: ``3``, ``1500m``, ``300n``.
+
+    Raises:
+        QuantityError: finer than 1n, which no sum of parsed quantities is.
+    """
+    for scale, suffix in ((1, ""), (10**3, "m"), (10**6, "u"), (10**9, "n")):
+        if scale % value.denominator == 0:
+            return f"{value.numerator * (scale // value.denominator)}{suffix}"
+    raise QuantityError(f"{value} is finer than 1n")
 
 
 def format_cpu(millis: int) -> str:

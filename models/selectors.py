@@ -169,7 +169,7 @@ class NodeTable:
         parts = [self._expression(e) for e in term.matchExpressions or ()] + [self._field(f) for f in term.matchFields or ()]
         if not parts:
             return np.zeros(self.size, dtype=bool)
-        return np.logical_and.reduce(parts)
+        return np.asarray(np.logical_and.reduce(parts), dtype=bool)
 
     def selector(self, selector: NodeSelector) -> Bools:
         """bool[N]: nodeSelectorTerms are alternatives; an empty list matches none."""

@@ -27,14 +27,22 @@ _ZONE_KEYS: Final = {
 
 def claim_keys(pod: Pod) -> tuple[str, ...]:
     """``namespace/name`` of the claims a pod mounts, in order, without repeats; an ephemeral volume's claim is ``<pod>-<volume>``."""
+    return tuple(dict.fromkeys((*named_claims(pod), *_ephemeral_claims(pod))))
+
+
+def named_claims(pod: Pod) -> tuple[str, ...]:
+    """The claims that a pod mounts by name. VolumeZone and VolumeRestrictions look at these only."""
     namespace = pod.metadata.namespace or "default"
-    keys: dict[str, None] = {}
-    for volume in pod.spec.volumes or ():
-        if volume.persistentVolumeClaim is not None:
-            keys[f"{namespace}/{volume.persistentVolumeClaim.claimName}"] = None
-        elif volume.ephemeral is not None:
-            keys[f"{namespace}/{pod.metadata.name}-{volume.name}"] = None
-    return tuple(keys)
+    return tuple(f"{namespace}/{v.persistentVolumeClaim.claimName}" for v in pod.spec.volumes or () if v.persistentVolumeClaim is not None)
+
+
+def _ephemeral_claims(pod: Pod) -> tuple[str, ...]:
+    namespace = pod.metadata.namespace or "default"
+    return tuple(
+        f"{namespace}/{pod.metadata.name}-{v.name}"
+        for v in pod.spec.volumes or ()
+        if v.persistentVolumeClaim is None and v.ephemeral is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,8 @@ class Claim:
     ``binding``/``zone``: bool[N], nodes that VolumeBinding/VolumeZone accept (for a static claim: where some candidate PV is
     reachable, or provisioning is allowed). ``missing``: no such claim, which all four plugins reject. ``volumes``: candidate PVs
     (smallest first) of an unbound claim; ``provision``: bool[N] where a new volume may be made (None: nowhere).
-    ``one_node``: unbound and ReadWriteOnce, so that all its pods must meet on one node. ``one_pod``: ReadWriteOncePod.
+    ``one_node``: unbound and ReadWriteOnce (or OncePod), so that all its pods must meet on one node. ``one_pod``: ReadWriteOncePod.
+    ``size``: requested bytes; the claims of one pod choose volumes smallest first.
     ``driver``, ``handle``: what NodeVolumeLimits counts (driver None: nothing).
     """
 
@@ -57,6 +66,7 @@ class Claim:
     provision: Bools | None = None
     one_node: bool = False
     one_pod: bool = False
+    size: int = 0
     driver: str | None = None
     handle: str | None = None
 
@@ -154,7 +164,8 @@ class VolumeTable:
             binding |= self.reach(volume)
         return Claim(
             key, False, binding, self._all, delayed=True, volumes=volumes, provision=provision,
-            one_node="ReadWriteOnce" in modes or "ReadWriteOncePod" in modes, one_pod="ReadWriteOncePod" in modes,
+            one_node=bool(modes) and set(modes) <= {"ReadWriteOnce", "ReadWriteOncePod"}, one_pod="ReadWriteOncePod" in modes,
+            size=_requested(claim),
             driver=storage.provisioner or None, handle=f"claim:{key}",
         )  # fmt: skip
 
@@ -174,13 +185,17 @@ class VolumeTable:
         """Available PVs that could serve an unbound claim, smallest first (persistentvolume/volume_helper: FindMatchingVolume)."""
         spec = claim.spec
         assert spec is not None
-        size = quantity.units(((spec.resources.requests if spec.resources else None) or {}).get("storage", 0))
+        size = _requested(claim)
         selector = canonical(spec.selector)
         found: list[tuple[int, str]] = []
+        reserved: list[tuple[int, str]] = []
         for name, volume in self._snapshot.persistent_volumes.items():
             if self._serves(volume, key, claim, size) and (spec.selector is None or selector_matches(selector, volume.metadata.labels or {})):
                 assert volume.spec is not None
-                found.append((quantity.units((volume.spec.capacity or {}).get("storage", 0)), name))
+                kind = found if volume.spec.claimRef is None else reserved
+                kind.append((quantity.units((volume.spec.capacity or {}).get("storage", 0)), name))
+        if reserved:  # a volume that names this claim is the only one it may take
+            return (min(reserved)[1],)
         return tuple(name for _, name in sorted(found))
 
     def _serves(self, volume: PersistentVolume, key: str, claim: PersistentVolumeClaim, size: int) -> bool:
@@ -191,7 +206,7 @@ class VolumeTable:
         if reference is not None:
             if f"{reference.namespace or 'default'}/{reference.name}" != key:
                 return False
-        elif volume.status is not None and volume.status.phase not in (None, "Available"):
+        elif volume.status is None or volume.status.phase != "Available":
             return False
         return (
             (spec.storageClassName or "") == (wants.storageClassName or "")
@@ -199,3 +214,8 @@ class VolumeTable:
             and set(wants.accessModes or ()) <= set(spec.accessModes or ())
             and quantity.units((spec.capacity or {}).get("storage", 0)) >= size
         )
+
+
+def _requested(claim: PersistentVolumeClaim) -> int:
+    resources = claim.spec.resources if claim.spec else None
+    return quantity.units(((resources.requests if resources else None) or {}).get("storage", 0))

@@ -107,12 +107,13 @@ class Encoding:
     def assignment(self, counts: Ints, *, seconds: float = 10.0) -> list[int] | None:
         """The value of every variable of the model under a placement int64[G, N]: a complete hint. None where the model refuses it."""
         model = self.model.clone()
-        model.clear_objective()
+        model.proto.clear_objective()
         for (g, n), variable in self.x.items():
             model.add(model.get_int_var_from_proto_index(variable.index) == int(counts[g, n]))
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.max_time_in_seconds = seconds
+        solver.parameters.catch_sigint_signal = False
         status = solver.solve(model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
@@ -120,6 +121,6 @@ class Encoding:
 
     def hint(self, values: Sequence[int]) -> None:
         """Offer the values of all variables as a hint."""
-        self.model.clear_hints()
+        self.model.proto.clear_solution_hint()
         for index, value in enumerate(values):
             self.model.add_hint(self.model.get_int_var_from_proto_index(index), value)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -16,8 +18,11 @@ from solver.encoding import Encoding
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
 
+#: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
+DETERMINISTIC_WORKERS = 4
 #: (priority, value, bound) of the tier that is being solved
 Report = Callable[[int, int, int], None]
+OnValue = Callable[[int, int], None]
 
 
 @dataclass
@@ -46,14 +51,14 @@ class Budget:
             return float("inf")
         return self._limit - (self._spent if self._deterministic else time.monotonic() - self._started)
 
-    def grant(self, parameters: cp_model.sat_parameters_pb2.SatParameters, seconds: float) -> None:
+    def grant(self, solver: cp_model.CpSolver, seconds: float) -> None:
         """Limit a solve to a share of what is left."""
         seconds = min(seconds, self.left())
         if seconds != float("inf"):
             if self._deterministic:
-                parameters.max_deterministic_time = max(seconds, 0.01)
+                solver.parameters.max_deterministic_time = max(seconds, 0.01)
             else:
-                parameters.max_time_in_seconds = max(seconds, 0.01)
+                solver.parameters.max_time_in_seconds = max(seconds, 0.01)
 
     def spend(self, solver: cp_model.CpSolver) -> None:
         self._spent += solver.deterministic_time
@@ -62,7 +67,7 @@ class Budget:
 class _Watch(cp_model.CpSolverSolutionCallback):
     """Keeps the values of the last solution and reports it."""
 
-    def __init__(self, on_value: Callable[[int, int], None] | None) -> None:
+    def __init__(self, on_value: OnValue | None) -> None:
         super().__init__()
         self._on_value = on_value
 
@@ -92,16 +97,18 @@ class Exact:
         parameters.random_seed = self.options.seed
         parameters.catch_sigint_signal = False
         if self.options.deterministic:
+            # Named subsolvers: with all of them an interleaved search given a hint fails a check inside CP-SAT 9.15 (max_lp).
             parameters.interleave_search = True
-            parameters.num_workers = self.options.workers or 8
-        self.budget.grant(parameters, seconds)
+            parameters.num_workers = self.options.workers or DETERMINISTIC_WORKERS
+            parameters.subsolvers.extend(["default_lp", "quick_restart", "no_lp"])
+        self.budget.grant(solver, seconds)
         return solver
 
-    def _run(self, model: cp_model.CpModel, seconds: float, on_value: Callable[[int, int], None] | None = None) -> tuple[int, cp_model.CpSolver]:
+    def _run(self, model: cp_model.CpModel, seconds: float, on_value: OnValue | None = None) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
         """Solve in a thread of its own, so that ``stop`` and ^C are heard while CP-SAT works."""
         solver = self._solver(seconds)
         watch = _Watch(on_value)
-        result: list[int] = []
+        result: list[cp_model.CpSolverStatus] = []
         thread = threading.Thread(target=lambda: result.append(solver.solve(model, watch)), daemon=True)
         thread.start()
         while thread.is_alive():
@@ -208,9 +215,9 @@ class Exact:
             hint = self.encoding.assignment(best.counts)
             if hint is not None:
                 self.encoding.hint(hint)
-            on_value = None if self.report is None else (lambda value, bound: self.report(p, value, bound))
+            on_value = None if self.report is None else partial(self.report, p)
             status, solver = self._run(model, self.budget.left() / tiers_left, on_value)
-            model.clear_objective()
+            model.proto.clear_objective()
             if status == cp_model.INFEASIBLE:
                 return
             if complete and status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
@@ -231,6 +238,4 @@ class Exact:
 
 
 def _cores() -> int:
-    import os
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

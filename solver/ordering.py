@@ -16,7 +16,7 @@ from models.cluster import Cluster, Ints
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.rules.volumes import VolumeBinding
+from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 
 Sequence_ = list[tuple[int, int, int]]
 _Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
@@ -34,7 +34,7 @@ class Ordering:
 
 def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: int = 20_000, seed: int = 0) -> Ordering:
     """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to ``states``."""
-    rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster)]
+    rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster), NodeVolumeLimits(cluster)]
     groups = _groups(cluster, rules)
     tied = {g for group in groups for g in group}
     by_priority = np.argsort(-cluster.priority, kind="stable").tolist()

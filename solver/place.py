@@ -108,6 +108,8 @@ def _search(cluster: Cluster, options: Options, stop: threading.Event, tell: _Te
         return answer
     from solver.exact import Budget, Exact
 
+    for priority, value in sorted(built.per_priority(cluster).items(), reverse=True):
+        tell("exact", priority, value, fits[priority])
     exact = Exact(cluster, options, Budget(options, started), stop, lambda p, value, bound: tell("exact", p, value, bound))
     outcome = exact.solve(built.counts, built.sequence)
     counts, sequence = complete(cluster, limits, outcome.counts, outcome.sequence)
@@ -156,20 +158,23 @@ def _document(cluster: Cluster, options: Options, answer: _Answer) -> doc.Placem
 
 
 def _unplaced(cluster: Cluster, answer: _Answer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
-    """The pods that are left, each with every rule that rejects it in the final state, and on how many nodes."""
-    if all(dealt[g] == cls.count for g, cls in enumerate(cluster.classes)):
-        return []
-    active = rules.build(cluster)
-    for g, n, k in answer.sequence:
-        for rule in active:
-            rule.place(g, n, k)
+    """The pods that are left, each with every rule that rejects it in the final state, and on how many nodes; gated ones last."""
     reasons: dict[int, list[doc.Reason]] = {}
-    for g, cls in enumerate(cluster.classes):
-        left = cls.pods[dealt[g] :]
-        if left:
-            why = _reasons(active, g)
-            reasons.update((i, why) for i in left)
-    return [doc.Unplaced(keys[i], reasons[i]) for i in cluster.scope.pending if i in reasons]
+    if any(dealt[g] < cls.count for g, cls in enumerate(cluster.classes)):
+        active = rules.build(cluster)
+        for g, n, k in answer.sequence:
+            for rule in active:
+                rule.place(g, n, k)
+        for g, cls in enumerate(cluster.classes):
+            left = cls.pods[dealt[g] :]
+            if left:
+                why = _reasons(active, g)
+                reasons.update((i, why) for i in left)
+    found = [doc.Unplaced(keys[i], reasons[i]) for i in cluster.scope.pending if i in reasons]
+    for i in cluster.scope.gated:
+        gates = ", ".join(gate.name for gate in cluster.snapshot.pods[i].spec.schedulingGates or ())
+        found.append(doc.Unplaced(keys[i], [doc.Reason("SchedulingGates", cluster.n_nodes, f"waits for {gates}")]))
+    return found
 
 
 def _reasons(active: Sequence[Rule], g: int) -> list[doc.Reason]:

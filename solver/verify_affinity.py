@@ -134,8 +134,7 @@ class AffinityState:
         self._affinity: dict[tuple[frozenset[Match], str], _Tally] = {}
         self._anti: dict[Term, _Tally] = {}
         self._owners: dict[Term, _Tally] = {}
-        self._index: dict[tuple[str, str], set[Match]] = {}
-        self._loose: set[Match] = set()
+        self._matches: matching.Shelf[Match] = matching.Shelf()
         self._groups: dict[Match, set[frozenset[Match]]] = {}
         self._keys: dict[frozenset[Match], set[str]] = {}
         self._anti_keys: dict[Match, set[str]] = {}
@@ -149,11 +148,11 @@ class AffinityState:
                 if group not in self._keys:  # found through any one of its matches, then tested against them all
                     self._groups.setdefault(member.terms.affinity[0].match, set()).add(group)
                 for term in member.terms.affinity:
-                    self._register(term.match)
+                    self._matches.file(term.match.selector, term.match)
                     self._affinity.setdefault((group, term.key), _Tally(term.key))
                     self._keys.setdefault(group, set()).add(term.key)
             for term in self._anti_terms(member):
-                self._register(term.match)
+                self._matches.file(term.match.selector, term.match)
                 self._owners.setdefault(term, _Tally(term.key))
                 if judged:
                     self._anti.setdefault(term, _Tally(term.key))
@@ -162,15 +161,6 @@ class AffinityState:
     def _anti_terms(self, member: Member) -> tuple[Term, ...]:
         return () if member.namespace in self._exempt else member.terms.anti
 
-    def _register(self, match: Match) -> None:
-        """Index a match by one of its `In` requirements, so that a pod meets only matches that may select it."""
-        anchor = next((r for r in match.selector or () if r.operator == "In"), None)
-        if anchor is None:
-            self._loose.add(match)
-        else:
-            for value in anchor.values:
-                self._index.setdefault((anchor.key, value), set()).add(match)
-
     def _seen(self, member: Member) -> _Seen:
         seen = self._profiles.get(member.profile)
         if seen is None:
@@ -178,11 +168,8 @@ class AffinityState:
         return seen
 
     def _look(self, member: Member) -> _Seen:
-        candidates = set(self._loose)
-        for pair in member.labels.items():
-            candidates |= self._index.get(pair, set())
         own = self._namespace_labels.get(member.namespace, {})
-        matches = {match for match in candidates if match.holds(member.namespace, member.labels, own)}
+        matches = {match for match in self._matches.candidates(member.labels) if match.holds(member.namespace, member.labels, own)}
         seen = _Seen()
         for match in matches:
             for group in self._groups.get(match, ()):

@@ -12,6 +12,7 @@ from models.snapshot import Snapshot
 
 #: The rule of violations that lie in the document, not in a placement.
 DOCUMENT: Final = "Placement"
+_GATED: Final = "it is gated"
 
 _MOVABLE_KINDS: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -59,7 +60,7 @@ def why_not_pending(pod: kube.Pod, nodes: frozenset[str], ref: SnapshotRef) -> s
     if pod.spec.nodeName:
         return why_not_movable(pod, nodes) if ref.fromScratch else f"it is bound to node {pod.spec.nodeName}"
     if pod.spec.schedulingGates and not ref.includeGated:
-        return "it is gated"
+        return _GATED
     return None
 
 
@@ -84,6 +85,8 @@ def document_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]
             fault("the snapshot has no such pod", pod, node)
         elif mentioned[pod] == 1:
             why = why_not_pending(pods[pod], nodes, ref)
+            if why == _GATED and not node:
+                continue  # a gated pod is reported as unplaced
             if why:
                 fault(f"the pod is not to be placed: {why}", pod, node)
     for entry in placement.assignments:

@@ -8,8 +8,8 @@ Source: k8s.io/apimachinery/pkg/labels, k8s.io/component-helpers/scheduling/core
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from models import kube
 
@@ -91,6 +91,31 @@ def label_selector(selector: kube.LabelSelector | None, extra: Iterable[Requirem
 def selects(selector: Selector, labels: Labels) -> bool:
     """Whether the labels satisfy the selector."""
     return selector is not None and all(requirement.holds(labels) for requirement in selector)
+
+
+T = TypeVar("T")
+
+
+class Shelf(Generic[T]):
+    """Things that have a selector, filed under one of its `In` requirements: a pod then meets only those that may select it."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], dict[T, None]] = {}
+        self._loose: dict[T, None] = {}
+
+    def file(self, selector: Selector, thing: T) -> None:
+        anchor = next((requirement for requirement in selector or () if requirement.operator == "In"), None)
+        if anchor is None:
+            self._loose[thing] = None
+        else:
+            for value in anchor.values:
+                self._by_label.setdefault((anchor.key, value), {})[thing] = None
+
+    def candidates(self, labels: Labels) -> Iterator[T]:
+        """Each thing at most once (a pod has one value per label); whether it does select is the caller's to decide."""
+        yield from self._loose
+        for pair in labels.items():
+            yield from self._by_label.get(pair, ())
 
 
 def _field_holds(expression: kube.NodeSelectorRequirement, node_name: str) -> bool:

@@ -74,7 +74,7 @@ class SpreadState:
         self._nodes = nodes
         self._eligible: dict[tuple[tuple[str, ...], bytes, bytes], frozenset[str]] = {}
         self._counts: dict[Census, Count] = {}
-        self._watched: dict[str, list[Count]] = {}
+        self._watched: dict[str, matching.Shelf[Count]] = {}
         self._profiles: dict[tuple[str, frozenset[tuple[str, str]]], list[Count]] = {}
 
     def read(self, pod: kube.Pod) -> Spread:
@@ -122,7 +122,7 @@ class SpreadState:
             if count.domains:
                 count.levels[0] = len(count.domains)
             if census.selector:  # an empty selector counts no running pod, a nil one neither
-                self._watched.setdefault(census.namespace, []).append(count)
+                self._watched.setdefault(census.namespace, matching.Shelf()).file(census.selector, count)
         return count
 
     def add(self, pod: kube.Pod, node: kube.Node) -> None:
@@ -130,11 +130,11 @@ class SpreadState:
             return
         namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
         watched = self._watched.get(namespace)
-        if not watched:
+        if watched is None:
             return
         profile = namespace, frozenset(labels.items())
         if profile not in self._profiles:
-            self._profiles[profile] = [count for count in watched if matching.selects(count.census.selector, labels)]
+            self._profiles[profile] = [c for c in watched.candidates(labels) if matching.selects(c.census.selector, labels)]
         for count in self._profiles[profile]:
             if node.metadata.name in count.census.eligible:
                 count.change((node.metadata.labels or {})[count.census.key], 1)

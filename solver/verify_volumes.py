@@ -9,7 +9,7 @@ k8s.io/component-helpers/storage/volume (FindMatchingVolume).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
@@ -71,7 +71,7 @@ class VolumeState:
         self._consumed: set[str] = set()
         self._first_node: dict[str, str] = {}  # unbound claim -> node of the pod that makes it bind
         self._users: dict[str, int] = {}
-        self._attached: dict[str, dict[str, set[str]]] = {}  # node -> driver -> volume handles
+        self._mounted: dict[str, set[str]] = {}  # node -> claims
 
     # --- the state ----------------------------------------------------------------------------------------------------
 
@@ -89,8 +89,7 @@ class VolumeState:
                     self._first_node.setdefault(key, name)
         for key in _claims(pod, ephemeral=False):
             self._users[key] = self._users.get(key, 0) + 1
-        for driver, handle in self._handles(pod):
-            self._attached.setdefault(name, {}).setdefault(driver, set()).add(handle)
+        self._mounted.setdefault(name, set()).update(_claims(pod, ephemeral=True))
 
     def _claims_volume(self, key: str) -> str | None:
         """The volume that a claim is bound to in the snapshot."""
@@ -256,10 +255,13 @@ class VolumeState:
                 why.append(f"claim {key} is ReadWriteOncePod and another pod uses it")
         return why
 
-    def _handles(self, pod: kube.Pod) -> set[tuple[str, str]]:
-        """Driver and handle of each CSI volume of a pod; a claim without a volume stands for one of its class's provisioner."""
+    def _handles(self, claims: Iterable[str]) -> set[tuple[str, str]]:
+        """Driver and handle of each CSI volume; a claim without a volume stands for one of its class's provisioner.
+
+        Resolved anew each time: a claim that binds during the replay changes what the pods that already mount it are counted for.
+        """
         found = set()
-        for key in _claims(pod, ephemeral=True):
+        for key in claims:
             if key not in self._claims:
                 continue
             volume = self._volumes.get(self._volume_of(key) or "")
@@ -275,14 +277,14 @@ class VolumeState:
     def _limit_faults(self, pod: kube.Pod, node: kube.Node) -> list[str]:
         name = node.metadata.name or ""
         why = [f"claim {key} does not exist" for key in _claims(pod, ephemeral=True) if key not in self._claims]
-        attached = self._attached.get(name, {})
-        new: dict[str, int] = {}
-        for driver, handle in self._handles(pod):
-            if handle not in attached.get(driver, ()):
-                new[driver] = new.get(driver, 0) + 1
-        for driver, number in sorted(new.items()):
-            limit = self._limits.get(name, {}).get(driver)
-            held = len(attached.get(driver, ()))
-            if limit is not None and held + number > limit:
-                why.append(f"{driver}: {number} more volumes, {held} of {limit} attached")
+        limits = self._limits.get(name)
+        if not limits:
+            return why
+        attached = self._handles(self._mounted.get(name, ()))
+        new = self._handles(_claims(pod, ephemeral=True)) - attached
+        for driver in sorted({driver for driver, _ in new}):
+            limit = limits.get(driver)
+            more, held = (sum(driver == other for other, _ in handles) for handles in (new, attached))
+            if limit is not None and held + more > limit:
+                why.append(f"{driver}: {more} more volumes, {held} of {limit} attached")
         return why

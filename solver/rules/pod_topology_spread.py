@@ -16,6 +16,8 @@ from models.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
     from solver.encoding import Encoding
 
 
@@ -175,7 +177,7 @@ class PodTopologySpread(Rule):
         ]
         pinned = int(np.count_nonzero(tally.counted)) < min_domains
         still = [int(tally.counts[d]) for d in range(tally.size) if tally.counted[d] and not arriving[d]]
-        floor: object = 0
+        floor: cp_model.IntVar | int = 0
         if not pinned:
             lowest = int(tally.counts[tally.counted].min())
             highest = min([*still, lowest + sum(int(self.cluster.count[h]) for h in counting)])

@@ -12,7 +12,7 @@ import numpy as np
 
 from models.cluster import Cluster, Ints
 from models.selectors import Bools
-from models.volumes import Claim
+from models.volumes import Claim, named_claims
 from solver.rules.base import PLENTY, Rule, StaticRule
 
 if TYPE_CHECKING:
@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from solver.encoding import Encoding
 
 
-def _claims(cluster: Cluster, g: int) -> list[Claim]:
-    return [cluster.volumes.claim(key) for key in cluster.classes[g].claims]
+Pair = tuple[str, str]
+
+
+def _claims(cluster: Cluster, g: int, *, named: bool = False) -> list[Claim]:
+    """The claims of a class; ``named`` leaves ephemeral volumes' out, at which VolumeZone and VolumeRestrictions do not look."""
+    cls = cluster.classes[g]
+    return [cluster.volumes.claim(key) for key in (named_claims(cls.pod) if named else cls.claims)]
 
 
 def _users(cluster: Cluster) -> dict[str, list[int]]:
@@ -32,6 +37,60 @@ def _users(cluster: Cluster) -> dict[str, list[int]]:
         for key in cls.claims:
             users.setdefault(key, []).append(g)
     return users
+
+
+class _Choices:
+    """Which static volume (None: a provisioned one) each unbound claim of the placed pods takes: the smallest that fits, first the
+    claim that asks for least, as the scheduler does."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._reach = cluster.volumes.reach
+        self.delayed = [sorted((c for c in _claims(cluster, g) if c.delayed), key=lambda c: c.size) for g in range(cluster.n_classes)]
+        self.chosen: dict[str, str | None] = {}  # claim -> volume (None: provisioned)
+        self._taken: dict[str, str] = {}  # volume -> claim
+        self._at: dict[str, dict[int, int]] = {}  # claim -> node -> pods placed there
+
+    def pick(self, g: int, n: int) -> dict[str, str | None] | None:
+        """Volumes for the open claims of one more pod of class g on node n; None where one of its claims gets nothing."""
+        picked: dict[str, str | None] = {}
+        for claim in self.delayed[g]:
+            at = self._at.get(claim.key)
+            if claim.one_node and at and set(at) != {n}:
+                return None
+            if claim.key in self.chosen:
+                volume = self.chosen[claim.key]
+                if volume is not None and not self._reach(volume)[n]:
+                    return None
+                continue
+            free = [v for v in claim.volumes if v not in self._taken and v not in picked.values() and self._reach(v)[n]]
+            if free:
+                picked[claim.key] = free[0]
+            elif claim.provision is not None and claim.provision[n]:
+                picked[claim.key] = None
+            else:
+                return None
+        return picked
+
+    def place(self, g: int, n: int, k: int) -> None:
+        picked = self.pick(g, n) or {}
+        for claim in self.delayed[g]:
+            at = self._at.setdefault(claim.key, {})
+            at[n] = at.get(n, 0) + k
+            if claim.key in picked:
+                volume = self.chosen[claim.key] = picked[claim.key]
+                if volume is not None:
+                    self._taken[volume] = claim.key
+
+    def remove(self, g: int, n: int, k: int) -> None:
+        for claim in self.delayed[g]:
+            at = self._at[claim.key]
+            at[n] -= k
+            if not at[n]:
+                del at[n]
+            if not at:
+                volume = self.chosen.pop(claim.key, None)
+                if volume is not None:
+                    del self._taken[volume]
 
 
 class VolumeBinding(Rule):
@@ -52,70 +111,30 @@ class VolumeBinding(Rule):
             for claim in _claims(cluster, g):
                 bad |= ~claim.binding
             self._never.append(bad)
-        self._delayed = [[c for c in _claims(cluster, g) if c.delayed] for g in range(cluster.n_classes)]
-        self._chosen: dict[str, str | None] = {}  # claim -> volume (None: provisioned)
-        self._taken: dict[str, str] = {}  # volume -> claim
-        self._at: dict[str, dict[int, int]] = {}  # claim -> node -> pods placed there
+        self._choices = _Choices(cluster)
 
     def never(self, g: int) -> Bools:
         return self._never[g]
 
-    def _choose(self, claims: list[Claim], n: int) -> dict[str, str | None] | None:
-        """Volumes for the claims of one pod on a node, smallest fitting first; None where one of them gets nothing."""
-        picked: dict[str, str | None] = {}
-        for claim in claims:
-            at = self._at.get(claim.key)
-            if claim.one_node and at and set(at) != {n}:
-                return None
-            if claim.key in self._chosen:
-                volume = self._chosen[claim.key]
-                if volume is not None and not self.cluster.volumes.reach(volume)[n]:
-                    return None
-                continue
-            free = [v for v in claim.volumes if v not in self._taken and v not in picked.values() and self.cluster.volumes.reach(v)[n]]
-            if free:
-                picked[claim.key] = free[0]
-            elif claim.provision is not None and claim.provision[n]:
-                picked[claim.key] = None
-            else:
-                return None
-        return picked
-
     def rejects(self, g: int) -> Bools:
-        claims = self._delayed[g]
         mask = self._never[g]
-        if not claims:
+        if not self._choices.delayed[g]:
             return mask
         mask = mask.copy()
         for n in np.flatnonzero(~mask):
-            mask[n] = self._choose(claims, int(n)) is None
+            mask[n] = self._choices.pick(g, int(n)) is None
         return mask
 
     def place(self, g: int, n: int, k: int = 1) -> None:
-        picked = self._choose(self._delayed[g], n) or {}
-        for claim in self._delayed[g]:
-            at = self._at.setdefault(claim.key, {})
-            at[n] = at.get(n, 0) + k
-            if claim.key in picked:
-                volume = self._chosen[claim.key] = picked[claim.key]
-                if volume is not None:
-                    self._taken[volume] = claim.key
+        self._choices.place(g, n, k)
 
     def remove(self, g: int, n: int, k: int = 1) -> None:
-        for claim in self._delayed[g]:
-            at = self._at[claim.key]
-            at[n] -= k
-            if not at[n]:
-                del at[n]
-            if not at:
-                volume = self._chosen.pop(claim.key, None)
-                if volume is not None:
-                    del self._taken[volume]
+        self._choices.remove(g, n, k)
 
     def order_links(self) -> list[list[int]]:
         """Classes whose claims compete for the same static volumes."""
         takers: dict[str, set[int]] = {}
-        for g, claims in enumerate(self._delayed):
+        for g, claims in enumerate(self._choices.delayed):
             for claim in claims:
                 for volume in claim.volumes:
                     takers.setdefault(volume, set()).add(g)
@@ -177,7 +196,7 @@ class VolumeZone(StaticRule):
         self._never = []
         for g in range(cluster.n_classes):
             bad = np.zeros(cluster.n_nodes, dtype=bool)
-            for claim in _claims(cluster, g):
+            for claim in _claims(cluster, g, named=True):
                 bad |= ~claim.zone
             self._never.append(bad)
 
@@ -193,8 +212,8 @@ class VolumeRestrictions(Rule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._missing = [any(c.missing for c in _claims(cluster, g)) for g in range(cluster.n_classes)]
-        self._single = [[c.key for c in _claims(cluster, g) if c.one_pod] for g in range(cluster.n_classes)]
+        self._missing = [any(c.missing for c in _claims(cluster, g, named=True)) for g in range(cluster.n_classes)]
+        self._single = [[c.key for c in _claims(cluster, g, named=True) if c.one_pod] for g in range(cluster.n_classes)]
         self._used = {key: 1 if key in cluster.fixed_claims else 0 for keys in self._single for key in keys}
         self._base = dict(self._used)
 
@@ -218,9 +237,13 @@ class VolumeRestrictions(Rule):
         self.place(g, n, -k)
 
     def encode(self, encoding: Encoding) -> None:
-        for key, users in _users(self.cluster).items():
-            if self.cluster.volumes.claim(key).one_pod:
-                variables = [v for g in users for v in encoding.variables(g, encoding.nodes_of(g))]
+        users: dict[str, list[int]] = {}
+        for g, keys in enumerate(self._single):
+            for key in keys:
+                users.setdefault(key, []).append(g)
+        for mine in users.values():
+            if mine:
+                variables = [v for g in mine for v in encoding.variables(g, encoding.nodes_of(g))]
                 if variables:
                     encoding.model.add(encoding.sum(variables) <= 1)
 
@@ -231,17 +254,24 @@ class VolumeRestrictions(Rule):
 
 
 class NodeVolumeLimits(Rule):
-    """A node attaches at most CSINode's allocatable count of distinct volumes per driver."""
+    """A node attaches at most CSINode's allocatable count of distinct volumes per driver.
+
+    A claim that waits for its first consumer counts under its class's provisioner; once a placed pod has taken a static volume for it,
+    under that volume's driver. The encoding leaves such static volumes out, so a bind order has the last word on them.
+    """
 
     name = "NodeVolumeLimits"
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._missing = [any(c.missing for c in _claims(cluster, g)) for g in range(cluster.n_classes)]
+        self._choices = _Choices(cluster)
+        self._static = {v: self._volume_pair(v) for claims in self._choices.delayed for c in claims for v in c.volumes}
         wanted = [sorted({(c.driver, c.handle) for c in _claims(cluster, g) if c.driver and c.handle}) for g in range(cluster.n_classes)]
-        self._limits = self._read_limits({driver for pairs in wanted for driver, _ in pairs})
-        self._wants = [[(d, h) for d, h in pairs if d in self._limits] for pairs in wanted]
-        self._attached: dict[tuple[str, str], dict[int, int]] = {}
+        drivers = {driver for pairs in wanted for driver, _ in pairs} | {pair[0] for pair in self._static.values() if pair}
+        self._limits = self._read_limits(drivers)
+        self._wants = [[pair for pair in pairs if pair[0] in self._limits] for pairs in wanted]
+        self._attached: dict[Pair, dict[int, int]] = {}
         self._used = {driver: np.zeros(cluster.n_nodes, dtype=np.int64) for driver in self._limits}
         for key, nodes in cluster.fixed_claims.items():
             claim = cluster.volumes.claim(key)
@@ -251,6 +281,18 @@ class NodeVolumeLimits(Rule):
         self._base = [self.rejects(g) for g in range(cluster.n_classes)]
         self._base_attached = {pair: set(at) for pair, at in self._attached.items()}
         self._base_used = {driver: used.copy() for driver, used in self._used.items()}
+
+    def _volume_pair(self, name: str) -> Pair | None:
+        spec = self.cluster.snapshot.persistent_volumes[name].spec
+        return (spec.csi.driver, f"volume:{spec.csi.volumeHandle}") if spec and spec.csi else None
+
+    def _pairs(self, g: int) -> list[Pair]:
+        """What a pod of the class would count by now: claims that have taken a static volume count as that volume."""
+        taken = {f"claim:{c.key}": self._static[v] for c in self._choices.delayed[g] if (v := self._choices.chosen.get(c.key)) is not None}
+        if not taken:
+            return self._wants[g]
+        pairs = [p for p in self._wants[g] if p[1] not in taken]
+        return pairs + [p for p in dict.fromkeys(taken.values()) if p is not None and p[0] in self._limits and p not in pairs]
 
     def _read_limits(self, drivers: set[str]) -> dict[str, Ints]:
         """Per driver int64[N]; nodes without a limit have plenty. Drivers that no node limits are left out."""
@@ -263,7 +305,7 @@ class NodeVolumeLimits(Rule):
                     table[n] = driver.allocatable.count
         return limits
 
-    def _attach(self, pair: tuple[str, str], n: int, k: int) -> None:
+    def _attach(self, pair: Pair, n: int, k: int) -> None:
         at = self._attached.setdefault(pair, {})
         before = at.get(n, 0)
         at[n] = before + k
@@ -275,9 +317,10 @@ class NodeVolumeLimits(Rule):
 
     def rejects(self, g: int) -> Bools:
         mask = np.full(self.cluster.n_nodes, self._missing[g], dtype=bool)
-        for driver in {d for d, _ in self._wants[g]}:
+        pairs = self._pairs(g)
+        for driver in {d for d, _ in pairs}:
             new = np.zeros(self.cluster.n_nodes, dtype=np.int64)
-            for pair in self._wants[g]:
+            for pair in pairs:
                 if pair[0] == driver:
                     new += 1
                     for n in self._attached.get(pair, ()):
@@ -289,14 +332,26 @@ class NodeVolumeLimits(Rule):
         return self._base[g]
 
     def place(self, g: int, n: int, k: int = 1) -> None:
-        for pair in self._wants[g]:
+        self._choices.place(g, n, k)
+        for pair in self._pairs(g):
             self._attach(pair, n, k)
 
     def remove(self, g: int, n: int, k: int = 1) -> None:
-        self.place(g, n, -k)
+        for pair in self._pairs(g):
+            self._attach(pair, n, -k)
+        self._choices.remove(g, n, k)
+
+    def order_links(self) -> list[list[int]]:
+        """Classes that may come to count static volumes of a limited driver, with all that count under it."""
+        links: dict[str, set[int]] = {}
+        for g, claims in enumerate(self._choices.delayed):
+            for pair in (self._static[v] for c in claims for v in c.volumes):
+                if pair is not None and pair[0] in self._limits:
+                    links.setdefault(pair[0], set()).add(g)
+        return [sorted(gs | {g for g, pairs in enumerate(self._wants) if any(d == driver for d, _ in pairs)}) for driver, gs in links.items()]
 
     def encode(self, encoding: Encoding) -> None:
-        users: dict[tuple[str, str], list[int]] = {}
+        users: dict[Pair, list[int]] = {}
         for g, pairs in enumerate(self._wants):
             for pair in pairs:
                 users.setdefault(pair, []).append(g)

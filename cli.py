@@ -1,0 +1,459 @@
+"""The command line: parse options, call, render.
+
+Nothing heavy is imported at module level, so that ``--help`` and shell completion answer at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from models.placement import Placement
+    from models.snapshot import Snapshot
+    from report.canvas import Surface
+    from report.progress import Quiet
+    from solver.options import Options
+
+VERSION = "0.1.0"
+
+DONE, BAD_INPUT, INCOMPLETE, VIOLATED, INTERRUPTED = 0, 1, 3, 4, 130
+
+#: Warnings shown without -v.
+_WARNINGS = 20
+
+_T = TypeVar("_T")
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _say(text: str) -> None:
+    """One line on standard error; that nobody listens there is no reason to fail."""
+    from report.output import one_line
+
+    with contextlib.suppress(OSError):
+        click.echo(one_line(text), err=True)
+
+
+def _fail(problems: Sequence[str], code: int = BAD_INPUT) -> NoReturn:
+    """End the command with one line per problem on standard error."""
+    for problem in problems:
+        _say(f"kubestow: {problem}")
+    raise click.exceptions.Exit(code)
+
+
+class _Group(click.Group):
+    """Turns what can go wrong outside our hands into one line and an exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        # Also when started as a file: completion scripts and usage lines need the installed name.
+        kwargs.setdefault("prog_name", "kubestow")
+        return super().main(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except _Aborted:
+            _say("kubestow: aborted")
+            # The solver's thread is still at work, and an orderly exit would wait for it.
+            os._exit(INTERRUPTED)
+        except KeyboardInterrupt:
+            _fail(["interrupted"], INTERRUPTED)
+        except BrokenPipeError:
+            _fail([])
+        except OSError as error:
+            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+            _fail([f"{where}{error.strerror or error}"])
+        except MemoryError:
+            _fail(["out of memory"])
+        except RecursionError:
+            _fail(["the input is nested too deeply"])
+        except UnicodeError as error:
+            _fail([f"text that cannot be encoded: {error}"])
+
+
+def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Names separated by commas, without repeats."""
+    if value is None:
+        return ()
+    names = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+    if not all(names):
+        raise click.BadParameter(f"{value!r} holds an empty name (expected names separated by commas)")
+    return names
+
+
+def _positive(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise click.BadParameter(f"{value} is not a positive number of seconds")
+    return value
+
+
+def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch("[^/]+/[^/]+", value):
+        raise click.BadParameter(f"{value!r} is not of the form NAMESPACE/NAME")
+    return value
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="kubestow")
+def main() -> None:
+    """Offline placement optimiser for Kubernetes.
+
+    Reads a snapshot of a cluster and decides for all pods at once which node each goes to, under exactly the rules of
+    kube-scheduler, with a proof of how good the answer is.
+
+    A SNAPSHOT is a file (JSON or YAML, also .gz) of Kubernetes objects, a directory of such files, or - for standard input;
+    several are merged.
+    """
+
+
+def _snapshot_argument(command: _Command) -> _Command:
+    path = click.Path(allow_dash=True)
+    return click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, required=True, type=path)(command)
+
+
+def _output_options(*formats: str) -> Callable[[_Command], _Command]:
+    def decorate(command: _Command) -> _Command:
+        command = click.option(
+            "-f", "--format", "form", type=click.Choice(formats), help="Form of the result.  [default: table on a terminal, else json]"
+        )(command)
+        return click.option(
+            "-o", "--output", metavar="FILE", type=click.Path(allow_dash=True), help="Write the result to FILE, whole or not at all."
+        )(command)
+
+    return decorate
+
+
+def _scope_options(command: _Command) -> _Command:
+    command = click.option(
+        "--daemon-namespaces",
+        callback=_names,
+        metavar="NS,...",
+        help="Exempt pods of these namespaces from hard anti-affinity, in both directions.",
+    )(command)
+    return click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending.")(command)
+
+
+def _noise_options(command: _Command) -> _Command:
+    command = click.option("-v", "--verbose", is_flag=True, help="Say more on standard error.")(command)
+    return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")(command)
+
+
+@main.command()
+@_snapshot_argument
+@_output_options("table", "json", "yaml", "kubectl")
+@click.option(
+    "--time-limit", type=float, callback=_positive, default=60.0, show_default=True, metavar="SECONDS", help="Seconds for the search."
+)
+@click.option("--engine", type=click.Choice(["auto", "exact", "greedy"]), default="auto", show_default=True, help="How to search.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Seed of the search.")
+@click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds.")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Parallel searches.  [default: one per core]")
+@click.option("--from-scratch", is_flag=True, help="Place all movable bound pods anew.")
+@_scope_options
+@click.option("--strict", is_flag=True, help="Refuse a snapshot that uses something kubestow does not model (exit 4).")
+@_noise_options
+def solve(
+    snapshots: tuple[str, ...],
+    output: str | None,
+    form: str | None,
+    time_limit: float,
+    engine: Any,
+    seed: int,
+    deterministic: bool,
+    workers: int | None,
+    from_scratch: bool,
+    include_gated: bool,
+    daemon_namespaces: tuple[str, ...],
+    strict: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Place every pending pod.
+
+    Exits with 0 when all pods are placed, 3 when some are not (the result is written all the same), 130 when interrupted (the
+    best result so far is written).
+    """
+    from report import progress, terminal
+    from solver.options import Options
+
+    if form == "kubectl" and from_scratch:
+        raise click.UsageError("-f kubectl cannot move bound pods, as --from-scratch does: that needs evictions, and `kubestow rebalance`")
+    _check_noise(quiet, verbose)
+    _check_output(output)
+    started = time.monotonic()
+    snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
+    loaded = time.monotonic() - started
+    options = Options(
+        engine=engine,
+        time_limit=time_limit,
+        workers=workers,
+        seed=seed,
+        deterministic=deterministic,
+        from_scratch=from_scratch,
+        include_gated=include_gated,
+        daemon_namespaces=daemon_namespaces,
+    )
+    stop = threading.Event()
+    with progress.choose(quiet=quiet, verbose=verbose) as display:
+        placement = _input(lambda: _place(snapshot, options, display, stop))
+    if placement.seconds is not None:
+        placement.seconds.load = round(loaded, 3)
+    if stop.is_set() and placement.status == "unknown":
+        _fail(["interrupted before there was an answer; nothing was written"], INTERRUPTED)
+    if strict and placement.unmodelled:
+        _fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in placement.unmodelled], VIOLATED)
+    _write(output, _render_placement(placement, snapshot, form or _default_format(output), output))
+    if not quiet:
+        if form == "kubectl" and include_gated:
+            _say("warning: the API server binds no pod that has scheduling gates; remove them before you create the bindings")
+        _say(terminal.summary(placement, time.monotonic() - started))
+    if stop.is_set():
+        _leave(INTERRUPTED)
+    waiting = any(not left.gated for left in placement.unplaced)
+    _leave(INCOMPLETE if waiting or placement.status == "unknown" else DONE)
+
+
+@main.command()
+@_snapshot_argument
+@click.option("--result", required=True, metavar="FILE", type=click.Path(allow_dash=True), help="The Placement to check (JSON or YAML).")
+@_output_options("table", "json", "yaml")
+@_noise_options
+def verify(snapshots: tuple[str, ...], result: str, output: str | None, form: str | None, quiet: bool, verbose: bool) -> None:
+    """Check a Placement against the raw objects, independently of the solver.
+
+    Exits with 0 when every assignment is valid, 4 when there are violations.
+    """
+    from report import answers, documents
+
+    if result == "-" and "-" in snapshots:
+        raise click.UsageError("SNAPSHOT and --result cannot both be standard input")
+    _check_noise(quiet, verbose)
+    _check_output(output)
+    placement = _input(lambda: documents.read_placement(result))
+    snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
+    from solver.verify import verify as check
+
+    violations = check(snapshot, placement)
+    form = form or _default_format(output)
+    if form == "table":
+        data = _draw(answers.violations_table(violations, placement), _surface(output))
+    else:
+        data = documents.encode(documents.violations_document(violations), "yaml" if form == "yaml" else "json")
+    _write(output, data)
+    if not quiet:
+        _say(answers.verdict_line(violations, placement))
+    _leave(VIOLATED if violations else DONE)
+
+
+@main.command()
+@_snapshot_argument
+@click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Judge this pod only; it may also be bound.")
+@click.option("--node", metavar="NODE", help="Judge this node only.")
+@click.option("--per-node", is_flag=True, help="For every node, all rules that reject it.")
+@_output_options("table", "json", "yaml")
+@_scope_options
+@_noise_options
+def explain(
+    snapshots: tuple[str, ...],
+    pod: str | None,
+    node: str | None,
+    per_node: bool,
+    output: str | None,
+    form: str | None,
+    include_gated: bool,
+    daemon_namespaces: tuple[str, ...],
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Say where each pending pod could go, and which rules reject the other nodes.
+
+    Each pod is judged alone against the bound pods, as kube-scheduler would now. Exits with 0 whatever the answer is.
+    """
+    from report import answers, documents
+
+    _check_noise(quiet, verbose)
+    _check_output(output)
+    snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
+    from solver.explain import UnknownNode, UnknownPod
+    from solver.explain import explain as judge
+
+    try:
+        verdicts = _input(lambda: judge(snapshot, pod=pod, node=node, include_gated=include_gated, daemon_namespaces=daemon_namespaces))
+    except UnknownPod as error:
+        _fail([f"--pod: {error}"])
+    except UnknownNode as error:
+        _fail([f"--node: {error}: no such node in the snapshot"])
+    form = form or _default_format(output)
+    if form == "table":
+        surface = _surface(output)
+        data = _draw(answers.explanation(verdicts, surface, per_node=per_node), surface)
+    else:
+        document = documents.explain_document(verdicts, per_node=per_node)
+        data = documents.encode(document, "yaml" if form == "yaml" else "json")
+    _write(output, data)
+    _leave(DONE)
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def _check_noise(quiet: bool, verbose: bool) -> None:
+    if quiet and verbose:
+        raise click.UsageError("-q and -v contradict each other")
+
+
+def _check_output(output: str | None) -> None:
+    """Refuse a target that cannot be written before a long run, not after it."""
+    if output is not None and output != "-":
+        from report.output import check_target
+
+        check_target(output)
+
+
+def _input(read: Callable[[], _T]) -> _T:
+    from models.snapshot import InputError
+
+    try:
+        return read()
+    except InputError as error:
+        _fail(error.problems)
+
+
+def _load(paths: Sequence[str], *, quiet: bool, verbose: bool) -> Snapshot:
+    from models.snapshot import load
+
+    snapshot = _input(lambda: load(paths))
+    if not quiet:
+        shown = snapshot.warnings if verbose else snapshot.warnings[:_WARNINGS]
+        for warning in shown:
+            _say(f"warning: {warning}")
+        if len(shown) < len(snapshot.warnings):
+            _say(f"warning: {len(snapshot.warnings) - len(shown)} more like these (-v shows all)")
+    if verbose:
+        _say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")
+        if snapshot.ignored:
+            _say("ignored: " + ", ".join(f"{count} {kind}" for kind, count in sorted(snapshot.ignored.items())))
+    return snapshot
+
+
+def _place(snapshot: Snapshot, options: Options, display: Quiet, stop: threading.Event) -> Placement:
+    """Solve in a thread, since Python hears signals only between the steps of its main thread. The first ^C sets ``stop``, the
+    second raises KeyboardInterrupt."""
+    from solver.place import InternalFault, place
+
+    done = threading.Event()
+    result: list[Placement] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            result.append(place(snapshot, options, on_progress=display.update, stop=stop))
+        except BaseException as error:  # noqa: BLE001 (handed to the main thread, which raises it)
+            errors.append(error)
+        finally:
+            done.set()
+
+    with _interrupts() as interrupts:
+        threading.Thread(target=work, name="solve", daemon=True).start()
+        while not done.wait(0.1):
+            count = interrupts()
+            if count and not stop.is_set():
+                stop.set()
+                display.say("kubestow: stopping with the best result so far (^C again to abort at once)")
+            if count > 1:
+                raise _Aborted
+        if interrupts():
+            stop.set()
+    if errors:
+        if isinstance(errors[0], InternalFault):
+            _fail([f"internal fault, please report it: {errors[0]}"])
+        raise errors[0]
+    return result[0]
+
+
+class _Aborted(KeyboardInterrupt):
+    """A second ^C, while a solve still runs in its thread."""
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Callable[[], int]]:
+    """Count SIGINTs instead of raising KeyboardInterrupt; gives the function that says how many there were so far. Leaves the signal
+    alone outside the main thread."""
+    received: list[int] = []
+
+    def take(number: int, frame: object) -> None:
+        received.append(number)
+
+    def count() -> int:
+        # Again and again, since CP-SAT may set the signal back to its default, which would kill the process.
+        signal.signal(signal.SIGINT, take)
+        return len(received)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: 0
+        return
+    before = signal.signal(signal.SIGINT, take)
+    try:
+        yield count
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _leave(code: int) -> NoReturn:
+    click.get_current_context().exit(code)
+
+
+# --- rendering --------------------------------------------------------------------------------------------------------
+
+
+def _default_format(output: str | None) -> str:
+    return "table" if output in (None, "-") and sys.stdout is not None and sys.stdout.isatty() else "json"
+
+
+def _surface(output: str | None) -> Surface:
+    from report import canvas
+
+    return canvas.standard_output() if output in (None, "-") else canvas.Surface()
+
+
+def _draw(parts: Iterator[RenderableType], surface: Surface) -> bytes:
+    from report.canvas import render
+
+    return render(list(parts), surface)
+
+
+def _render_placement(placement: Placement, snapshot: Snapshot, form: str, output: str | None) -> bytes:
+    from report import documents
+
+    if form == "table":
+        from report import terminal
+
+        surface = _surface(output)
+        return _draw(terminal.placement(placement, snapshot, surface), surface)
+    if form == "kubectl":
+        return documents.bindings(placement, snapshot)
+    return documents.encode(documents.placement_document(placement), "yaml" if form == "yaml" else "json")
+
+
+def _write(output: str | None, data: bytes) -> None:
+    from report.output import write_file, write_stdout
+
+    if output is None or output == "-":
+        write_stdout(data)
+    else:
+        write_file(output, data)
+
+
+if __name__ == "__main__":
+    main()

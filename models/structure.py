@@ -1,0 +1,118 @@
+"""Fits plain data to the API Structs by hand: what msgspec's own conversion refuses is either mended or explained here.
+
+This is the slow path, taken only by objects that the typed decoder refused. It does two things that the decoder does not:
+it reads an explicit null as the API server's JSON decoder does (absent in an object, the zero value in a map or a list),
+and it reports every misfit of an object with its exact path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from msgspec import inspect
+
+_SCALARS: Final[dict[type[inspect.Type], tuple[tuple[type, ...], str]]] = {
+    inspect.StrType: ((str,), "text"),
+    inspect.IntType: ((int,), "a whole number"),
+    inspect.FloatType: ((int, float), "a number"),
+    inspect.BoolType: ((bool,), "true or false"),
+}
+
+
+def shorten(value: object) -> str:
+    """A value as it may appear in an error line: one line, at most about 60 characters."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a number of more than 40 digits"
+    if isinstance(value, str | int | float):
+        text = repr(value[:60] if isinstance(value, str) else value)
+        return text + "…" if isinstance(value, str) and len(value) > 60 else text
+    return f"a Python {type(value).__name__}"
+
+
+@lru_cache(maxsize=256)
+def _info(type_: type[msgspec.Struct]) -> inspect.Type:
+    return inspect.type_info(type_)
+
+
+def fit(value: object, type_: type[msgspec.Struct]) -> tuple[Any, list[str]]:
+    """The value with nulls resolved, ready for ``msgspec.convert`` into ``type_``, and the misfits as ``path: message``."""
+    problems: list[str] = []
+    return _fit(value, _info(type_), "", problems), problems
+
+
+def _expected(type_: inspect.Type) -> str:
+    if isinstance(type_, inspect.UnionType):
+        # Quantities are str | int | float: "text or a number" says it all.
+        names = list(dict.fromkeys(_expected(t) for t in type_.types if not isinstance(t, inspect.NoneType)))
+        if "a number" in names and "a whole number" in names:
+            names.remove("a whole number")
+        return " or ".join(names)
+    if isinstance(type_, inspect.ListType):
+        return "a list"
+    if isinstance(type_, inspect.StructType | inspect.DictType):
+        return "an object"
+    if isinstance(type_, inspect.IntType) and type_.ge is not None and type_.le is not None:
+        return f"a whole number within {type_.ge}..{type_.le}"
+    return _SCALARS[type(type_)][1]
+
+
+def _zero(type_: inspect.Type) -> object:
+    """What a null inside a map or a list stands for."""
+    if isinstance(type_, inspect.UnionType):  # a quantity: null is 0
+        return 0
+    if isinstance(type_, inspect.StrType):
+        return ""
+    return {} if isinstance(type_, inspect.StructType | inspect.DictType) else 0
+
+
+def _scalar_fits(value: object, type_: inspect.Type) -> bool:
+    entry = _SCALARS.get(type(type_))
+    if entry is None or not isinstance(value, entry[0]) or (isinstance(value, bool) and not isinstance(type_, inspect.BoolType)):
+        return False
+    if isinstance(type_, inspect.IntType) and isinstance(value, int):
+        return (type_.ge is None or value >= type_.ge) and (type_.le is None or value <= type_.le)
+    return True
+
+
+def _fit(value: object, type_: inspect.Type, path: str, problems: list[str]) -> Any:
+    if isinstance(type_, inspect.UnionType):
+        options = [t for t in type_.types if not isinstance(t, inspect.NoneType)]
+        if value is None or any(_scalar_fits(value, t) for t in options):
+            return value
+        if len(options) == 1:
+            return _fit(value, options[0], path, problems)
+    elif isinstance(type_, inspect.StructType) and isinstance(value, Mapping):
+        fitted = {}
+        for field in type_.fields:
+            child = f"{path}.{field.encode_name}" if path else field.encode_name
+            given = value.get(field.encode_name)
+            if given is not None:
+                fitted[field.encode_name] = _fit(given, field.type, child, problems)
+            elif field.required:
+                problems.append(f"{child}: missing, expected {_expected(field.type)}")
+        return fitted
+    elif isinstance(type_, inspect.DictType) and isinstance(value, Mapping):
+        return {
+            key: _fit(_zero(type_.value_type) if item is None else item, type_.value_type, f"{path}.{key}", problems)
+            for key, item in value.items()
+        }
+    elif isinstance(type_, inspect.ListType) and isinstance(value, list | tuple):
+        return [
+            _fit(_zero(type_.item_type) if item is None else item, type_.item_type, f"{path}[{index}]", problems)
+            for index, item in enumerate(value)
+        ]
+    elif _scalar_fits(value, type_):
+        return value
+    problems.append(f"{path + ': ' if path else ''}got {shorten(value)}, expected {_expected(type_)}")
+    return value

@@ -1,0 +1,93 @@
+"""What ``verify`` found and what ``explain`` answers, as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.placement import Placement
+from report.canvas import Surface, grid, plain
+from report.documents import Verdict, Violation, nodes_per_rule
+from report.terminal import counted, examples
+
+
+def verdict_line(violations: Sequence[Violation], placement: Placement) -> str:
+    """One line: valid or not, of how many assignments."""
+    assignments = counted(len(placement.assignments), "assignment")
+    return f"{counted(len(violations), 'violation')} in {assignments}" if violations else f"valid: {assignments}"
+
+
+def violations_table(violations: Sequence[Violation], placement: Placement) -> Iterator[RenderableType]:
+    yield Text(verdict_line(violations, placement), style="bold red" if violations else "bold green")
+    if violations:
+        yield Text()
+        table = grid("pod", "node", "rule", "why")
+        for v in violations:
+            table.add_row(plain(v.pod), plain(v.node or ""), plain(v.rule, style="yellow"), plain(v.why))
+        yield Padding(table, (0, 0, 0, 2))
+
+
+def explanation(verdicts: Sequence[Verdict], surface: Surface, *, per_node: bool) -> Iterator[RenderableType]:
+    """Pods with the same answer together, in input order of the first; per rule or, with ``per_node``, per node."""
+    if not verdicts:
+        yield Text("no pending pods", style="bold")
+    for group in _alike(verdicts):
+        first = group[0]
+        total = len(first.feasible) + len(first.rejected)
+        title = plain(examples([v.pod for v in group]), style="bold")
+        if len(group) > 1:
+            title = Text(f"{counted(len(group), 'pod')}: ", style="bold").append_text(title)
+        style = "green" if first.feasible else "red"
+        yield title.append(": ").append(f"{len(first.feasible):,} of {counted(total, 'node')} feasible", style=style)
+        if per_node:
+            yield Padding(_matrix(first, surface), (0, 0, 1, 2))
+        else:
+            yield from _by_rule(first)
+
+
+def _alike(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
+    """Equal verdicts together. Those of one pod class share their lists, which saves comparing them."""
+    shared: dict[tuple[int, int], list[Verdict]] = {}
+    for v in verdicts:
+        shared.setdefault((id(v.feasible), id(v.rejected)), []).append(v)
+    groups: dict[object, list[Verdict]] = {}
+    for members in shared.values():
+        v = members[0]
+        key = (tuple(v.feasible), tuple((n, tuple(r)) for n, r in v.rejected.items()), tuple(sorted(v.messages.items())))
+        groups.setdefault(key, []).extend(members)
+    return list(groups.values())
+
+
+def _by_rule(verdict: Verdict) -> Iterator[RenderableType]:
+    counts = nodes_per_rule(verdict)
+    if counts:
+        table = grid("rule", "nodes", "", right=(1,))
+        for rule, nodes in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+            table.add_row(plain(rule, style="yellow"), f"{nodes:,}", plain(verdict.messages.get(rule, "")))
+        yield Padding(table, (0, 0, 0, 2))
+    if verdict.feasible:
+        yield Padding(plain(f"feasible: {examples(verdict.feasible)}"), (0, 0, 0, 2))
+    yield Text()
+
+
+def _matrix(verdict: Verdict, surface: Surface) -> RenderableType:
+    """Nodes by rules where the names fit side by side, else each node with the names of its rules."""
+    rules = list(nodes_per_rule(verdict))
+    nodes = [*((n, frozenset[str]()) for n in verdict.feasible), *((n, frozenset(r)) for n, r in verdict.rejected.items())]
+    longest = max((len(n) for n, _ in nodes), default=0)
+    if longest + sum(len(r) + 2 for r in rules) + 12 <= surface.width:
+        table = grid("node", "", *rules)
+        for node, rejecting in nodes:
+            table.add_row(plain(node), *_mark(rejecting), *(Text("x" if r in rejecting else "", style="red") for r in rules))
+        return table
+    table = grid("node", "", "rejected by")
+    for node, rejecting in nodes:
+        table.add_row(plain(node), *_mark(rejecting), plain(", ".join(sorted(rejecting)), style="yellow"))
+    return table
+
+
+def _mark(rejecting: frozenset[str]) -> tuple[Text]:
+    return (Text("no", style="red") if rejecting else Text("yes", style="green"),)

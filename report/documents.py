@@ -1,0 +1,153 @@
+"""Results as JSON and YAML documents, and a Placement read back from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from models import placement as placements
+from models import sources, yaml_reader
+from models.kube import pod_key
+from models.placement import Placement
+from models.snapshot import InputError, Snapshot
+from report import yamltext
+
+Format = Literal["json", "yaml"]
+
+
+class Violation(Protocol):
+    """What :mod:`solver.verify` finds: a rule that an assignment breaks, and why."""
+
+    @property
+    def pod(self) -> str: ...
+    @property
+    def node(self) -> str | None: ...
+    @property
+    def rule(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+
+
+class Verdict(Protocol):
+    """What :mod:`solver.explain` answers for one pod. ``rejected``: node to rules (plugin names); ``messages``: rule to text."""
+
+    @property
+    def pod(self) -> str: ...
+    @property
+    def feasible(self) -> Sequence[str]: ...
+    @property
+    def rejected(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def messages(self) -> Mapping[str, str]: ...
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def encode(document: object, form: Format) -> bytes:
+    """A document of plain values as UTF-8 text, keys in the order given."""
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    return yamltext.dump(document).encode()
+
+
+def placement_document(placement: Placement) -> dict[str, Any]:
+    return placements.to_builtins(placement)
+
+
+def violations_document(violations: Iterable[Violation]) -> dict[str, Any]:
+    """``{"valid", "violations": [{"pod", "node", "rule", "why"}]}``."""
+    found = [{"pod": v.pod, "node": v.node, "rule": v.rule, "why": v.why} for v in violations]
+    return {"valid": not found, "violations": found}
+
+
+def nodes_per_rule(verdict: Verdict) -> dict[str, int]:
+    """How many nodes each rule rejects, by rule name."""
+    counts: dict[str, int] = {}
+    for rules in verdict.rejected.values():
+        for rule in rules:
+            counts[rule] = counts.get(rule, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def explain_document(verdicts: Iterable[Verdict], *, per_node: bool) -> dict[str, Any]:
+    """Per pod the nodes left and, for every other node, all rules that reject it; or both as numbers of nodes."""
+    if per_node:
+        return {"pods": [{"pod": v.pod, "feasible": v.feasible, "rejected": v.rejected} for v in verdicts]}
+    return {"pods": [{"pod": v.pod, "feasible": len(v.feasible), "rejected": nodes_per_rule(v)} for v in verdicts]}
+
+
+def bindings(placement: Placement, snapshot: Snapshot) -> bytes:
+    """The placement as ``v1`` Binding objects in bind order, one JSON document a line, for ``kubectl create -f -``. Pods that are
+    bound in the snapshot already get none."""
+    bound = {pod_key(pod) for pod in snapshot.pods if pod.spec.nodeName}
+    encoder = msgspec.json.Encoder()
+    lines = []
+    for assignment in sorted(placement.assignments, key=lambda a: a.order):
+        if assignment.pod in bound:
+            continue
+        namespace, _, name = assignment.pod.rpartition("/")
+        lines.append(
+            encoder.encode(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Binding",
+                    "metadata": {"name": name, "namespace": namespace},
+                    "target": {"apiVersion": "v1", "kind": "Node", "name": assignment.node},
+                }
+            )
+        )
+    return b"".join(line + b"\n" for line in lines)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_placement(path: str) -> Placement:
+    """A Placement from a JSON or YAML file (``.gz`` too), ``-`` being standard input.
+
+    Raises:
+        InputError: not readable, or not a Placement: the file, the field and what was expected.
+    """
+    try:
+        return placements.from_builtins(_decode(sources.read(path)))
+    except msgspec.ValidationError as error:
+        problem = _with_path(str(error))
+    except RecursionError:
+        problem = "nested too deeply"
+    except ValueError as error:
+        problem = str(error)
+    raise InputError([f"{sources.label(path)}: {problem}"])
+
+
+def _decode(raw: bytes) -> object:
+    if not raw.strip():
+        raise ValueError("empty, expected a Placement document")
+    if not raw.lstrip().startswith(b"{"):
+        return _one_yaml_document(raw)
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError as error:
+        # A flow mapping is YAML that looks like JSON; where it is neither, the JSON complaint is the one that helps.
+        try:
+            return _one_yaml_document(raw)
+        except yaml_reader.YamlError:
+            raise error from None
+
+
+def _one_yaml_document(raw: bytes) -> object:
+    found = [document for document in yaml_reader.documents(raw) if document is not None]
+    if len(found) != 1:
+        raise ValueError(f"expected one Placement document, found {len(found)} documents")
+    return found[0]
+
+
+def _with_path(message: str) -> str:
+    """msgspec's ``complaint - at `$.a[0].b``` as ``a[0].b: complaint``."""
+    match = re.fullmatch(r"(.*) - at `(?:key in )?\$\.?(.*?)`", message, re.DOTALL)
+    if match is None:
+        return f"not a Placement: {message}"
+    return f"{match[2]}: {match[1]}" if match[2] else match[1]

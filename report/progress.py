@@ -1,0 +1,135 @@
+"""Signs of life on standard error while a solve runs: one live line on a terminal, an occasional plain line elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from report.output import one_line
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
+
+#: Seconds between plain lines of one phase.
+_PAUSE: Final = 5.0
+
+
+class Event(Protocol):
+    """What :class:`solver.options.Progress` reports: the phase, and for a tier its incumbent and bound (pods)."""
+
+    @property
+    def phase(self) -> str: ...
+    @property
+    def tier(self) -> str | None: ...
+    @property
+    def priority(self) -> int | None: ...
+    @property
+    def value(self) -> int | None: ...
+    @property
+    def bound(self) -> int | None: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+def gap_text(value: int, bound: int) -> str:
+    """The gap |bound - value| / max(1, |value|) of a tier in per cent, ``proved`` where there is none."""
+    if value == bound:
+        return "proved"
+    permille = -(-1000 * abs(bound - value) // max(1, abs(value)))
+    return f"{permille // 10}.{permille % 10} %" if permille < 1000 else f"{permille // 10} %"
+
+
+def describe(event: Event) -> str:
+    """Phase, tier, incumbent, bound and gap in one line."""
+    parts = [event.phase]
+    if event.tier is not None:
+        parts.append(event.tier if event.priority is None else f"{event.tier} (priority {event.priority})")
+    if event.value is not None:
+        parts.append(f"best {event.value}")
+    if event.bound is not None:
+        parts.append(f"bound {event.bound}")
+    if event.value is not None and event.bound is not None:
+        parts.append("proved" if event.value == event.bound else f"gap {gap_text(event.value, event.bound)}")
+    return one_line(" · ".join(parts))
+
+
+class Quiet:
+    """Shows nothing; also the base of those that do."""
+
+    def update(self, event: Event) -> None:
+        """Take note of an event; may be called from any thread."""
+
+    def say(self, text: str) -> None:
+        """A line that stays, beside the display."""
+        with contextlib.suppress(OSError):
+            print(one_line(text), file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Take the display away again."""
+
+
+class PlainLines(Quiet):
+    """A line when the phase or tier changes, and every few seconds in between."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, str | None, int | None] | None = None
+        self._when = 0.0
+
+    def update(self, event: Event) -> None:
+        now = time.monotonic()
+        this = (event.phase, event.tier, event.priority)
+        if this != self._last or now - self._when >= _PAUSE:
+            self._last, self._when = this, now
+            print(f"{event.seconds:7.1f} s  {describe(event)}".replace("·", "-"), file=sys.stderr, flush=True)
+
+
+class LiveLine(Quiet):
+    """One line that is redrawn in place, with a clock that goes on between events, and removed at the end."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._event: Event | None = None
+        self._live: Live | None = None
+
+    def update(self, event: Event) -> None:
+        self._event = event
+
+    def say(self, text: str) -> None:
+        if self._live is None:
+            super().say(text)
+        else:
+            self._live.console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        text = describe(self._event) if self._event is not None else "starting"
+        return Text(f"{time.monotonic() - self._started:6.1f} s  {text}", no_wrap=True, overflow="ellipsis")
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = Live(self, console=Console(stderr=True), refresh_per_second=4, transient=True, redirect_stdout=False)
+        self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+
+def choose(*, quiet: bool, verbose: bool) -> Quiet:
+    """The display that fits standard error and the options -q and -v."""
+    if quiet or sys.stderr is None:
+        return Quiet()
+    if sys.stderr.isatty():
+        return LiveLine()
+    return PlainLines() if verbose else Quiet()

@@ -1,0 +1,227 @@
+"""A Placement as a table for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from models import quantity
+from models.kube import pod_key
+from models.placement import Placement, TierResult, Unplaced
+from models.snapshot import Snapshot
+from report.canvas import Surface, grid, heading, plain
+from report.progress import gap_text
+from report.usage import RESOURCES, Usage, per_node, per_zone, share
+
+#: Above this many nodes they are summed by zone, and only the fullest are listed.
+_MANY_NODES: Final = 40
+_FULLEST: Final = 10
+#: Assignments listed one by one; kinds of unplaced pods; names given as examples.
+_LISTED: Final = 40
+_GROUPS: Final = 20
+_EXAMPLES: Final = 3
+
+_STATUS_STYLE: Final = {"optimal": "bold green", "feasible": "bold yellow", "infeasible": "bold red", "unknown": "bold red"}
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def summary(placement: Placement, seconds: float) -> str:
+    """One line: how many pods, on how many nodes, how good, how long (wall-clock seconds)."""
+    placed, nodes = len(placement.assignments), len({a.node for a in placement.assignments})
+    pending = placement.snapshot.pending
+    on = f" on {counted(nodes, 'node')}" if placed else ""
+    return f"placed {placed:,} of {counted(pending, 'pod')}{on}, {placement.status}, {seconds:.1f} s"
+
+
+def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    """The parts of the report, top to bottom."""
+    yield _header(result)
+    if result.objective:
+        yield heading("Objective")
+        yield _tiers(result, snapshot)
+    usages = per_node(snapshot, result)
+    if usages:
+        yield from _nodes(usages, surface)
+    if result.assignments:
+        yield from _assignments(result)
+    if result.unplaced:
+        yield from _unplaced(result.unplaced)
+    if result.unmodelled:
+        yield heading("Not modelled")
+        yield from _unmodelled(result)
+    if result.notes:
+        yield heading("Notes")
+        for note in result.notes:
+            yield Padding(plain(note), (0, 0, 0, 2))
+
+
+def _header(result: Placement) -> Text:
+    parts = [f"{result.engine} engine"]
+    if result.seconds is not None:
+        s = result.seconds
+        parts.append(f"{s.load + s.compile + s.solve + s.verify:.1f} s")
+    text = Text(result.status, style=_STATUS_STYLE[result.status])
+    text.append(f": {len(result.assignments):,} of {counted(result.snapshot.pending, 'pod')} placed", style="bold")
+    return text.append_text(plain(f" ({', '.join(parts)})", style="dim"))
+
+
+def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
+    """Per tier its value and bound; the placed tiers also say how many pods of that priority there were to place."""
+    priorities = {pod_key(pod): pod.spec.priority or 0 for pod in snapshot.pods}
+    to_place = [*(a.pod for a in result.assignments), *(u.pod for u in result.unplaced)]
+    of = Counter(priorities.get(pod, 0) for pod in to_place)
+    table = grid("tier", "value", "of", "bound", "gap", right=(1, 2, 3, 4))
+    for tier in result.objective:
+        total = "" if tier.tier != "placed" else str(of[tier.priority] if tier.priority is not None else of.total())
+        name = tier.tier if tier.priority is None else f"{tier.tier}, priority {tier.priority}"
+        gap = gap_text(tier.value, tier.bound)
+        table.add_row(plain(name), str(tier.value), total, str(tier.bound), Text(gap, style=_gap_style(tier)))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _gap_style(tier: TierResult) -> str:
+    return "green" if tier.value == tier.bound else "yellow"
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
+    zones = per_zone(usages)
+    suffix = _shared_domain([u.name for u in usages])
+    without = f" (names without {suffix})" if suffix else ""
+    if len(usages) <= _MANY_NODES:
+        yield heading(f"Nodes{without}")
+        table = _usage_table("node", surface)
+        for zone in zones:
+            if len(zones) > 1 or zone.zone is not None:
+                table.add_row(plain(_zone_name(zone), style="bold"))
+            for usage in usages:
+                if usage.zone == zone.zone:
+                    _usage_row(table, f"  {usage.name.removesuffix(suffix)}", usage, surface)
+        yield Padding(table, (0, 0, 0, 2))
+        return
+    yield heading(f"Zones ({len(usages):,} nodes)")
+    table = _usage_table("zone (nodes)", surface)
+    for zone in zones:
+        _usage_row(table, f"{_zone_name(zone)} ({zone.nodes:,})", zone, surface)
+    yield Padding(table, (0, 0, 0, 2))
+    yield heading(f"The {_FULLEST} fullest nodes{without}")
+    table = _usage_table("node", surface)
+    for usage in sorted(usages, key=lambda u: ([-part for part in u.fullness()], u.name))[:_FULLEST]:
+        _usage_row(table, usage.name.removesuffix(suffix), usage, surface)
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _shared_domain(names: Sequence[str]) -> str:
+    """The domain that all node names end in (``.eu-west-1.compute.internal``), or nothing."""
+    shared: list[str] = []
+    for parts in zip(*(reversed(name.split(".")[1:]) for name in names), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.insert(0, f".{parts[0]}")
+    return "".join(shared) if len(names) > 1 else ""
+
+
+def _zone_name(zone: Usage) -> str:
+    return zone.name if zone.zone is not None else "no zone"
+
+
+def _wide(surface: Surface) -> bool:
+    return surface.width >= 150
+
+
+def _usage_table(first: str, surface: Surface) -> Table:
+    table = grid(first, "new", *RESOURCES, right=(1,))
+    for column in table.columns[2:]:
+        column.no_wrap = True
+    return table
+
+
+def _usage_row(table: Table, name: str, usage: Usage, surface: Surface) -> None:
+    cells = [_bar(usage.used[r], usage.allocatable[r], r, surface) for r in RESOURCES]
+    table.add_row(plain(name), f"+{usage.new:,}" if usage.new else "", *cells)
+
+
+def _bar(used: int, total: int, resource: str, surface: Surface) -> Text:
+    """A bar, the percentage, and where there is room the amounts."""
+    percent = share(used, total)
+    width = 12 if _wide(surface) else 8
+    style = "red" if percent >= 95 else "yellow" if percent >= 80 else "green"
+    eighths = min(share(used, total, width * 8), width * 8)
+    text = Text()
+    if surface.unicode:
+        text.append("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip(), style=style)
+        text.append("·" * (width - len(text)), style="dim")
+    else:
+        text.append("#" * (eighths // 8), style=style)
+        text.append("." * (width - len(text)), style="dim")
+    text.append(f" {percent:3}%")
+    if _wide(surface):
+        text.append(f" {f'{amount(used, resource)}/{amount(total, resource)}':15}", style="dim")
+    return text
+
+
+def amount(value: int, resource: str) -> str:
+    """An amount as Kubernetes writes it: ``250m``, ``1.5Gi``, ``110``."""
+    if resource == "cpu":
+        return quantity.format_cpu(value)
+    return quantity.format_bytes(value) if resource == "memory" else str(value)
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+def _assignments(result: Placement) -> Iterator[RenderableType]:
+    ordered = sorted(result.assignments, key=lambda a: a.order)
+    gangs = any(a.gang for a in ordered)
+    yield heading("Assignments, in bind order")
+    table = grid("#", "pod", "node", *(["gang"] if gangs else []), right=(0,))
+    for a in ordered[:_LISTED]:
+        table.add_row(str(a.order), plain(a.pod), plain(a.node), *([plain(a.gang or "")] if gangs else []))
+    yield Padding(table, (0, 0, 0, 2))
+    if len(ordered) > _LISTED:
+        yield Padding(plain(f"... and {len(ordered) - _LISTED:,} more (-f json lists all)", style="dim"), (0, 0, 0, 2))
+
+
+def examples(names: Sequence[str]) -> str:
+    """The first few names, and that there are more."""
+    return ", ".join(names[:_EXAMPLES]) + (", ..." if len(names) > _EXAMPLES else "")
+
+
+def _unplaced(unplaced: Sequence[Unplaced]) -> Iterator[RenderableType]:
+    """Pods with the same reasons together, largest group first."""
+    yield heading(f"Not placed ({counted(len(unplaced), 'pod')})")
+    groups: dict[tuple[tuple[str, int, str], ...], list[str]] = {}
+    for entry in unplaced:
+        groups.setdefault(tuple((r.rule, r.nodes, r.message) for r in entry.reasons), []).append(entry.pod)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    for reasons, pods in islice(ordered, _GROUPS):
+        line = Text("  ").append(counted(len(pods), "pod"), style="bold red").append(": ").append_text(plain(examples(pods)))
+        yield line
+        for rule, nodes, message in reasons:
+            on = f" on {counted(nodes, 'node')}" if nodes else ""
+            said = f": {message}" if message else ""
+            yield Padding(plain(rule, style="yellow").append_text(plain(on + said, style="default")), (0, 0, 0, 6))
+    if len(ordered) > _GROUPS:
+        rest = sum(len(pods) for _, pods in ordered[_GROUPS:])
+        yield plain(f"  ... and {counted(rest, 'pod')} with {counted(len(ordered) - _GROUPS, 'other set')} of reasons", style="dim")
+
+
+def _unmodelled(result: Placement) -> Iterator[RenderableType]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for entry in result.unmodelled:
+        groups.setdefault((entry.field, entry.effect), []).append(entry.pod)
+    for (field, effect), names in groups.items():
+        text = plain(f"{field}: {effect}", style="yellow").append_text(plain(f" ({len(names):,}: {examples(names)})", style="default"))
+        yield Padding(text, (0, 0, 0, 2))

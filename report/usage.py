@@ -1,0 +1,81 @@
+"""How full each node is once a placement is carried out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from models.kube import Node, is_terminal, pod_key
+from models.placement import Placement
+from models.requests import allocatable, pod_request
+from models.snapshot import Snapshot
+
+#: What a table shows: mCPU, bytes, pods.
+RESOURCES: Final = ("cpu", "memory", "pods")
+_ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+
+
+@dataclass
+class Usage:
+    """Requested and allocatable amounts of a node, or of several together; ``new``: pods that the placement brings."""
+
+    name: str
+    zone: str | None
+    nodes: int = 1
+    new: int = 0
+    used: Counter[str] = field(default_factory=Counter)
+    allocatable: Counter[str] = field(default_factory=Counter)
+
+    def fullness(self) -> tuple[int, int, int]:
+        """For sorting: the shares of the resources in permyriads, largest first."""
+        shares = sorted((share(self.used[r], self.allocatable[r], 10_000) for r in RESOURCES), reverse=True)
+        return shares[0], shares[1], shares[2]
+
+
+def share(used: int, total: int, parts: int = 100) -> int:
+    """``used`` of ``total`` in ``parts`` (per cent), rounded down, so that 100 means full; use of nothing counts as full."""
+    if total <= 0:
+        return parts if used > 0 else 0
+    return parts * used // total
+
+
+def zone_of(node: Node) -> str | None:
+    labels = node.metadata.labels or {}
+    return next((labels[key] for key in _ZONE_LABELS if labels.get(key)), None)
+
+
+def per_node(snapshot: Snapshot, placement: Placement) -> list[Usage]:
+    """Every node in input order: bound pods that stay, and those that the placement assigns. Pods to be placed anew count where
+    they go, not where they were."""
+    usages = {}
+    for node in snapshot.nodes:
+        status = node.status
+        offered = allocatable((status.allocatable if status.allocatable is not None else status.capacity) if status else None)
+        name = node.metadata.name or ""
+        usages[name] = Usage(name, zone_of(node), allocatable=Counter({r: offered.get(r, 0) for r in RESOURCES}))
+    goes = {a.pod: a.node for a in placement.assignments}
+    left_out = {u.pod for u in placement.unplaced}
+    for pod in snapshot.pods:
+        key = pod_key(pod)
+        new = goes.get(key)
+        where = new if new is not None else pod.spec.nodeName
+        usage = usages.get(where or "")
+        if usage is None or key in left_out or (new is None and is_terminal(pod)):
+            continue
+        request = pod_request(pod)
+        usage.used.update({"cpu": request.get("cpu", 0), "memory": request.get("memory", 0), "pods": 1})
+        usage.new += new is not None
+    return list(usages.values())
+
+
+def per_zone(usages: list[Usage]) -> list[Usage]:
+    """Summed by zone, by name; nodes without one last."""
+    zones: dict[str | None, Usage] = {}
+    for usage in usages:
+        total = zones.setdefault(usage.zone, Usage(usage.zone or "", usage.zone, nodes=0))
+        total.nodes += usage.nodes
+        total.new += usage.new
+        total.used.update(usage.used)
+        total.allocatable.update(usage.allocatable)
+    return sorted(zones.values(), key=lambda z: (z.zone is None, z.name))

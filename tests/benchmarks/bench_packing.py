@@ -1,0 +1,75 @@
+"""Placed pods on the planted packing instances, next to kube-scheduler's recorded result.
+
+    python tests/benchmarks/bench_packing.py [--time-limit 30] [PATTERN…]
+
+The instances are cut from the nodes' capacity, so a complete placement exists. kube-scheduler's column is what its own scheduling code
+placed, pod after pod in priority order (baseline-packing.json). Seconds are of the whole process from file to verified placement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import sys
+import time
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from rich.console import Console
+from rich.table import Table
+
+from models.placement import Placement
+from models.snapshot import load
+from solver.options import Options
+from solver.place import place
+
+DATA = Path(__file__).parent / "data"
+
+
+def instances(patterns: list[str]) -> list[str]:
+    """Names of the packing instances that match one of the patterns, small ones first."""
+    names = [p.name.removesuffix(".json.gz") for p in DATA.glob("*.json.gz")]
+    packing = [n for n in names if n.startswith(("pack-", "rules-"))]
+    chosen = [n for n in packing if any(fnmatch.fnmatch(n, p) for p in patterns)]
+    return sorted(chosen, key=lambda n: (int(n.split("-")[1].split("x")[0]), n))
+
+
+def baseline() -> dict[str, int]:
+    """Pods that kube-scheduler placed, by instance."""
+    rows = json.loads((DATA / "baseline-packing.json").read_text())
+    return {f"{row['family']}-s{row['seed']}": row["placed"] for row in rows}
+
+
+def solve(name: str, time_limit: float) -> tuple[Placement, float]:
+    """Read and solve one instance: the verified placement, and the seconds it took."""
+    started = time.monotonic()
+    result = place(load([str(DATA / f"{name}.json.gz")]), Options(time_limit=time_limit))
+    return result, time.monotonic() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("patterns", nargs="*", default=["*"], metavar="PATTERN")
+    parser.add_argument("--time-limit", type=float, default=30.0)
+    options = parser.parse_args()
+    table = Table("instance", *(("pods", "kube-scheduler", "kubestow", "bound", "status", "seconds")), title="pods placed")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    recorded = baseline()
+    for name in instances(options.patterns):
+        result, seconds = solve(name, options.time_limit)
+        pods, placed = result.snapshot.pending, len(result.assignments)
+        theirs = recorded.get(name)
+        table.add_row(
+            name, str(pods), "-" if theirs is None else f"{theirs} ({theirs / pods:.1%})", f"{placed} ({placed / pods:.1%})",
+            str(sum(t.bound for t in result.objective)), result.status, f"{seconds:.1f}",
+        )  # fmt: skip
+        print(name, result.status, placed, pods, f"{seconds:.1f}", file=sys.stderr, flush=True)
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()

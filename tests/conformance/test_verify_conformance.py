@@ -1,0 +1,75 @@
+"""The checker against recorded verdicts of kube-scheduler: the set of rejecting rules on every node, without exception."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models import kube
+from models.snapshot import Snapshot, from_objects
+from solver.verify import Judge
+
+DATA = Path(__file__).parent / "data"
+VOLUME_RULES = frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits", "NodeResourcesFit"})
+FILTER_RULES = frozenset(
+    {
+        "InterPodAffinity",
+        "NodeAffinity",
+        "TaintToleration",
+        "NodeResourcesFit",
+        "PodTopologySpread",
+        "NodeUnschedulable",
+        "NodePorts",
+    }
+)
+
+
+def pending(snapshot: Snapshot) -> list[kube.Pod]:
+    return [pod for pod in snapshot.pods if not pod.spec.nodeName]
+
+
+def differences(case: dict[str, Any], rules: frozenset[str]) -> Iterator[str]:
+    """Every node on which the checker's set of rules is not the recorded one."""
+    snapshot = from_objects(case["snapshot"]["items"])
+    judge = Judge(snapshot, pending(snapshot))
+    by_key = {kube.pod_key(pod): pod for pod in pending(snapshot)}
+    for verdict in case["verdicts"]:
+        recorded = {node: [] for node in verdict["feasible"]} | verdict["rejected"]
+        assert set(recorded) == set(judge.nodes)
+        for node, want in recorded.items():
+            faults = judge.faults(by_key[verdict["pod"]], node)
+            got = sorted({rule for rule, _ in faults if rule in rules})
+            if got != sorted(want):
+                yield f"seed {case['seed']}, {verdict['pod']} on {node}: recorded {sorted(want)}, judged {faults}"
+
+
+@pytest.mark.parametrize(("file", "rules", "snapshots"), [("verdicts", FILTER_RULES, 320), ("volumes", VOLUME_RULES, 80)])
+def test_agrees_with_kube_scheduler(file: str, rules: frozenset[str], snapshots: int) -> None:
+    with gzip.open(DATA / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in lines]
+    assert len(cases) == snapshots
+    assert [text for case in cases for text in differences(case, rules)] == []
+
+
+def _tables() -> list[dict[str, Any]]:
+    """The cases with the scheduler's default configuration."""
+    cases = [json.loads(line) for line in (DATA / "upstream-tables.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [case for case in cases if "config" not in case["input"]["oracle"]]
+
+
+def test_all_upstream_tables_are_read() -> None:
+    assert len(_tables()) == 145
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case['plugin']}: {case['name']}") for case in _tables()])
+def test_upstream_table(case: dict[str, Any]) -> None:
+    snapshot = from_objects(case["input"]["items"], validate=False)  # objects that an API server would refuse
+    (pod,) = [pod for pod in pending(snapshot) if pod.metadata.name == "incoming"] or pending(snapshot)
+    judge = Judge(snapshot, [pod])
+    got = {node: not any(rule == case["plugin"] for rule, _ in judge.faults(pod, node)) for node in case["want"]}
+    assert got == {node: want["code"] == "Success" for node, want in case["want"].items()}

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from models.kube import Pod
+from models.placement import Assignment, Placement
+from models.snapshot import InputError, Snapshot
+from report import documents
+
+
+@dataclass(frozen=True)
+class Verdict:
+    pod: str
+    feasible: list[str]
+    rejected: dict[str, list[str]]
+    messages: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Violation:
+    pod: str
+    node: str
+    rule: str
+    why: str
+
+
+VERDICT = Verdict("prod/x", ["n1"], {"n2": ["InterPodAffinity", "NodeResourcesFit"], "n3": ["NodeResourcesFit"]}, {})
+
+
+def test_json_is_indented_in_document_order(placement: Placement) -> None:
+    text = documents.encode(documents.placement_document(placement), "json").decode()
+    assert text.startswith('{\n  "apiVersion": "kubestow.dev/v1alpha1",\n  "kind": "Placement",\n  "snapshot": {')
+    assert text.endswith("}\n")
+    assert json.loads(text)["assignments"][1] == {"pod": "prod/web-1", "node": "n1", "order": 1, "gang": None, "containers": []}
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_written_placement_reads_back(tmp_path: Path, placement: Placement, form: documents.Format, compress: bool) -> None:
+    placement.assignments.append(Assignment("prod/ünï", "1e3", 3))
+    data = documents.encode(documents.placement_document(placement), form)
+    path = tmp_path / "result"
+    path.write_bytes(gzip.compress(data) if compress else data)
+    assert documents.read_placement(str(path)) == placement
+
+
+def test_yaml_of_a_placement_is_what_the_json_is(placement: Placement) -> None:
+    document = documents.placement_document(placement)
+    assert yaml.safe_load(documents.encode(document, "yaml")) == json.loads(documents.encode(document, "json"))
+
+
+def test_explain_documents() -> None:
+    counts = {"pod": "prod/x", "feasible": 1, "rejected": {"InterPodAffinity": 1, "NodeResourcesFit": 2}}
+    assert documents.explain_document([VERDICT], per_node=False) == {"pods": [counts]}
+    each = {"pod": "prod/x", "feasible": ["n1"], "rejected": VERDICT.rejected}
+    assert documents.explain_document([VERDICT], per_node=True) == {"pods": [each]}
+
+
+def test_violations_document() -> None:
+    assert documents.violations_document([]) == {"valid": True, "violations": []}
+    found = documents.violations_document([Violation("prod/x", "n1", "NodePorts", "port 80 is taken")])
+    assert found == {"valid": False, "violations": [{"pod": "prod/x", "node": "n1", "rule": "NodePorts", "why": "port 80 is taken"}]}
+
+
+def test_bindings_come_in_bind_order_without_bound_pods(placement: Placement, snapshot: Snapshot, make_pod: Callable[..., Pod]) -> None:
+    snapshot.pods.append(make_pod("stays", node="n1"))
+    placement.assignments.append(Assignment("prod/stays", "n3", 3))
+    lines = documents.bindings(placement, snapshot).decode().splitlines()
+    assert [json.loads(line)["metadata"]["name"] for line in lines] == ["web-1", "web-2"]
+    assert json.loads(lines[0]) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "web-1", "namespace": "prod"},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+_VALID = (
+    "apiVersion: kubestow.dev/v1alpha1\nkind: Placement\nsnapshot: {sha256: a, nodes: 1, pods: 1, pending: 1}\n"
+    "engine: exact\nstatus: optimal\nobjective: []\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "empty, expected a Placement document"),
+        (b" \n", "empty, expected a Placement document"),
+        (b"[]", "not a Placement: Expected `object`, got `array`"),
+        (b"{}", "apiVersion: expected apiVersion 'kubestow.dev/v1alpha1', got None"),
+        (b'{"a": 1,,}', "JSON is malformed"),
+        (b"a: [1\n", "line 2: "),
+        (b"a: \xff\n", ""),
+        (b"a: 1\n---\nb: 2\n", "expected one Placement document, found 2 documents"),
+        (b"apiVersion: kubestow.dev/v1alpha1\nkind: Plan\n", "kind: expected kind 'Placement', got 'Plan'"),
+        ((_VALID + "assignments: [{pod: a/b, node: 12, order: 1}]").encode(), "assignments[0].node: Expected `str`, got `int`"),
+        ((_VALID + "assignments: [{pod: a/b, order: 1}]").encode(), "assignments[0]: Object missing required field `node`"),
+        (_VALID.encode(), "Object missing required field `assignments`"),
+        (b"[" * 200_000, "nested"),
+        (b'{"a":' * 200_000, "nested"),
+        (gzip.compress(b"x" * 1000)[:-20], "is damaged"),
+        (b"\x1f\x8bxx", "is damaged"),
+    ],
+)
+def test_a_bad_result_file_is_one_problem_that_names_file_and_place(tmp_path: Path, text: bytes, problem: str) -> None:
+    path = tmp_path / "result.yaml"
+    path.write_bytes(text)
+    with pytest.raises(InputError) as caught:
+        documents.read_placement(str(path))
+    (line,) = caught.value.problems
+    assert line.startswith(f"{path}: ")
+    assert problem in line
+    assert "\n" not in line
+
+
+def test_a_missing_result_file_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="absent: cannot be read: No such file or directory"):
+        documents.read_placement(str(tmp_path / "absent"))
+
+
+def test_flow_style_yaml_is_no_bad_json(tmp_path: Path, placement: Placement) -> None:
+    path = tmp_path / "result.yaml"
+    path.write_text(str(msgspec.to_builtins(placement)).replace("None", "null"))
+    assert documents.read_placement(str(path)) == placement

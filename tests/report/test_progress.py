@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from report import progress
+
+
+@dataclass(frozen=True)
+class Event:
+    phase: str
+    tier: str | None = None
+    priority: int | None = None
+    value: int | None = None
+    bound: int | None = None
+    seconds: float = 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "text"),
+    [
+        (5, 5, "proved"),
+        (0, 0, "proved"),
+        (0, 3, "300 %"),
+        (340, 341, "0.3 %"),
+        (1000, 1001, "0.1 %"),
+        (100000, 100001, "0.1 %"),
+        (-2, 0, "100 %"),
+    ],
+)
+def test_a_gap_is_never_rounded_down_to_nothing(value: int, bound: int, text: str) -> None:
+    assert progress.gap_text(value, bound) == text
+
+
+def test_describe() -> None:
+    assert progress.describe(Event("compile")) == "compile"
+    assert progress.describe(Event("exact", "placed", 10, 4, 5)) == "exact · placed (priority 10) · best 4 · bound 5 · gap 25.0 %"
+    assert progress.describe(Event("exact", "soft", None, 5, 5)) == "exact · soft · best 5 · bound 5 · proved"
+
+
+def test_plain_lines_come_with_news_and_then_occasionally(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    lines = progress.PlainLines()
+    for step, event in [(0.0, Event("greedy")), (1.0, Event("greedy")), (1.0, Event("exact")), (6.0, Event("exact", seconds=9.0))]:
+        now[0] += step
+        lines.update(event)
+    assert capsys.readouterr().err.splitlines() == ["    1.0 s  greedy", "    1.0 s  exact", "    9.0 s  exact"]
+
+
+def test_choice_of_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(progress.choose(quiet=False, verbose=False)) is progress.Quiet
+    assert type(progress.choose(quiet=False, verbose=True)) is progress.PlainLines
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert type(progress.choose(quiet=False, verbose=False)) is progress.LiveLine
+    assert type(progress.choose(quiet=True, verbose=False)) is progress.Quiet
+
+
+def test_the_live_line_is_drawn_and_goes_away(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.LiveLine() as live:
+        live.update(Event("exact", "placed", 0, 4, 5))
+        assert "best 4" in live.__rich__().plain
+        live.say("[red]stopping")
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert "[red]stopping\n" in streams.err
+
+
+def test_lines_that_stay_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    progress.Quiet().say("a\nb")
+    progress.LiveLine().say("c")
+    assert capsys.readouterr().err == "a\\nb\nc\n"

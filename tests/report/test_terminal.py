@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from models.kube import Node, Pod
+from models.placement import Assignment, Placement, Unmodelled, Unplaced
+from models.snapshot import Snapshot
+from report import terminal
+from report.canvas import Surface, render
+
+
+def draw(placement: Placement, snapshot: Snapshot, width: int = 80, *, colour: bool = False, encoding: str = "utf-8") -> str:
+    surface = Surface(width, colour, encoding)
+    return render(list(terminal.placement(placement, snapshot, surface)), surface).decode(encoding)
+
+
+def test_summary_line(placement: Placement) -> None:
+    assert terminal.summary(placement, 0.44) == "placed 2 of 4 pods on 2 nodes, feasible, 0.4 s"
+
+
+def test_header_tiers_and_groups(placement: Placement, snapshot: Snapshot) -> None:
+    text = draw(placement, snapshot)
+    lines = [line.split() for line in text.splitlines()]
+    assert text.startswith("feasible: 2 of 4 pods placed (exact engine, 0.7 s)\n")
+    assert ["placed,", "priority", "10", "2", "2", "2", "proved"] in lines
+    assert ["placed,", "priority", "0", "0", "2", "1", "100", "%"] in lines
+    assert "  2 pods: prod/db-0, prod/db-1\n      NodeResourcesFit on 3 nodes: insufficient cpu\n" in text
+    assert text.index("prod/web-1") < text.index("prod/web-2")
+
+
+def test_nodes_stand_under_their_zones(placement: Placement, snapshot: Snapshot) -> None:
+    lines = draw(placement, snapshot).split("Nodes\n")[1].splitlines()
+    assert [line.split()[0] for line in lines[1:7]] == ["a", "n1", "b", "n2", "no", "n3"]
+    assert lines[2].split() == ["n1", "+1", "████····", "50%", "██······", "25%", "▏·······", "1%"]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("nodes", [3, 60])
+def test_no_line_is_wider_than_the_terminal(
+    placement: Placement, snapshot: Snapshot, make_node: Callable[..., Node], width: int, nodes: int
+) -> None:
+    snapshot.nodes += [make_node(f"ip-10-0-0-{i}.eu-west-1.compute.internal", f"eu-west-1{'abc'[i % 3]}") for i in range(nodes)]
+    assert max(len(line) for line in draw(placement, snapshot, width).splitlines()) <= width
+
+
+def test_amounts_are_shown_where_there_is_room(placement: Placement, snapshot: Snapshot) -> None:
+    assert "2Gi/8Gi" in draw(placement, snapshot, 160)
+    assert "2Gi/8Gi" not in draw(placement, snapshot, 80)
+
+
+def test_many_nodes_are_summed_by_zone(placement: Placement, snapshot: Snapshot, make_node: Callable[..., Node]) -> None:
+    snapshot.nodes += [make_node(f"m{i}", "a") for i in range(60)]
+    text = draw(placement, snapshot)
+    assert "Zones (63 nodes)" in text
+    assert "  a (61)" in text
+    fullest = text.split("fullest nodes\n")[1].split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in fullest[:3]] == ["node", "n1", "n2"]
+    assert len(fullest) == 11
+
+
+def test_a_domain_that_all_nodes_share_is_said_once(placement: Placement, make_node: Callable[..., Node]) -> None:
+    text = draw(placement, Snapshot(nodes=[make_node("n1.eu.internal"), make_node("n2.eu.internal")]))
+    assert "Nodes (names without .eu.internal)" in text
+    assert text.count(".eu.internal") == 1
+
+
+def test_markup_and_control_characters_in_names_are_shown_as_they_are(
+    placement: Placement, snapshot: Snapshot, make_pod: Callable[..., Pod]
+) -> None:
+    placement.assignments.append(Assignment("prod/[red]x[/red]", "n1", 3))
+    placement.assignments.append(Assignment("prod/\x1b[2J:smile:", "n1", 4))
+    placement.unplaced.append(Unplaced("prod/[/bold]", []))
+    placement.notes.append("see [link=x]")
+    text = draw(placement, snapshot, 100)
+    for name in ("prod/[red]x[/red]", "prod/\\x1b[2J:smile:", "prod/[/bold]", "see [link=x]"):
+        assert name in text
+    assert "\x1b" not in text
+
+
+def test_colour_only_when_asked(placement: Placement, snapshot: Snapshot) -> None:
+    assert "\x1b[" in draw(placement, snapshot, colour=True)
+    assert "\x1b[" not in draw(placement, snapshot)
+
+
+def test_a_terminal_without_unicode_gets_ascii(placement: Placement, snapshot: Snapshot) -> None:
+    placement.assignments.append(Assignment("prod/köln", "n1", 3))
+    text = draw(placement, snapshot, encoding="ascii")
+    assert "prod/k?ln" in text
+    assert "####...." in text
+
+
+def test_what_is_not_modelled_is_summed_up(placement: Placement, snapshot: Snapshot) -> None:
+    placement.unmodelled = [Unmodelled(f"prod/p{i}", "spec.resourceClaims", "ignored") for i in range(5)]
+    assert "spec.resourceClaims: ignored (5: prod/p0, prod/p1, prod/p2, ...)" in draw(placement, snapshot)
+
+
+def test_long_lists_are_cut_and_say_so(placement: Placement, snapshot: Snapshot) -> None:
+    placement.assignments = [Assignment(f"prod/p{i}", "n1", i + 1, gang="g") for i in range(100)]
+    text = draw(placement, snapshot)
+    assert "... and 60 more (-f json lists all)" in text
+    assert "gang" in text
+
+
+def test_an_empty_placement_is_no_error(placement: Placement) -> None:
+    placement.assignments, placement.unplaced, placement.objective, placement.seconds = [], [], [], None
+    assert draw(placement, Snapshot()).startswith("feasible: 0 of 4 pods placed (exact engine)")
