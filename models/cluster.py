@@ -18,7 +18,7 @@ from models.kube import Pod, PodAffinityTerm, PodSpec, Toleration
 from models.scope import Scope, is_mirror
 from models.selectors import Bools, NodeTable, Requirement, Selector, canonical, label_key_requirements, selector_matches
 from models.snapshot import InputError, Snapshot
-from models.volumes import VolumeTable, claim_keys
+from models.volumes import VolumeTable, claim_keys, named_claims
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
@@ -368,14 +368,18 @@ class _Compiler:
         for i in indices:
             pod = self.snapshot.pods[i]
             spec = pod.spec
-            key = _encoder.encode(
-                (
-                    pod.metadata.namespace, pod.metadata.labels, spec.containers, spec.initContainers, spec.affinity, spec.overhead, spec.resources,
-                    None if bound else spec.nodeSelector, None if bound else spec.tolerations, None if bound else spec.topologySpreadConstraints,
-                    None if bound else spec.priority, None if bound else claim_keys(pod), None if bound else is_mirror(pod) and spec.nodeName,
-                    (pod.status.conditions, pod.status.containerStatuses, pod.status.initContainerStatuses) if bound and pod.status else None,
-                )
-            )  # fmt: skip
+            parts: list[object] = [
+                *(pod.metadata.namespace, pod.metadata.labels, spec.affinity),
+                *(spec.containers, spec.initContainers, spec.overhead, spec.resources),
+            ]
+            if bound:  # what fixed pods hold and repel
+                if pod.status is not None:
+                    parts += [pod.status.conditions, pod.status.containerStatuses, pod.status.initContainerStatuses]
+            else:
+                pinned = spec.nodeName if is_mirror(pod) else None
+                parts += [spec.nodeSelector, spec.tolerations, spec.topologySpreadConstraints, spec.priority, pinned]
+                parts += [claim_keys(pod), named_claims(pod)]
+            key = _encoder.encode(parts)
             template = found.get(key)
             if template is None:
                 found[key] = self.template(pod, i)
@@ -531,7 +535,9 @@ def _used(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, 
 def _classes(work: _Compiler, pending: Sequence[_Template]) -> list[PodClass]:
     """Merge templates that no rule can tell apart: equal own rules, and matched by the same matchers."""
     width = len(work.matchers)
-    hits = np.array([work.matchers.hits(m) for m in range(width)], dtype=bool) if width else np.zeros((0, len(work.matchers.profiles)), bool)
+    hits = (
+        np.array([work.matchers.hits(m) for m in range(width)], dtype=bool) if width else np.zeros((0, len(work.matchers.profiles)), bool)
+    )
     found: dict[tuple[object, ...], PodClass] = {}
     for template in pending:
         pod = template.pod

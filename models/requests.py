@@ -69,7 +69,9 @@ def pod_request(pod: Pod) -> dict[str, int]:
     """
     spec, status = pod.spec, pod.status
     bound = spec.nodeName is not None and status is not None
-    infeasible = bound and any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in (status.conditions if status else None) or ())
+    infeasible = bound and any(
+        c.type == "PodResizePending" and c.reason == "Infeasible" for c in (status.conditions if status else None) or ()
+    )
     app_statuses = _statuses(status.containerStatuses) if bound and status else {}
     init_statuses = _statuses(status.initContainerStatuses) if bound and status else {}
 

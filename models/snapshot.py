@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models import defaults, kinds, kube, sharing, sources, validation
+from models import defaults, kinds, kube, requests, sharing, sources, validation
 from models.decode import Reader, identity, is_json
 from models.yaml_reader import YamlError, documents
 
@@ -241,6 +241,7 @@ class _Intake:
         self._priorities()
         self._storage_classes()
         self._lost_pods()
+        self._unread_resources()
         if self._problems:
             raise InputError(self._problems)
         return self._snapshot
@@ -285,6 +286,17 @@ class _Intake:
         if lost:
             run = "pods run" if len(lost) > 1 else "pod runs"
             self.warn(f"{len(lost)} {run} on nodes that the snapshot lacks: {_list(list(dict.fromkeys(lost)))}")
+
+    def _unread_resources(self) -> None:
+        """Unprefixed names that are no native resource: the scheduler ignores requests for them."""
+        seen: dict[int, set[str]] = {}  # equal pods share their container lists
+        for pod in self._snapshot.pods:
+            for containers in (pod.spec.containers, pod.spec.initContainers):
+                if containers and id(containers) not in seen:
+                    asked = [c.resources.requests or {} for c in containers if c.resources is not None]
+                    seen[id(containers)] = {name for names in asked for name in names if not requests.counts_as_resource(name)}
+        for name in sorted({name for names in seen.values() for name in names}):
+            self.warn(f"requests for {name!r} are ignored: no resource that the scheduler knows, and not of the form domain/name")
 
 
 def _key(kind: kinds.Kind, obj: Any) -> str:

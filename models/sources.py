@@ -70,6 +70,8 @@ def read(path: str) -> Content:
     """
     try:
         if path == STDIN:
+            if sys.stdin is None:
+                raise ValueError("standard input is closed")
             data: Content = sys.stdin.buffer.read()
         else:
             with open(path, "rb") as file:

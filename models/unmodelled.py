@@ -81,6 +81,13 @@ def _of_cluster(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
         if node.spec and any(t.effect == "PreferNoSchedule" for t in node.spec.taints or ()):
             yield f"Node/{node.metadata.name}", "spec.taints (PreferNoSchedule)", _NOT_GUIDING
     for name, topology in snapshot.node_topologies.items():
-        policies = [*(topology.topologyPolicies or ())[:1], *(a.value for a in topology.attributes or () if a.name == "topologyManagerPolicy")]
+        policies = [
+            *(topology.topologyPolicies or ())[:1],
+            *(a.value for a in topology.attributes or () if a.name == "topologyManagerPolicy"),
+        ]
         if any(p.startswith(_REJECTING_POLICIES) for p in policies):
-            yield f"NodeResourceTopology/{name}", f"Topology Manager policy {policies[-1]}", "ignored: the kubelet may reject a pod placed there"
+            yield (
+                f"NodeResourceTopology/{name}",
+                f"Topology Manager policy {policies[-1]}",
+                "ignored: the kubelet may reject a pod placed there",
+            )

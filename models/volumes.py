@@ -190,7 +190,9 @@ class VolumeTable:
         found: list[tuple[int, str]] = []
         reserved: list[tuple[int, str]] = []
         for name, volume in self._snapshot.persistent_volumes.items():
-            if self._serves(volume, key, claim, size) and (spec.selector is None or selector_matches(selector, volume.metadata.labels or {})):
+            if self._serves(volume, key, claim, size) and (
+                spec.selector is None or selector_matches(selector, volume.metadata.labels or {})
+            ):
                 assert volume.spec is not None
                 kind = found if volume.spec.claimRef is None else reserved
                 kind.append((quantity.units((volume.spec.capacity or {}).get("storage", 0)), name))

@@ -113,7 +113,7 @@ def read_placement(path: str) -> Placement:
         InputError: not readable, or not a Placement: the file, the field and what was expected.
     """
     try:
-        return placements.from_builtins(_decode(sources.read(path)))
+        return placements.from_builtins(_decode(bytes(sources.read(path))))
     except msgspec.ValidationError as error:
         problem = _with_path(str(error))
     except RecursionError:

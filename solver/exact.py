@@ -17,9 +17,13 @@ from solver import rules
 from solver.encoding import Encoding
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
+from solver.rules.node_resources_fit import least_loads
 
 #: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
 DETERMINISTIC_WORKERS = 4
+#: Up to this many variables the feasibility problem is solved with the full linear relaxation: perfect packings need it, large models
+#: are found faster without.
+TIGHT_LIMIT = 2_000
 #: (priority, value, bound) of the tier that is being solved
 Report = Callable[[int, int, int], None]
 OnValue = Callable[[int, int], None]
@@ -90,7 +94,8 @@ class Exact:
     def _fits(self, g: int) -> int:
         return min(int(self.cluster.count[g]), int(self.encoding.limits[g].sum()))
 
-    def _solver(self, seconds: float) -> cp_model.CpSolver:
+    def _solver(self, seconds: float, *, tight: bool = False) -> cp_model.CpSolver:
+
         solver = cp_model.CpSolver()
         parameters = solver.parameters
         parameters.num_workers = self.options.workers or _cores()
@@ -101,12 +106,16 @@ class Exact:
             parameters.interleave_search = True
             parameters.num_workers = self.options.workers or DETERMINISTIC_WORKERS
             parameters.subsolvers.extend(["default_lp", "quick_restart", "no_lp"])
+        if tight and len(self.encoding.x) <= TIGHT_LIMIT:
+            parameters.linearization_level = 2
         self.budget.grant(solver, seconds)
         return solver
 
-    def _run(self, model: cp_model.CpModel, seconds: float, on_value: OnValue | None = None) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
+    def _run(
+        self, model: cp_model.CpModel, seconds: float, on_value: OnValue | None = None, *, tight: bool = False
+    ) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
         """Solve in a thread of its own, so that ``stop`` and ^C are heard while CP-SAT works."""
-        solver = self._solver(seconds)
+        solver = self._solver(seconds, tight=tight)
         watch = _Watch(on_value)
         result: list[cp_model.CpSolverStatus] = []
         thread = threading.Thread(target=lambda: result.append(solver.solve(model, watch)), daemon=True)
@@ -152,10 +161,14 @@ class Exact:
         for g in range(self.cluster.n_classes):
             # Class by class: the same set of placements as one equation over the tier, found a hundred times faster.
             model.add(self._total(model, [g]) == self._fits(g))
-        while not self._done():
-            status, solver = self._run(model, self.budget.left() * 0.4)
-            if status == cp_model.INFEASIBLE and len(self.tiers) == 1 and not best.notes:
-                best.bounds[self.tiers[0]] = self.fits[self.tiers[0]] - 1
+        rows, possible = least_loads(self.cluster, np.array([self._fits(g) for g in range(self.cluster.n_classes)]))
+        for n, r, unit, least in rows:
+            here = self.encoding.classes_on(n)
+            demand = [int(self.cluster.demand[g, r]) // unit for g in here]
+            variables = [model.get_int_var_from_proto_index(self.encoding.x[g, n].index) for g in here]
+            model.add(cp_model.LinearExpr.weighted_sum(variables, demand) >= least)
+        while possible and not self._done():
+            status, solver = self._run(model, self.budget.left() * 0.6, tight=True)
             if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
                 return
             if self._adopt(best, self._counts(solver), model):
@@ -163,9 +176,7 @@ class Exact:
 
     def _total(self, model: cp_model.CpModel, classes: list[int]) -> cp_model.LinearExprT:
         variables = [
-            model.get_int_var_from_proto_index(v.index)
-            for g in classes
-            for v in self.encoding.variables(g, self.encoding.nodes_of(g))
+            model.get_int_var_from_proto_index(v.index) for g in classes for v in self.encoding.variables(g, self.encoding.nodes_of(g))
         ]
         return cp_model.LinearExpr.sum(variables)
 

@@ -19,9 +19,6 @@ def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
             never |= rule.never(g)
         most = np.full(cluster.n_nodes, cluster.count[g], dtype=np.int64)
         for rule in rules:
-            if rule.local:
-                most = np.minimum(most, rule.room(g))
-            else:
-                most = np.minimum(most, rule.most(g))
+            most = np.minimum(most, rule.room(g) if rule.local else rule.most(g))
         upper[g] = np.where(never, 0, most)
     return upper

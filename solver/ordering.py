@@ -38,10 +38,12 @@ def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: in
     groups = _groups(cluster, rules)
     tied = {g for group in groups for g in group}
     by_priority = np.argsort(-cluster.priority, kind="stable").tolist()
-    pieces: list[tuple[int, int, Sequence_]] = []  # (-priority, tie, part)
-    for g in by_priority:
-        if g not in tied:
-            pieces.append((-int(cluster.priority[g]), 1, [(g, int(n), int(counts[g, n])) for n in np.flatnonzero(counts[g])]))
+    # (-priority, whether order is free, part): higher priorities first, as far as the rules leave a choice
+    pieces: list[tuple[int, int, Sequence_]] = [
+        (-int(cluster.priority[g]), 1, [(g, int(n), int(counts[g, n])) for n in np.flatnonzero(counts[g])])
+        for g in by_priority
+        if g not in tied
+    ]
     for group in groups:
         left = {g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()}
         if not left:

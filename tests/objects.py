@@ -35,9 +35,18 @@ def pod(
         kind, _, owner_name = owner.partition("/")
         metadata["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": kind, "name": owner_name, "uid": owner, "controller": True}]
     found: Object = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": memory}}}], **spec}
-    for key, value in (
-        ("priority", priority), ("nodeName", node_name), ("topologySpreadConstraints", spread), ("nodeSelector", selector), ("affinity", affinity),
-    ):  # fmt: skip
-        if value is not None:
-            found[key] = value
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": found, "status": {"phase": "Running" if node_name else "Pending"}}
+    optional = {
+        "priority": priority,
+        "nodeName": node_name,
+        "topologySpreadConstraints": spread,
+        "nodeSelector": selector,
+        "affinity": affinity,
+    }
+    found |= {key: value for key, value in optional.items() if value is not None}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": found,
+        "status": {"phase": "Running" if node_name else "Pending"},
+    }

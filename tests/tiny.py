@@ -66,7 +66,13 @@ class _Maker:
         allocatable = {"cpu": str(rng.randint(1, 3)), "memory": f"{rng.randint(1, 3)}Gi", "pods": str(rng.choice((2, 3, 10)))}
         if self.on("resources", 0.3):
             allocatable["example.com/gpu"] = "1"
-        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"allocatable": allocatable}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec,
+            "status": {"allocatable": allocatable},
+        }
 
     def selector(self) -> Object | None:
         rng = self.rng
@@ -142,7 +148,9 @@ class _Maker:
             spec["nodeSelector"] = {"disk": rng.choice(("ssd", "hdd"))}
         if self.on("static", 0.3):
             expression = {"key": "disk", "operator": rng.choice(("In", "NotIn")), "values": ["ssd"]}
-            affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+            affinity["nodeAffinity"] = {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+            }
         if self.on("static", 0.4):
             spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
         if self.on("affinity", 0.7):
@@ -182,14 +190,18 @@ class _Maker:
                 storage["allowedTopologies"] = [{"matchLabelExpressions": [{"key": ZONE, "values": ["z1"]}]}]
             self.objects.append(storage)
         for i in range(rng.randint(1, 4)):
-            self.objects.append(self.volume(f"pv{i}", rng.sample(names, min(len(names), rng.choice((1, 1, 2)))), rng.choice(("1Gi", "2Gi"))))
+            self.objects.append(
+                self.volume(f"pv{i}", rng.sample(names, min(len(names), rng.choice((1, 1, 2)))), rng.choice(("1Gi", "2Gi")))
+            )
         self.claims = [f"c{i}" for i in range(rng.randint(1, 4))]
         for name in self.claims:
             self.claim(name, names)
         for name in names:
             if rng.random() < 0.5:
                 drivers = [{"name": "csi.example.com", "nodeID": name, "allocatable": {"count": rng.choice((0, 1, 2))}}]
-                self.objects.append({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}})
+                self.objects.append(
+                    {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}}
+                )
         if rng.random() < 0.1:
             self.claims.append("missing")
 
@@ -228,5 +240,11 @@ class _Maker:
             spec["storageClassName"] = "none-such"
         phase = "Bound" if "volumeName" in spec else "Pending"
         self.objects.append(
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default"}, "spec": spec, "status": {"phase": phase}}
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": spec,
+                "status": {"phase": phase},
+            }
         )

@@ -229,11 +229,11 @@ class InterPodAffinity(Rule):
             if rng is not None:
                 rng.shuffle(cells)
             others = [n for h, nodes in left.items() if a.matches[h] and self._attraction_of[h] != i for n in nodes]
-            provided = [np.bincount(codes[others][codes[others] >= 0], minlength=size) for codes, size in zip(a.codes, a.sizes, strict=True)]
+            provided = [
+                np.bincount(codes[others][codes[others] >= 0], minlength=size) for codes, size in zip(a.codes, a.sizes, strict=True)
+            ]
             alone = [
-                (g, n)
-                for g, n in cells
-                if any(count[codes[n]] == 0 for codes, count in zip(a.codes, provided, strict=True) if len(count))
+                (g, n) for g, n in cells if any(count[codes[n]] == 0 for codes, count in zip(a.codes, provided, strict=True) if len(count))
             ]
             g, n = (alone or cells)[0]
             found.append((i, g, n))

@@ -90,3 +90,23 @@ class NodeResourcesFit(Rule):
         if full:
             short.append(f"pods on {full}")
         return f"insufficient {', '.join(short)}"
+
+
+def least_loads(cluster: Cluster, wanted: Ints) -> tuple[list[tuple[int, int, int, int]], bool]:
+    """What each node must hold at least if ``wanted`` pods (int64[G]) are all placed, and whether they can be at all.
+
+    The free room of all nodes less the total demand is the slack; no node can stay emptier than its room less that slack. Rows are
+    (node, resource, unit, least load in units); a unit is the gcd of the demands, and room is counted in whole units. Near full usage
+    these redundant rows are what makes perfect packings tractable.
+    """
+    rows = []
+    possible = int(wanted.sum()) <= int(np.maximum(cluster.slots, 0).sum())
+    for r in range(len(cluster.resources)):
+        unit = gcd(*(int(d) for d in cluster.demand[:, r])) if cluster.n_classes else 0
+        if not unit:
+            continue
+        room = [max(0, int(f)) // unit for f in cluster.free[:, r]]
+        slack = sum(room) - sum(int(d) // unit * int(k) for d, k in zip(cluster.demand[:, r], wanted, strict=True))
+        possible = possible and slack >= 0
+        rows += [(n, r, unit, space - slack) for n, space in enumerate(room) if space > slack >= 0]
+    return rows, possible

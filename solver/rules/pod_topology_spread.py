@@ -59,7 +59,9 @@ class PodTopologySpread(Rule):
         self._guards: list[list[tuple[int, Spread]]] = [[] for _ in self._tallies]
         for own in self._of:
             for spread, index in own:
-                if index is not None and all(s.max_skew != spread.max_skew or s.min_domains != spread.min_domains for _, s in self._guards[index]):
+                if index is not None and all(
+                    s.max_skew != spread.max_skew or s.min_domains != spread.min_domains for _, s in self._guards[index]
+                ):
                     self._guards[index].append((index, spread))
 
     def _tally(self, ids: dict[tuple[int, str, int], int], matcher: int, key: str, eligible: int) -> int:
@@ -73,7 +75,9 @@ class PodTopologySpread(Rule):
             counted = np.zeros(size, dtype=bool)
             counted[codes[mask]] = True
             self._tallies.append(
-                _Tally(codes, size, mask, counted, domain_sum(codes, size, per_node), cluster.matches(matcher), np.zeros(size, dtype=np.int64))
+                _Tally(
+                    codes, size, mask, counted, domain_sum(codes, size, per_node), cluster.matches(matcher), np.zeros(size, dtype=np.int64)
+                )
             )
         return found
 

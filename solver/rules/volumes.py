@@ -348,7 +348,9 @@ class NodeVolumeLimits(Rule):
             for pair in (self._static[v] for c in claims for v in c.volumes):
                 if pair is not None and pair[0] in self._limits:
                     links.setdefault(pair[0], set()).add(g)
-        return [sorted(gs | {g for g, pairs in enumerate(self._wants) if any(d == driver for d, _ in pairs)}) for driver, gs in links.items()]
+        return [
+            sorted(gs | {g for g, pairs in enumerate(self._wants) if any(d == driver for d, _ in pairs)}) for driver, gs in links.items()
+        ]
 
     def encode(self, encoding: Encoding) -> None:
         users: dict[Pair, list[int]] = {}

@@ -112,9 +112,7 @@ def orders(state: State, width: int, limit: int) -> Iterator[Sequence_]:
 
 
 def assignments(cluster: Cluster) -> list[State]:
-    per_class = [
-        [v for v in itertools.product(range(int(k) + 1), repeat=cluster.n_nodes) if sum(v) <= k] for k in cluster.count.tolist()
-    ]
+    per_class = [[v for v in itertools.product(range(int(k) + 1), repeat=cluster.n_nodes) if sum(v) <= k] for k in cluster.count.tolist()]
     return [sum(parts, ()) for parts in itertools.product(*per_class)]
 
 

@@ -124,7 +124,13 @@ def test_an_assignment_without_a_bind_order_is_cut_off() -> None:
             {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "a"}}}
             for key in ("zone", "host")
         ]
-        return pod(name, labels={"app": "a"}, node_name=at, spread=spread if at is None else None, selector=None if only is None else {"host": only})
+        return pod(
+            name,
+            labels={"app": "a"},
+            node_name=at,
+            spread=spread if at is None else None,
+            selector=None if only is None else {"host": only},
+        )
 
     objects = [
         node("h1", labels={"zone": "z1", "host": "h1"}), node("h2", labels={"zone": "z1", "host": "h2"}),
