@@ -232,6 +232,19 @@ class Cluster:
         codes, values = self.nodes.column(key)
         return codes, len(values)
 
+    def node_classes(self) -> Ids:
+        """int32[N]: nodes of one class have the same taints, free capacity and pod slots, and the same value of every topology key that
+        a rule reads, but for keys whose values are all different (hostnames)."""
+        keys = {t.key for c in self.classes for t in c.anti} | {s.key for c in self.classes for s in c.spread}
+        keys |= {k for c in self.classes if c.affinity for k in c.affinity.keys}
+        columns = [self.free, self.slots[:, None], self.nodes.unschedulable[:, None], self.nodes.taint_sets[:, None]]
+        for key in sorted(keys):
+            codes, size = self.domains(key)
+            columns.append((codes if size < np.count_nonzero(codes >= 0) else codes >= 0)[:, None])
+        columns += [mask[:, None] for mask in self.node_sets]
+        table = np.concatenate([c.astype(np.int64) for c in columns], axis=1)
+        return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
+
     def members(self, key: str) -> list[Ids]:
         """The nodes of each domain of a topology key, by domain."""
         found = self._members.get(key)

@@ -97,7 +97,7 @@ class NodeTable:
     """Labels, taints and names of all nodes, column by column.
 
     ``column(key)`` gives the code of each node's value (int32[N], -1 where the node lacks the key) and the values by code: the
-    topology domains of ``key``.
+    topology domains of ``key``. ``taint_sets``: int32[N], equal for nodes with equal taints.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -110,7 +110,7 @@ class NodeTable:
         sets = {taints_key(t): t for t in self._taints}
         keys = {k: i for i, k in enumerate(sets)}
         self._taint_sets = list(sets.values())
-        self._taint_set_of = np.array([keys[taints_key(t)] for t in self._taints], dtype=np.int32)
+        self.taint_sets = np.array([keys[taints_key(t)] for t in self._taints], dtype=np.int32)
 
     def column(self, key: str) -> tuple[Codes, list[str]]:
         found = self._columns.get(key)
@@ -198,7 +198,7 @@ class NodeTable:
         ok = [
             all(any(tolerates(t, taint) for t in tolerations) for taint in taints if taint.effect in effects) for taints in self._taint_sets
         ]
-        return np.array(ok, dtype=bool)[self._taint_set_of] if ok else np.ones(self.size, dtype=bool)
+        return np.array(ok, dtype=bool)[self.taint_sets] if ok else np.ones(self.size, dtype=bool)
 
 
 def taints_key(taints: Iterable[Taint]) -> tuple[tuple[str, str, str], ...]:

@@ -33,6 +33,8 @@ class Event(Protocol):
     def bound(self) -> int | None: ...
     @property
     def seconds(self) -> float: ...
+    @property
+    def detail(self) -> str | None: ...
 
 
 def gap_text(value: int, bound: int) -> str:
@@ -54,6 +56,8 @@ def describe(event: Event) -> str:
         parts.append(f"bound {event.bound}")
     if event.value is not None and event.bound is not None:
         parts.append("proved" if event.value == event.bound else f"gap {gap_text(event.value, event.bound)}")
+    if event.detail is not None:
+        parts.append(event.detail)
     return one_line(" · ".join(parts))
 
 
@@ -79,12 +83,12 @@ class PlainLines(Quiet):
     """A line when the phase or tier changes, and every few seconds in between."""
 
     def __init__(self) -> None:
-        self._last: tuple[str, str | None, int | None] | None = None
+        self._last: tuple[str, str | None, int | None, str | None] | None = None
         self._when = 0.0
 
     def update(self, event: Event) -> None:
         now = time.monotonic()
-        this = (event.phase, event.tier, event.priority)
+        this = (event.phase, event.tier, event.priority, event.detail)
         if this != self._last or now - self._when >= _PAUSE:
             self._last, self._when = this, now
             print(f"{event.seconds:7.1f} s  {describe(event)}".replace("·", "-"), file=sys.stderr, flush=True)

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -17,13 +16,16 @@ from solver import rules
 from solver.encoding import Encoding
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
-from solver.rules.node_resources_fit import least_loads
 
 #: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
 DETERMINISTIC_WORKERS = 4
 #: Up to this many variables the feasibility problem is solved with the full linear relaxation: perfect packings need it, large models
 #: are found faster without.
 TIGHT_LIMIT = 2_000
+#: A tier is first searched among placements that leave at most this share of its pods (and at least a few): a narrow search without a
+#: hint finds near-perfect placements sooner than improving on a greedy one.
+NEARLY = 50
+A_FEW = 3
 #: (priority, value, bound) of the tier that is being solved
 Report = Callable[[int, int, int], None]
 OnValue = Callable[[int, int], None]
@@ -69,7 +71,7 @@ class Budget:
 
 
 class _Watch(cp_model.CpSolverSolutionCallback):
-    """Keeps the values of the last solution and reports it."""
+    """Passes on the incumbent and the bound of a solve."""
 
     def __init__(self, on_value: OnValue | None) -> None:
         super().__init__()
@@ -78,6 +80,15 @@ class _Watch(cp_model.CpSolverSolutionCallback):
     def on_solution_callback(self) -> None:
         if self._on_value is not None:
             self._on_value(round(self.objective_value), round(self.best_objective_bound))
+
+
+@dataclass
+class _Answer:
+    """Of one solve: CP-SAT's status, the solution (values by variable index), and a lower bound if one was proved."""
+
+    status: cp_model.CpSolverStatus
+    solution: list[int] | None
+    bound: int | None
 
 
 class Exact:
@@ -89,13 +100,24 @@ class Exact:
         self.encoding = Encoding(cluster, rules.build(cluster))
         self.tiers = sorted({int(p) for p in cluster.priority}, reverse=True)
         self.members = {p: np.flatnonzero(cluster.priority == p).tolist() for p in self.tiers}
-        self.fits = {p: sum(self._fits(g) for g in self.members[p]) for p in self.tiers}
+        self.fits = {p: sum(self.encoding.fits(g) for g in self.members[p]) for p in self.tiers}
+        self._sound = True  # every assignment that was cut off is proved to have no bind order
 
-    def _fits(self, g: int) -> int:
-        return min(int(self.cluster.count[g]), int(self.encoding.limits[g].sum()))
+    def solve(self, counts: Ints, sequence: Sequence_) -> Outcome:
+        """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set."""
+        best = Outcome(counts, sequence, dict(self.fits))
+        if self.encoding.assignment(counts) is None and not self._done():
+            raise AssertionError("the model refuses the greedy placement")
+        self._all_at_once(best)
+        for i, p in enumerate(self.tiers):
+            self._tier(best, p, len(self.tiers) - i)
+            self.encoding.model.add(self._missing(self.encoding.model, p) <= self.fits[p] - self._placed(best.counts, p))
+        best.interrupted = self.stop.is_set()
+        return best
 
-    def _solver(self, seconds: float, *, tight: bool = False) -> cp_model.CpSolver:
+    # --- one solve ------------------------------------------------------------------------------------------------------
 
+    def _solver(self, seconds: float, *, tight: bool) -> cp_model.CpSolver:
         solver = cp_model.CpSolver()
         parameters = solver.parameters
         parameters.num_workers = self.options.workers or _cores()
@@ -111,11 +133,11 @@ class Exact:
         self.budget.grant(solver, seconds)
         return solver
 
-    def _run(
-        self, model: cp_model.CpModel, seconds: float, on_value: OnValue | None = None, *, tight: bool = False
-    ) -> tuple[cp_model.CpSolverStatus, cp_model.CpSolver]:
+    def _run(self, model: cp_model.CpModel, seconds: float, on_value: OnValue | None = None, *, tight: bool = False) -> _Answer:
         """Solve in a thread of its own, so that ``stop`` and ^C are heard while CP-SAT works."""
         solver = self._solver(seconds, tight=tight)
+        bounds: list[float] = []
+        solver.best_bound_callback = bounds.append
         watch = _Watch(on_value)
         result: list[cp_model.CpSolverStatus] = []
         thread = threading.Thread(target=lambda: result.append(solver.solve(model, watch)), daemon=True)
@@ -124,12 +146,16 @@ class Exact:
             thread.join(0.05)
             if self.stop.is_set():
                 solver.stop_search()
+        status = result[0] if result else cp_model.UNKNOWN
         self.budget.spend(solver)
-        return (result[0] if result else cp_model.UNKNOWN), solver
+        solved = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+        # Without a solution the response's bound may be an unset 0: only what was reported on the way counts then.
+        proved = solver.best_objective_bound if solved else max(bounds, default=None)
+        bound = None if proved is None or not np.isfinite(proved) else int(np.ceil(proved - 1e-6))
+        return _Answer(status, list(solver.response_proto.solution) if solved else None, bound)
 
-    def _counts(self, solver: cp_model.CpSolver) -> Ints:
+    def _counts(self, solution: list[int]) -> Ints:
         counts = np.zeros((self.cluster.n_classes, self.cluster.n_nodes), dtype=np.int64)
-        solution = solver.response_proto.solution
         for (g, n), variable in self.encoding.x.items():
             counts[g, n] = solution[variable.index]
         return counts
@@ -137,115 +163,89 @@ class Exact:
     def _placed(self, counts: Ints, priority: int) -> int:
         return int(counts[self.members[priority]].sum())
 
+    def _missing(self, model: cp_model.CpModel, priority: int) -> cp_model.LinearExprT:
+        """Pods of a tier that fit somewhere and are left."""
+        return cp_model.LinearExpr.sum([model.get_int_var_from_proto_index(self.encoding.left[g].index) for g in self.members[priority]])
+
     def _done(self) -> bool:
         return self.stop.is_set() or self.budget.left() <= 0
 
-    def solve(self, counts: Ints, sequence: Sequence_) -> Outcome:
-        """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set."""
-        best = Outcome(counts, sequence, dict(self.fits))
-        hint = self.encoding.assignment(counts)
-        if hint is None:
-            raise AssertionError("the model refuses the greedy placement")
-        self.encoding.hint(hint)
-        self._all_at_once(best)
-        if any(self._placed(best.counts, p) < best.bounds[p] for p in self.tiers):
-            self._tier_by_tier(best)
-        best.interrupted = self.stop.is_set()
-        return best
+    # --- tiers ----------------------------------------------------------------------------------------------------------
 
     def _all_at_once(self, best: Outcome) -> None:
         """Pose "every pod that fits somewhere is placed" as plain feasibility, which is far easier than maximising."""
-        if self._done():
-            return
-        model = self.encoding.model.clone()
-        for g in range(self.cluster.n_classes):
-            # Class by class: the same set of placements as one equation over the tier, found a hundred times faster.
-            model.add(self._total(model, [g]) == self._fits(g))
-        rows, possible = least_loads(self.cluster, np.array([self._fits(g) for g in range(self.cluster.n_classes)]))
-        for n, r, unit, least in rows:
-            here = self.encoding.classes_on(n)
-            demand = [int(self.cluster.demand[g, r]) // unit for g in here]
-            variables = [model.get_int_var_from_proto_index(self.encoding.x[g, n].index) for g in here]
-            model.add(cp_model.LinearExpr.weighted_sum(variables, demand) >= least)
-        while possible and not self._done():
-            status, solver = self._run(model, self.budget.left() * 0.6, tight=True)
-            if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-                return
-            if self._adopt(best, self._counts(solver), model):
+        while not self._done():
+            model = self.encoding.model.clone()
+            for left in self.encoding.left:
+                model.add(model.get_int_var_from_proto_index(left.index) == 0)
+            answer = self._run(model, self.budget.left() * 0.5, tight=True)
+            if answer.solution is None or self._adopt(best, self._counts(answer.solution)):
                 return
 
-    def _total(self, model: cp_model.CpModel, classes: list[int]) -> cp_model.LinearExprT:
-        variables = [
-            model.get_int_var_from_proto_index(v.index) for g in classes for v in self.encoding.variables(g, self.encoding.nodes_of(g))
-        ]
-        return cp_model.LinearExpr.sum(variables)
+    def _tier(self, best: Outcome, p: int, tiers_left: int) -> None:
+        """Maximise one tier, the tiers above it held at their values."""
+        seconds = self.budget.left() / tiers_left
+        nearly = max(A_FEW, self.fits[p] // NEARLY)
+        if self.fits[p] - self._placed(best.counts, p) > nearly:
+            self._search(best, p, seconds / 2, at_most=nearly)
+        if self._placed(best.counts, p) < best.bounds[p]:
+            self._search(best, p, self.budget.left() / tiers_left)
 
-    def _adopt(self, best: Outcome, counts: Ints, *models: cp_model.CpModel) -> bool:
-        """Take a placement over if it has a bind order; else cut it off in the models. Whether it was taken."""
+    def _search(self, best: Outcome, p: int, seconds: float, *, at_most: int | None = None) -> None:
+        """Look for a better placement of a tier: one that leaves ``at_most`` pods of it, or (None) from the incumbent as a hint."""
+        fits = self.fits[p]
+        while not self._done():
+            model = self.encoding.model.clone()
+            missing = self._missing(model, p)
+            model.minimize(missing)
+            if at_most is not None:
+                model.add(missing <= at_most)
+            else:
+                for index, value in enumerate(self.encoding.assignment(best.counts) or ()):
+                    model.add_hint(model.get_int_var_from_proto_index(index), value)
+            answer = self._run(model, seconds, self._reporter(p))
+            least = answer.bound
+            if at_most is not None:
+                least = at_most + 1 if answer.status == cp_model.INFEASIBLE else (None if least is None else min(least, at_most + 1))
+            if least is not None and self._sound and fits - least >= self._placed(best.counts, p):
+                best.bounds[p] = min(best.bounds[p], fits - least)
+            if answer.solution is None:
+                return
+            counts = self._counts(answer.solution)
+            if self._placed(counts, p) <= self._placed(best.counts, p) or self._adopt(best, counts):
+                return
+
+    def _reporter(self, p: int) -> OnValue | None:
+        report, fits = self.report, self.fits[p]
+        return None if report is None else lambda left, least: report(p, fits - left, fits - least)
+
+    def _adopt(self, best: Outcome, counts: Ints) -> bool:
+        """Take a placement over if it has a bind order; else cut it off in the model. Whether it was taken."""
         found = find_order(self.cluster, counts, seed=self.options.seed)
         if found.sequence is not None:
             best.counts, best.sequence = counts, found.sequence
             return True
         note = "an assignment without a bind order was cut off; proofs refer to placements that can be bound one by one"
         if not found.exhausted:
+            self._sound = False
             note = "an assignment was set aside because no bind order was found in time; bounds count it as possible"
         if note not in best.notes:
             best.notes.append(note)
-        for model in models:
-            self._cut(model, counts, found.stuck)
+        self._cut(counts, found.stuck)
         return False
 
-    def _cut(self, model: cp_model.CpModel, counts: Ints, stuck: list[int]) -> None:
+    def _cut(self, counts: Ints, stuck: list[int]) -> None:
         """Forbid this very assignment of the classes whose order could not be found."""
+        model = self.encoding.model
         differs = []
         for g in stuck:
             for n in self.encoding.nodes_of(g).tolist():
-                variable = model.get_int_var_from_proto_index(self.encoding.x[g, n].index)
-                value = int(counts[g, n])
+                variable, value = self.encoding.x[g, n], int(counts[g, n])
                 for side in (variable <= value - 1, variable >= value + 1):
                     literal = model.new_bool_var("")
                     model.add(side).only_enforce_if(literal)
                     differs.append(literal)
         model.add_bool_or(differs)
-
-    def _tier_by_tier(self, best: Outcome) -> None:
-        model = self.encoding.model
-        for i, p in enumerate(self.tiers):
-            value = self._placed(best.counts, p)
-            if value >= self.fits[p]:
-                best.bounds[p] = self.fits[p]
-            else:
-                self._maximise(best, model, p, len(self.tiers) - i)
-            model.add(self._total(model, self.members[p]) >= self._placed(best.counts, p))
-
-    def _maximise(self, best: Outcome, model: cp_model.CpModel, p: int, tiers_left: int) -> None:
-        total = self._total(model, self.members[p])
-        complete = True  # every assignment that was cut off is proved to have no order
-        while not self._done():
-            model.maximize(total)
-            hint = self.encoding.assignment(best.counts)
-            if hint is not None:
-                self.encoding.hint(hint)
-            on_value = None if self.report is None else partial(self.report, p)
-            status, solver = self._run(model, self.budget.left() / tiers_left, on_value)
-            model.proto.clear_objective()
-            if status == cp_model.INFEASIBLE:
-                return
-            if complete and status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
-                bound = solver.best_objective_bound
-                if np.isfinite(bound):
-                    best.bounds[p] = max(self._placed(best.counts, p), min(best.bounds[p], int(np.floor(bound + 1e-6))))
-            if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-                return
-            counts = self._counts(solver)
-            if self._placed(counts, p) <= self._placed(best.counts, p):
-                return
-            before = len(best.notes)
-            if self._adopt(best, counts, model):
-                if best.bounds[p] < self._placed(counts, p):
-                    best.bounds[p] = self._placed(counts, p)
-                return
-            complete = complete and not any("set aside" in note for note in best.notes[before:])
 
 
 def _cores() -> int:

@@ -37,7 +37,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A sign of life: the phase (compile, greedy, exact, order, verify), and for a tier its incumbent and bound (pods)."""
+    """A sign of life: the phase (compile, greedy, exact, verify), for a tier its incumbent and bound (pods), or a word on the size."""
 
     phase: str
     tier: str | None
@@ -45,6 +45,7 @@ class Progress:
     value: int | None
     bound: int | None
     seconds: float
+    detail: str | None = None
 
 
 OnProgress = Callable[[Progress], None]

@@ -32,7 +32,9 @@ GREEDY_TRIES = 8
 class _Tell(Protocol):
     """Progress: phase, and for a tier its priority, incumbent and bound."""
 
-    def __call__(self, phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None) -> None: ...
+    def __call__(
+        self, phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None, detail: str | None = None
+    ) -> None: ...
 
 
 class InternalFault(Exception):
@@ -61,13 +63,18 @@ def place(
     started = time.monotonic()
     stop = stop or threading.Event()
 
-    def tell(phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None) -> None:
+    def tell(
+        phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None, detail: str | None = None
+    ) -> None:
         if on_progress is not None:
-            on_progress(Progress(phase, None if priority is None else "placed", priority, value, bound, time.monotonic() - started))
+            tier = None if priority is None else "placed"
+            on_progress(Progress(phase, tier, priority, value, bound, time.monotonic() - started, detail))
 
     tell("compile")
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.daemon_namespaces)
+    kinds = len(np.unique(cluster.node_classes()))
+    tell("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
     compiled = time.monotonic()
     answer = _search(cluster, options, stop, tell, compiled)
     solved = time.monotonic()

@@ -62,6 +62,7 @@ class NodeResourcesFit(Rule):
 
     def encode(self, encoding: Encoding) -> None:
         """Σ demand · x ≤ max(0, free) per node and resource, divided by the gcd of the demands; rows that cannot bind are left out."""
+        self._encode_least_loads(encoding)
         cluster = self.cluster
         for n in range(cluster.n_nodes):
             here = encoding.classes_on(n)
@@ -80,6 +81,30 @@ class NodeResourcesFit(Rule):
                 unit = gcd(*demand)
                 encoding.model.add(encoding.weighted_sum(variables, [d // unit for d in demand]) <= free // unit)
 
+    def _encode_least_loads(self, encoding: Encoding) -> None:
+        """Redundant rows that near full usage make perfect packings tractable: the room of all nodes less the whole demand is the slack,
+        and no node stays emptier than its room less that slack, but for the demand of pods that are left unplaced. Room is counted in
+        whole units of the gcd of the demands."""
+        cluster = self.cluster
+        fits = [encoding.fits(g) for g in range(cluster.n_classes)]
+        for r in range(len(cluster.resources)):
+            unit = gcd(*(int(d) for d in cluster.demand[:, r]))
+            if not unit:
+                continue
+            demand = [int(d) // unit for d in cluster.demand[:, r]]
+            room = [max(0, int(f)) // unit for f in cluster.free[:, r]]
+            whole = sum(d * k for d, k in zip(demand, fits, strict=True))
+            slack = sum(room) - whole
+            if whole > 2**40 or not any(space > slack for space in room):
+                continue
+            missing = encoding.model.new_int_var(0, whole, "")
+            encoding.model.add(encoding.weighted_sum(encoding.left, demand) == missing)
+            for n, space in enumerate(room):
+                if space > slack:
+                    here = encoding.classes_on(n)
+                    load = encoding.weighted_sum([*(encoding.x[g, n] for g in here), missing], [*(demand[g] for g in here), 1])
+                    encoding.model.add(load >= space - slack)
+
     def message(self, g: int, rejected: Bools) -> str:
         short = [
             f"{self.cluster.resources[r]} on {int(lack)}"
@@ -90,23 +115,3 @@ class NodeResourcesFit(Rule):
         if full:
             short.append(f"pods on {full}")
         return f"insufficient {', '.join(short)}"
-
-
-def least_loads(cluster: Cluster, wanted: Ints) -> tuple[list[tuple[int, int, int, int]], bool]:
-    """What each node must hold at least if ``wanted`` pods (int64[G]) are all placed, and whether they can be at all.
-
-    The free room of all nodes less the total demand is the slack; no node can stay emptier than its room less that slack. Rows are
-    (node, resource, unit, least load in units); a unit is the gcd of the demands, and room is counted in whole units. Near full usage
-    these redundant rows are what makes perfect packings tractable.
-    """
-    rows = []
-    possible = int(wanted.sum()) <= int(np.maximum(cluster.slots, 0).sum())
-    for r in range(len(cluster.resources)):
-        unit = gcd(*(int(d) for d in cluster.demand[:, r])) if cluster.n_classes else 0
-        if not unit:
-            continue
-        room = [max(0, int(f)) // unit for f in cluster.free[:, r]]
-        slack = sum(room) - sum(int(d) // unit * int(k) for d, k in zip(cluster.demand[:, r], wanted, strict=True))
-        possible = possible and slack >= 0
-        rows += [(n, r, unit, space - slack) for n, space in enumerate(room) if space > slack >= 0]
-    return rows, possible

@@ -332,14 +332,26 @@ class NodeVolumeLimits(Rule):
         return self._base[g]
 
     def place(self, g: int, n: int, k: int = 1) -> None:
+        before = dict(self._choices.chosen)
         self._choices.place(g, n, k)
+        self._attach_for_fixed({key: v for key, v in self._choices.chosen.items() if key not in before}, 1)
         for pair in self._pairs(g):
             self._attach(pair, n, k)
 
     def remove(self, g: int, n: int, k: int = 1) -> None:
         for pair in self._pairs(g):
             self._attach(pair, n, -k)
+        before = dict(self._choices.chosen)
         self._choices.remove(g, n, k)
+        self._attach_for_fixed({key: v for key, v in before.items() if key not in self._choices.chosen}, -1)
+
+    def _attach_for_fixed(self, chosen: dict[str, str | None], k: int) -> None:
+        """A claim that takes a static volume counts as that volume for the fixed pods that mount it, too."""
+        for key, volume in chosen.items():
+            pair = None if volume is None else self._static[volume]
+            if pair is not None and pair[0] in self._limits:
+                for n in self.cluster.fixed_claims.get(key, ()):
+                    self._attach(pair, n, k)
 
     def order_links(self) -> list[list[int]]:
         """Classes that may come to count static volumes of a limited driver, with all that count under it."""

@@ -17,6 +17,7 @@ class Event:
     value: int | None = None
     bound: int | None = None
     seconds: float = 1.0
+    detail: str | None = None
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,7 @@ def test_a_gap_is_never_rounded_down_to_nothing(value: int, bound: int, text: st
 def test_describe() -> None:
     assert progress.describe(Event("compile")) == "compile"
     assert progress.describe(Event("exact", "placed", 10, 4, 5)) == "exact · placed (priority 10) · best 4 · bound 5 · gap 25.0 %"
+    assert progress.describe(Event("compile", detail="5 pods in 2 classes")) == "compile · 5 pods in 2 classes"
     assert progress.describe(Event("exact", "soft", None, 5, 5)) == "exact · soft · best 5 · bound 5 · proved"
 
 

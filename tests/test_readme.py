@@ -1,0 +1,57 @@
+"""What the README shows is what happens."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import cli
+
+ROOT = Path(cli.__file__).resolve().parent
+TEXT = (ROOT / "README.md").read_text()
+
+
+def shell_lines() -> list[str]:
+    """Commands of the README's shell blocks, those joined by && one by one, comments left out."""
+    blocks = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+    lines = [line.split("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [part.strip() for line in lines for part in line.split("&&")]
+
+
+def test_the_commands_for_ones_own_cluster_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "instances" / "quickstart.yaml", tmp_path / "cluster.json")  # content decides, not the name
+    lines = [shlex.split(line) for line in shell_lines() if line.startswith("kubestow ")]
+    assert {line[1] for line in lines} == set(cli.main.commands)
+    for _, *arguments in lines:
+        result = CliRunner().invoke(cli.main, arguments)
+        assert result.exit_code == 0, f"{arguments}\n{result.stderr}"
+
+
+def test_the_two_commands_are_those_that_ci_runs() -> None:
+    lines = shell_lines()
+    assert ".venv/bin/kubestow solve instances/quickstart.yaml" in lines
+    assert ".venv/bin/python -m pytest" in lines
+    assert "-m pytest" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_captured_run_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = re.search(r"\$ kubestow (solve [^\n]*)\n(.*?)\n   …", TEXT, re.DOTALL)
+    assert shown is not None
+    result = CliRunner().invoke(cli.main, shlex.split(shown[1]))
+    steady = [re.sub(r"[0-9.]+ s\)", "s)", line.rstrip()) for line in result.stdout.splitlines()]
+    expected = [re.sub(r"[0-9.]+ s\)", "s)", line.rstrip()) for line in shown[2].splitlines()]
+    assert steady[: len(expected)] == expected
+
+
+def test_linked_files_exist() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", TEXT)
+    assert links
+    assert all((ROOT / link).exists() for link in links)
