@@ -1,7 +1,8 @@
 """The CP-SAT model that rules add their constraints to: x[g, n], the number of pods of class g on node n, and left[g], those that get none.
 
-One equation a class (Σ x + left = pods that fit anywhere) instead of a bound and a sum over a whole tier: the same placements, found
-a hundred times faster. Only (class, node) pairs that no rule excludes outright get a variable; its upper bound is what one node takes at most.
+One equation a class (Σ x + left = pods that fit anywhere) says the same as a bound a class and a sum over the tier, and is solved a
+hundred times faster. Only (class, node) pairs that no rule excludes outright get a variable, with what one node takes at most as its
+upper bound.
 """
 
 from __future__ import annotations

@@ -106,7 +106,8 @@ def _search(cluster: Cluster, options: Options, stop: threading.Event, tell: _Te
         return answer
     if complete_already:
         if options.engine == "auto":
-            answer.notes.append("greedy construction placed every pod that fits anywhere: nothing is left to prove")
+            if cluster.scope.pending:
+                answer.notes.append("greedy construction placed every pod that fits anywhere: nothing is left to prove")
         else:
             answer.engine = "exact"
         return answer
@@ -190,4 +191,6 @@ def _reasons(active: Sequence[Rule], g: int) -> list[doc.Reason]:
         mask = rule.rejects(g) | rule.breaks(g)
         if mask.any():
             found.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
+    if not active[0].cluster.n_nodes:
+        found.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
     return sorted(found, key=lambda r: (-r.nodes, r.rule))

@@ -66,9 +66,10 @@ def _requirement(key: str, operator: str, values: Sequence[str], operators: froz
         raise InvalidSelector(f"{operator} on {key!r} takes no value")
     if operator in ("Gt", "Lt") and not (len(values) == 1 and _is_whole(values[0])):
         raise InvalidSelector(f"{operator} on {key!r} needs one whole number")
-    for value in values:
-        if len(value) > 63 or not _VALUE.match(value):
-            raise InvalidSelector(f"{value!r} is not a label value")
+    if operators is _NODE_OPERATORS:  # pods' labels are taken as they are, in any script
+        for value in values:
+            if len(value) > 63 or not _VALUE.match(value):
+                raise InvalidSelector(f"{value!r} is not a label value")
     return Requirement(key, operator, tuple(sorted(set(values))))
 
 
@@ -76,7 +77,7 @@ def label_selector(selector: kube.LabelSelector | None, extra: Iterable[Requirem
     """The canonical form of a label selector, with ``extra`` requirements joined (matchLabelKeys); a nil selector stays nil.
 
     Raises:
-        InvalidSelector: an operator or a value that the API does not allow.
+        InvalidSelector: an operator that the API does not allow, or a wrong number of values.
     """
     if selector is None:
         return None
