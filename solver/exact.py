@@ -106,8 +106,6 @@ class Exact:
     def solve(self, counts: Ints, sequence: Sequence_) -> Outcome:
         """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set."""
         best = Outcome(counts, sequence, dict(self.fits))
-        if self.encoding.assignment(counts) is None and not self._done():
-            raise AssertionError("the model refuses the greedy placement")
         self._all_at_once(best)
         for i, p in enumerate(self.tiers):
             self._tier(best, p, len(self.tiers) - i)
@@ -178,7 +176,7 @@ class Exact:
             model = self.encoding.model.clone()
             for left in self.encoding.left:
                 model.add(model.get_int_var_from_proto_index(left.index) == 0)
-            answer = self._run(model, self.budget.left() * 0.5, tight=True)
+            answer = self._run(model, self.budget.left() * 0.6, tight=True)
             if answer.solution is None or self._adopt(best, self._counts(answer.solution)):
                 return
 
