@@ -9,25 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from models import kube, requests
-from models.kube import Pod, PodAffinityTerm, PodSpec, Toleration
-from models.scope import Scope, is_mirror
-from models.selectors import Bools, NodeTable, Requirement, Selector, canonical, label_key_requirements, selector_matches
-from models.snapshot import InputError, Snapshot
-from models.volumes import VolumeTable, claim_keys, named_claims
+from models.kube import Pod, Toleration
+from models.scope import Scope
+from models.selectors import Bools, NodeTable, Requirement, Selector
+from models.snapshot import Snapshot
+from models.volumes import VolumeTable
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
+#: Taint effects that reject; PreferNoSchedule only costs.
+HARD_EFFECTS = frozenset(("NoSchedule", "NoExecute"))
 Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
-
-_encoder = msgspec.json.Encoder(order="deterministic")
-#: Sums are cut off here, so that no int64 difference overflows. It changes no verdict: allocatable is cut off at the same
-#: value, and a demand above it (2**60 bytes are an exbibyte) at twice as much.
-_LIMIT = 2**60
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +154,7 @@ class Matchers:
         return found
 
 
-class _Placed:
+class PlacedPods:
     """Fixed pods as counts per (profile, node), for fast sums over the profiles that a matcher hits."""
 
     def __init__(self, nodes: Ids, profiles: Ids, size: int, width: int) -> None:
@@ -201,9 +196,8 @@ class Cluster:
     fixed_ports: dict[Port, Ids]
     volumes: VolumeTable
     fixed_claims: dict[str, set[int]]
-    daemon_namespaces: tuple[str, ...]
-    _placed: _Placed
-    _settled: _Placed
+    _placed: PlacedPods
+    _settled: PlacedPods
     _memo: dict[tuple[int, bool], Ints] = field(default_factory=dict)
     _members: dict[str, list[Ids]] = field(default_factory=dict)
 
@@ -262,358 +256,3 @@ def domain_sum(codes: Ids, size: int, values: Ints) -> Ints:
     inside = codes >= 0
     np.add.at(total, codes[inside], values[inside])
     return total
-
-
-# --- compiling ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Template:
-    """Pods of equal raw rules: everything of a pod that can decide placement, its labels included."""
-
-    pod: Pod
-    pods: list[int]
-    demand: dict[str, int]
-    anti: tuple[Term, ...]
-    affinity: tuple[int, tuple[str, ...]] | None
-    spread: list[tuple[int | None, kube.TopologySpreadConstraint]]
-    profile: int = -1
-
-
-def required_terms(pod: Pod, kind: str) -> list[PodAffinityTerm]:
-    """The required terms of ``podAffinity`` or ``podAntiAffinity``; the RequiredDuringExecution variant schedules alike."""
-    affinity = pod.spec.affinity
-    part = getattr(affinity, kind) if affinity is not None else None
-    if part is None:
-        return []
-    return [
-        *(part.requiredDuringSchedulingIgnoredDuringExecution or ()),
-        *(part.requiredDuringSchedulingRequiredDuringExecution or ()),
-    ]
-
-
-def host_ports(spec: PodSpec) -> frozenset[Port]:
-    """Host ports of app containers and sidecars; ordinary init containers' ports do not count."""
-    containers = [*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always")]
-    return frozenset(
-        ("*" if p.hostIP in (None, "", "0.0.0.0") else p.hostIP or "*", p.protocol or "TCP", p.hostPort)
-        for c in containers
-        for p in c.ports or ()
-        if p.hostPort
-    )
-
-
-class _Compiler:
-    def __init__(self, snapshot: Snapshot, scope: Scope, daemon_namespaces: tuple[str, ...]) -> None:
-        self.snapshot, self.scope = snapshot, scope
-        self.daemons = frozenset(daemon_namespaces)
-        self.nodes = NodeTable(snapshot.nodes)
-        self.matchers = Matchers()
-        self.namespaces = {*snapshot.namespaces, *(p.metadata.namespace or "default" for p in snapshot.pods)}
-        self._selected: dict[Selector, frozenset[str]] = {}
-        self.node_sets: list[Bools] = []
-        self._node_set_ids: dict[bytes, int] = {}
-        self._node_rule_ids: dict[bytes, int] = {}
-        self.toleration_sets: list[tuple[Toleration, ...]] = []
-        self._toleration_ids: dict[bytes, int] = {}
-
-    # Which namespaces a term covers: None for all of them.
-    def _namespaces(self, term: PodAffinityTerm, own: str) -> frozenset[str] | None:
-        if not term.namespaces and term.namespaceSelector is None:
-            return frozenset((own,))
-        listed = frozenset(term.namespaces or ())
-        selector = canonical(term.namespaceSelector)
-        if selector is None:
-            return listed
-        if not selector:
-            return None
-        chosen = self._selected.get(selector)
-        if chosen is None:
-            chosen = frozenset(n for n in self.namespaces if selector_matches(selector, self._namespace_labels(n)))
-            self._selected[selector] = chosen
-        return listed | chosen
-
-    def _namespace_labels(self, name: str) -> dict[str, str]:
-        found = self.snapshot.namespaces.get(name)
-        return (found.metadata.labels or {}) if found is not None else {}
-
-    def _term(self, pod: Pod, term: PodAffinityTerm) -> tuple[frozenset[str] | None, Selector] | None:
-        """Namespaces and selector of a term; None when it can match nothing (nil selector)."""
-        extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
-        selector = canonical(term.labelSelector, extra)
-        if selector is None:
-            return None
-        return self._namespaces(term, pod.metadata.namespace or "default"), selector
-
-    def template(self, pod: Pod, index: int) -> _Template:
-        own = pod.metadata.namespace or "default"
-        anti: set[Term] = set()
-        if own not in self.daemons:
-            for term in required_terms(pod, "podAntiAffinity"):
-                part = self._term(pod, term)
-                if part is not None:
-                    if self.daemons:
-                        part = (frozenset(self.namespaces if part[0] is None else part[0]) - self.daemons, part[1])
-                    anti.add(Term(self.matchers.add(part), term.topologyKey))
-        affinity = None
-        terms = required_terms(pod, "podAffinity")
-        if terms:
-            parts = [self._term(pod, term) for term in terms]
-            nothing = (frozenset[str](), ())  # a nil selector matches no pod
-            full = self.matchers.add(*(p if p is not None else nothing for p in parts))
-            affinity = (full, tuple(sorted({t.topologyKey for t in terms})))
-        spread: list[tuple[int | None, kube.TopologySpreadConstraint]] = []
-        for constraint in pod.spec.topologySpreadConstraints or ():
-            if constraint.whenUnsatisfiable != "DoNotSchedule":
-                continue
-            extra = label_key_requirements(pod.metadata.labels or {}, constraint.matchLabelKeys)
-            selector = canonical(constraint.labelSelector, extra)
-            spread.append((self.matchers.add((frozenset((own,)), selector)) if selector else None, constraint))
-        try:
-            demand = requests.pod_request(pod)
-        except ValueError as error:
-            raise InputError([f"Pod {kube.pod_key(pod)}: requests: {error}"]) from error
-        order = sorted(anti, key=lambda t: (t.matcher, t.key))
-        return _Template(pod, [index], demand, tuple(order), affinity, spread)
-
-    def templates(self, indices: Sequence[int], *, bound: bool) -> list[_Template]:
-        found: dict[bytes, _Template] = {}
-        for i in indices:
-            pod = self.snapshot.pods[i]
-            spec = pod.spec
-            parts: list[object] = [
-                *(pod.metadata.namespace, pod.metadata.labels, spec.affinity),
-                *(spec.containers, spec.initContainers, spec.overhead, spec.resources),
-            ]
-            if bound:  # what fixed pods hold and repel
-                if pod.status is not None:
-                    parts += [pod.status.conditions, pod.status.containerStatuses, pod.status.initContainerStatuses]
-            else:
-                pinned = spec.nodeName if is_mirror(pod) else None
-                parts += [spec.nodeSelector, spec.tolerations, spec.topologySpreadConstraints, spec.priority, pinned]
-                parts += [claim_keys(pod), named_claims(pod)]
-            key = _encoder.encode(parts)
-            template = found.get(key)
-            if template is None:
-                found[key] = self.template(pod, i)
-            else:
-                template.pods.append(i)
-        return list(found.values())
-
-    def node_set(self, mask: Bools) -> int:
-        key = np.packbits(mask).tobytes()
-        if key not in self._node_set_ids:
-            self._node_set_ids[key] = len(self.node_sets)
-            self.node_sets.append(mask)
-        return self._node_set_ids[key]
-
-    def node_rule(self, pod: Pod) -> int:
-        """The node set of nodeSelector and required node affinity together; equal sets share an id."""
-        affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
-        required = [
-            s
-            for s in (
-                affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None,
-                affinity.requiredDuringSchedulingRequiredDuringExecution if affinity else None,
-            )
-            if s is not None
-        ]
-        key = _encoder.encode((pod.spec.nodeSelector, required))
-        if key not in self._node_rule_ids:
-            mask = self.nodes.has_labels(pod.spec.nodeSelector or {})
-            for selector in required:
-                mask = mask & self.nodes.selector(selector)
-            self._node_rule_ids[key] = self.node_set(mask)
-        return self._node_rule_ids[key]
-
-    def tolerations(self, pod: Pod) -> int:
-        found = tuple(pod.spec.tolerations or ())
-        ordered = sorted(found, key=lambda t: (t.key or "", t.operator or "", t.value or "", t.effect or ""))
-        key = _encoder.encode(ordered)
-        if key not in self._toleration_ids:
-            self._toleration_ids[key] = len(self.toleration_sets)
-            self.toleration_sets.append(tuple(ordered))
-        return self._toleration_ids[key]
-
-    def eligible(self, pod: Pod, constraint: kube.TopologySpreadConstraint, keys: Iterable[str]) -> int:
-        mask = self.nodes.with_keys(keys)
-        if (constraint.nodeAffinityPolicy or "Honor") == "Honor":
-            mask = mask & self.node_sets[self.node_rule(pod)]
-        if (constraint.nodeTaintsPolicy or "Ignore") == "Honor":
-            mask = mask & self.nodes.tolerated(self.toleration_sets[self.tolerations(pod)], HARD_EFFECTS)
-        return self.node_set(mask)
-
-
-HARD_EFFECTS = frozenset(("NoSchedule", "NoExecute"))
-
-
-def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tuple[str, ...] = ()) -> Cluster:
-    """Compile a snapshot for the pods that ``scope`` says are pending, against those it says are fixed.
-
-    Raises:
-        InputError: a quantity that no 64-bit sum can hold.
-    """
-    work = _Compiler(snapshot, scope, daemon_namespaces)
-    fixed = work.templates(scope.fixed, bound=True)
-    pending = work.templates(scope.pending, bound=False)
-
-    # Profiles: labels projected on the keys that some selector reads.
-    read = work.matchers.keys()
-    profiles: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-    for template in (*fixed, *pending):
-        labels = template.pod.metadata.labels or {}
-        key = (template.pod.metadata.namespace or "default", tuple(sorted((k, v) for k, v in labels.items() if k in read)))
-        template.profile = profiles.setdefault(key, len(profiles))
-    work.matchers.freeze(list(profiles))
-
-    node_index = {name: n for n, name in enumerate(work.nodes.names)}
-    resources, allocatable, slots = _allocatable(work.nodes, snapshot, [*fixed, *pending])
-    used, used_slots = _used(snapshot, fixed, node_index, resources)
-    fixed_node = np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for t in fixed for i in t.pods], dtype=np.int32)
-    fixed_profile = np.array([t.profile for t in fixed for _ in t.pods], dtype=np.int32)
-    settled = np.array([not kube.is_terminating(snapshot.pods[i]) for t in fixed for i in t.pods], dtype=bool)
-
-    classes = _classes(work, pending)
-    demand = np.zeros((len(classes), len(resources)), dtype=np.int64)
-    by_pod = {t.pods[0]: t for t in pending}
-    column = {name: r for r, name in enumerate(resources)}
-    for g, cls in enumerate(classes):
-        for name, value in by_pod[cls.pods[0]].demand.items():
-            demand[g, column[name]] = min(value, 2 * _LIMIT)
-    for cls in classes:
-        cls.pods.sort()
-    size, width = work.nodes.size, len(profiles)
-    return Cluster(
-        snapshot=snapshot,
-        scope=scope,
-        nodes=work.nodes,
-        resources=resources,
-        allocatable=allocatable,
-        free=allocatable - used,
-        slots=slots - used_slots,
-        classes=classes,
-        demand=demand,
-        count=np.array([c.count for c in classes], dtype=np.int64),
-        priority=np.array([c.priority for c in classes], dtype=np.int64),
-        profile=np.array([c.profile for c in classes], dtype=np.int32),
-        matchers=work.matchers,
-        node_sets=work.node_sets,
-        toleration_sets=work.toleration_sets,
-        fixed_anti=_fixed_anti(snapshot, fixed, node_index),
-        fixed_ports=_fixed_ports(snapshot, fixed, node_index),
-        volumes=VolumeTable(snapshot, work.nodes),
-        fixed_claims=_fixed_claims(snapshot, scope, node_index),
-        daemon_namespaces=daemon_namespaces,
-        _placed=_Placed(fixed_node, fixed_profile, size, width),
-        _settled=_Placed(fixed_node[settled], fixed_profile[settled], size, width),
-    )
-
-
-def _allocatable(nodes: NodeTable, snapshot: Snapshot, templates: Sequence[_Template]) -> tuple[list[str], Ints, Ints]:
-    """Resources that some pod requests, their allocatable per node [N, R] and the pod slots [N]."""
-    asked = {name for t in templates for name in t.demand}
-    base = ["cpu", "memory"]
-    resources = base + sorted(asked - set(base))
-    column = {name: r for r, name in enumerate(resources)}
-    table = np.zeros((nodes.size, len(resources)), dtype=np.int64)
-    slots = np.zeros(nodes.size, dtype=np.int64)
-    for n, node in enumerate(snapshot.nodes):
-        status = node.status
-        listed = (status.allocatable if status.allocatable is not None else status.capacity) if status else None
-        try:
-            found = requests.allocatable(listed)
-        except ValueError as error:
-            raise InputError([f"Node {nodes.names[n]}: status.allocatable: {error}"]) from error
-        slots[n] = min(found.get("pods", 0), 2**31)
-        for name, value in found.items():
-            if name in column:
-                table[n, column[name]] = min(value, _LIMIT)
-    return resources, table, slots
-
-
-def _used(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, int], resources: list[str]) -> tuple[Ints, Ints]:
-    slots = np.zeros(len(node_index), dtype=np.int64)
-    column = {name: r for r, name in enumerate(resources)}
-    large = any(value > _LIMIT >> 20 for t in fixed for value in t.demand.values())
-    used = np.zeros((len(node_index), len(resources)), dtype=object if large else np.int64)
-    for template in fixed:
-        at = np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods], dtype=np.int64)
-        per_node = np.bincount(at, minlength=len(node_index)).astype(used.dtype)
-        slots += per_node.astype(np.int64)
-        for name, value in template.demand.items():
-            used[:, column[name]] += per_node * value
-    return np.minimum(used, _LIMIT).astype(np.int64), slots
-
-
-def _classes(work: _Compiler, pending: Sequence[_Template]) -> list[PodClass]:
-    """Merge templates that no rule can tell apart: equal own rules, and matched by the same matchers."""
-    width = len(work.matchers)
-    hits = (
-        np.array([work.matchers.hits(m) for m in range(width)], dtype=bool) if width else np.zeros((0, len(work.matchers.profiles)), bool)
-    )
-    found: dict[tuple[object, ...], PodClass] = {}
-    for template in pending:
-        pod = template.pod
-        affinity = None
-        if template.affinity is not None:
-            full, keys = template.affinity
-            affinity = Affinity(full, keys, bool(hits[full, template.profile]))
-        keys = tuple(c.topologyKey for _, c in template.spread)
-        spread = tuple(
-            Spread(
-                matcher, c.topologyKey, c.maxSkew, c.minDomains or 1, work.eligible(pod, c, keys),
-                matcher is not None and bool(hits[matcher, template.profile]),
-            )
-            for matcher, c in template.spread
-        )  # fmt: skip
-        cls = PodClass(
-            pod=pod,
-            pods=list(template.pods),
-            profile=template.profile,
-            priority=pod.spec.priority or 0,
-            node_rule=work.node_rule(pod),
-            tolerations=work.tolerations(pod),
-            node_name=pod.spec.nodeName if is_mirror(pod) else None,
-            anti=template.anti,
-            affinity=affinity,
-            spread=tuple(dict.fromkeys(spread)),
-            ports=host_ports(pod.spec),
-            claims=claim_keys(pod),
-        )
-        signature = (
-            cls.priority, cls.node_rule, cls.tolerations, cls.node_name, cls.anti, cls.affinity, cls.spread, cls.ports, cls.claims,
-            tuple(sorted(template.demand.items())), np.packbits(hits[:, template.profile]).tobytes(),
-        )  # fmt: skip
-        same = found.get(signature)
-        if same is None:
-            found[signature] = cls
-        else:
-            same.pods.extend(cls.pods)
-    return list(found.values())
-
-
-def _fixed_anti(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, int]) -> list[FixedTerm]:
-    where: dict[Term, set[int]] = {}
-    for template in fixed:
-        for term in template.anti:
-            where.setdefault(term, set()).update(node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods)
-    return [FixedTerm(term, np.array(sorted(at), dtype=np.int32)) for term, at in where.items()]
-
-
-def _fixed_ports(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, int]) -> dict[Port, Ids]:
-    where: dict[Port, set[int]] = {}
-    for template in fixed:
-        for port in host_ports(template.pod.spec):
-            where.setdefault(port, set()).update(node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods)
-    return {port: np.array(sorted(at), dtype=np.int32) for port, at in where.items()}
-
-
-def _fixed_claims(snapshot: Snapshot, scope: Scope, node_index: dict[str, int]) -> dict[str, set[int]]:
-    """Claims that fixed pods use, with the nodes where they do."""
-    where: dict[str, set[int]] = {}
-    for i in scope.fixed:
-        pod = snapshot.pods[i]
-        if pod.spec.volumes:
-            for key in claim_keys(pod):
-                where.setdefault(key, set()).add(node_index[pod.spec.nodeName or ""])
-    return where

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Cluster, compile_cluster
+from models.cluster import Cluster
+from models.compile import compile_cluster
 from models.kube import is_terminal, pod_key
 from models.scope import select
 from models.snapshot import Snapshot

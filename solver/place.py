@@ -12,7 +12,8 @@ import numpy as np
 
 from models import placement as doc
 from models import unmodelled
-from models.cluster import Cluster, Ints, compile_cluster
+from models.cluster import Cluster, Ints
+from models.compile import compile_cluster
 from models.kube import pod_key
 from models.scope import select
 from models.snapshot import Snapshot

@@ -7,6 +7,7 @@ x[g, n], the number of pods of class g on node n, to a CP-SAT model. Tests hold 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 PLENTY = 2**31
 
 
-class Rule:
-    """One scheduler plugin over a compiled cluster. The base class is a rule that never rejects.
+class Rule(ABC):
+    """One scheduler plugin over a compiled cluster.
 
     ``name`` is the scheduler's plugin name. ``local``: placing a pod on a node changes this rule's verdicts on that node only.
     """
@@ -33,13 +34,13 @@ class Rule:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
+    @abstractmethod
     def rejects(self, g: int) -> Bools:
         """bool[N]: the nodes on which this rule, asked on its own, rejects one more pod of class g in the current state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def never(self, g: int) -> Bools:
         """bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
-        raise NotImplementedError
 
     def breaks(self, g: int) -> Bools:
         """bool[N]: nodes where the filter accepts one more pod of class g, but the final state would break this rule for another."""
@@ -66,9 +67,9 @@ class Rule:
     def encode(self, encoding: Encoding) -> None:
         """Add what ``never`` does not say already to the model."""
 
+    @abstractmethod
     def message(self, g: int, rejected: Bools) -> str:
         """A few words on why pods of class g are rejected on these nodes."""
-        raise NotImplementedError
 
 
 class StaticRule(Rule):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from models import snapshot as snapshots
-from models.cluster import Cluster, Ints, compile_cluster
+from models.cluster import Cluster, Ints
+from models.compile import compile_cluster
 from models.kube import pod_key
 from models.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
 from models.scope import select

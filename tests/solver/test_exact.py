@@ -10,7 +10,8 @@ import pytest
 from ortools.sat.python import cp_model
 
 from models import snapshot as snapshots
-from models.cluster import Cluster, compile_cluster
+from models.cluster import Cluster
+from models.compile import compile_cluster
 from models.scope import select
 from report.documents import encode, placement_document
 from solver import rules
