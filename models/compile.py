@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from models import kube, requests
+from models import kube, quantity, requests
 from models.cluster import HARD_EFFECTS, Affinity, Cluster, FixedTerm, Ids, Ints, Matchers, PlacedPods, PodClass, Port, Spread, Term
 from models.kube import Pod, PodAffinityTerm, PodSpec, Toleration
 from models.scope import Scope, is_mirror
@@ -17,9 +17,9 @@ from models.snapshot import InputError, Snapshot
 from models.volumes import VolumeTable, claim_keys, named_claims
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-#: Sums are cut off here, so that no int64 difference overflows. It changes no verdict: allocatable is cut off at the same
-#: value, and a demand above it (2**60 bytes are an exbibyte) at twice as much.
-_LIMIT = 2**60
+#: What a node holds is cut off here: no quantity is larger, so a node that holds as much has nothing left either way, and differences
+#: stay within int64.
+_LIMIT = quantity.INT64_MAX
 
 
 @dataclass
@@ -231,7 +231,7 @@ def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tupl
     column = {name: r for r, name in enumerate(resources)}
     for g, cls in enumerate(classes):
         for name, value in by_pod[cls.pods[0]].demand.items():
-            demand[g, column[name]] = min(value, 2 * _LIMIT)
+            demand[g, column[name]] = value
     for cls in classes:
         cls.pods.sort()
     size, width = work.nodes.size, len(profiles)
@@ -278,14 +278,14 @@ def _allocatable(nodes: NodeTable, snapshot: Snapshot, templates: Sequence[_Temp
         slots[n] = min(found.get("pods", 0), 2**31)
         for name, value in found.items():
             if name in column:
-                table[n, column[name]] = min(value, _LIMIT)
+                table[n, column[name]] = value
     return resources, table, slots
 
 
 def _used(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, int], resources: list[str]) -> tuple[Ints, Ints]:
     slots = np.zeros(len(node_index), dtype=np.int64)
     column = {name: r for r, name in enumerate(resources)}
-    large = any(value > _LIMIT >> 20 for t in fixed for value in t.demand.values())
+    large = any(value > _LIMIT >> 23 for t in fixed for value in t.demand.values())
     used = np.zeros((len(node_index), len(resources)), dtype=object if large else np.int64)
     for template in fixed:
         at = np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods], dtype=np.int64)

@@ -84,6 +84,15 @@ def test_ten_thousand_replicas_on_a_thousand_nodes(tmp_path: Path, key: str | No
         assert set(per_node) == {10}
 
 
+def test_quantities_near_64_bits(tmp_path: Path) -> None:
+    objects = [node("n1", memory="7Ei"), node("full", memory="7Ei"), *(pod(f"f{i}", memory="4Ei", node_name="full") for i in range(3))]
+    objects += [pod("a", memory="5Ei"), pod("b", memory="3Ei"), pod("c", memory="2Ei"), pod("none", memory="0", cpu="0")]
+    document = solve(tmp_path, objects, code=3)
+    assert document["status"] == "optimal"
+    assert len(document["assignments"]) == 3
+    assert {n for name, n in nodes_of(document).items() if name != "default/none"} == {"n1"}
+
+
 def test_names_and_labels_in_any_script(tmp_path: Path) -> None:
     terms = [{"labelSelector": {"matchLabels": {"приложение": "да"}}, "topologyKey": "kubernetes.io/hostname"}]
     repelled = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
