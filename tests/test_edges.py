@@ -1,8 +1,13 @@
-"""Clusters at the edge of what there is, through the command line."""
+"""Unusual clusters through the command line: empty, huge, foreign names, and pods in every state."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,186 +17,399 @@ from click.testing import CliRunner, Result
 import cli
 from tests.objects import Object, node, pod
 
-
-def write(tmp_path: Path, objects: list[Object]) -> str:
-    path = tmp_path / "cluster.json"
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, ensure_ascii=False), encoding="utf-8")
-    return str(path)
+MOVED = "2026-01-02T03:04:05Z"
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, list(arguments))
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(cli.main, [str(arg) for arg in args], catch_exceptions=False)
 
 
-def solve(tmp_path: Path, objects: list[Object], *options: str, code: int = 0) -> dict[str, Any]:
-    """Solve, check the exit code, and have the written result verified."""
-    snapshot, target = write(tmp_path, objects), str(tmp_path / "placement.json")
-    result = run("solve", snapshot, "-o", target, *options)
+def process(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, cli.__file__, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False)
+
+
+def write(directory: Path, items: Iterable[Object], name: str = "snapshot.json") -> Path:
+    path = directory / name
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)}, ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+def solved(snapshot: Path, *options: str, code: int = 0) -> Any:
+    """The placement, which the independent checker has to accept on reading it back."""
+    result = run("solve", snapshot, "-f", "json", "--seed", "1", *options)
     assert result.exit_code == code, result.stderr
-    assert run("verify", snapshot, "--result", target).exit_code == 0
-    document: dict[str, Any] = json.loads(Path(target).read_text(encoding="utf-8"))
-    return document
+    out = snapshot.with_name("placement.json")
+    out.write_text(result.stdout, encoding="utf-8")
+    verified = run("verify", snapshot, "--result", out, "-f", "json")
+    assert (verified.exit_code, json.loads(verified.stdout)) == (0, {"valid": True, "violations": []})
+    return json.loads(result.stdout)
 
 
-def nodes_of(document: dict[str, Any]) -> dict[str, str]:
-    return {a["pod"]: a["node"] for a in document["assignments"]}
+def explained(snapshot: Path, *options: str) -> dict[str, Any]:
+    result = run("explain", snapshot, "--per-node", "-f", "json", *options)
+    assert result.exit_code == 0, result.stderr
+    return {found["pod"]: (found["feasible"], found["rejected"]) for found in json.loads(result.stdout)["pods"]}
 
 
-def rules_of(document: dict[str, Any], name: str) -> set[str]:
-    return {reason["rule"] for left in document["unplaced"] if left["pod"] == name for reason in left["reasons"]}
+def where(placement: Any) -> dict[str, str]:
+    return {a["pod"]: a["node"] for a in placement["assignments"]}
 
 
-def test_nothing_at_all(tmp_path: Path) -> None:
-    document = solve(tmp_path, [])
-    assert (document["status"], document["assignments"], document["objective"]) == ("optimal", [], [])
+def reasons(placement: Any, name: str) -> dict[str, int]:
+    (left,) = [u for u in placement["unplaced"] if u["pod"] == name]
+    return {reason["rule"]: reason["nodes"] for reason in left["reasons"]}
 
 
-def test_no_pending_pods(tmp_path: Path) -> None:
-    assert solve(tmp_path, [node("n1"), pod("a", node_name="n1")])["snapshot"]["pending"] == 0
+def away_from(label: str) -> Object:
+    term = {"labelSelector": {"matchLabels": {"app": label}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+# --- empty and small --------------------------------------------------------------------------------------------------
+
+
+def test_no_objects_at_all(tmp_path: Path) -> None:
+    placement = solved(write(tmp_path, []))
+    assert (placement["status"], placement["assignments"], placement["unplaced"]) == ("optimal", [], [])
+    assert (placement["snapshot"]["nodes"], placement["snapshot"]["pods"], placement["snapshot"]["pending"]) == (0, 0, 0)
 
 
 def test_no_nodes(tmp_path: Path) -> None:
-    document = solve(tmp_path, [pod("a")], code=3)
-    assert document["status"] == "infeasible"
-    assert rules_of(document, "default/a") == {"NoNodes"}
+    snapshot = write(tmp_path, [pod("a")])
+    placement = solved(snapshot, code=3)
+    assert (placement["status"], placement["assignments"]) == ("infeasible", [])
+    assert [u["pod"] for u in placement["unplaced"]] == ["default/a"]
+    assert explained(snapshot) == {"default/a": ([], {})}
 
 
-def test_one_node(tmp_path: Path) -> None:
-    assert nodes_of(solve(tmp_path, [node("n1"), pod("a"), pod("b")])) == {"default/a": "n1", "default/b": "n1"}
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
+@pytest.mark.parametrize("items", [[], [node("n")], [pod("a")]], ids=["nothing", "a node", "a pod"])
+@pytest.mark.parametrize("command", ["solve", "explain"])
+def test_every_form_of_an_empty_answer(command: str, items: list[Object], form: str, tmp_path: Path) -> None:
+    snapshot = write(tmp_path, items)
+    result = run(command, snapshot, "-f", form)
+    assert result.exit_code == (3 if command == "solve" and items and items[0]["kind"] == "Pod" else 0)
+    assert result.stdout.strip()
 
 
-def test_a_pod_that_fits_nowhere(tmp_path: Path) -> None:
-    document = solve(tmp_path, [node("n1"), node("n2"), pod("huge", cpu="64"), pod("small")], code=3)
-    assert nodes_of(document).keys() == {"default/small"}
-    assert document["unplaced"][0]["reasons"][0]["rule"] == "NodeResourcesFit"
-    assert document["unplaced"][0]["reasons"][0]["nodes"] == 2
-    assert document["objective"] == [{"tier": "placed", "value": 1, "bound": 1, "priority": 0}]
+def test_no_pending_pods(tmp_path: Path) -> None:
+    snapshot = write(tmp_path, [node("n"), pod("a", node_name="n"), pod("b", node_name="n")])
+    placement = solved(snapshot)
+    assert (placement["status"], placement["assignments"], placement["unplaced"]) == ("optimal", [], [])
+    assert (placement["snapshot"]["pods"], placement["snapshot"]["pending"]) == (2, 0)
+    assert explained(snapshot) == {}
+    assert run("solve", snapshot, "-f", "kubectl").stdout == ""
 
 
-@pytest.mark.parametrize("key", [None, "kubernetes.io/hostname", "zone"])
-def test_ten_thousand_replicas_on_a_thousand_nodes(tmp_path: Path, key: str | None) -> None:
-    spread = None
-    if key is not None:
-        selector = {"matchLabels": {"app": "x"}}
-        spread = [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]
-    objects = [node(f"n{i}", cpu="16", labels={"zone": f"z{i % 3}"}) for i in range(1000)]
-    objects += [pod(f"p{i}", cpu="1", labels={"app": "x"}, spread=spread) for i in range(10_000)]
-    document = solve(tmp_path, objects)
-    assert document["status"] == "optimal"
-    assert len(document["assignments"]) == 10_000
-    if key == "kubernetes.io/hostname":
-        per_node = [list(nodes_of(document).values()).count(f"n{i}") for i in range(0, 1000, 100)]
-        assert set(per_node) == {10}
+@pytest.mark.parametrize("engine", ["auto", "exact", "greedy"])
+def test_one_node_filled_exactly(engine: str, tmp_path: Path) -> None:
+    snapshot = write(tmp_path, [node("n", cpu="1"), *(pod(f"p{i}", cpu="250m") for i in range(5))])
+    placement = solved(snapshot, "--engine", engine, code=3)
+    assert Counter(where(placement).values()) == {"n": 4}
+    (left,) = placement["unplaced"]
+    assert reasons(placement, left["pod"]) == {"NodeResourcesFit": 1}
+    assert placement["objective"] == [{"tier": "placed", "priority": 0, "value": 4, "bound": 4}]
 
 
-def test_quantities_near_64_bits(tmp_path: Path) -> None:
-    objects = [node("n1", memory="7Ei"), node("full", memory="7Ei"), *(pod(f"f{i}", memory="4Ei", node_name="full") for i in range(3))]
-    objects += [pod("a", memory="5Ei"), pod("b", memory="3Ei"), pod("c", memory="2Ei"), pod("none", memory="0", cpu="0")]
-    document = solve(tmp_path, objects, code=3)
-    assert document["status"] == "optimal"
-    assert len(document["assignments"]) == 3
-    assert {n for name, n in nodes_of(document).items() if name != "default/none"} == {"n1"}
+@pytest.mark.parametrize(
+    ("nodes", "wanted", "rule"),
+    [
+        ([node("n1"), node("n2")], pod("x", cpu="64"), "NodeResourcesFit"),
+        ([node("n1"), node("n2")], pod("x", selector={"disk": "ssd"}), "NodeAffinity"),
+        ([node(n, taints=[{"key": "k", "effect": "NoSchedule"}]) for n in ("n1", "n2")], pod("x"), "TaintToleration"),
+        ([node(n, unschedulable=True) for n in ("n1", "n2")], pod("x"), "NodeUnschedulable"),
+        ([node("n1"), node("n2")], pod("x", affinity=away_from("web")), "InterPodAffinity"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_pod_that_fits_nowhere(nodes: list[Object], wanted: Object, rule: str, tmp_path: Path) -> None:
+    web = [pod(f"web-{n}", labels={"app": "web"}, node_name=n) for n in ("n1", "n2")]
+    snapshot = write(tmp_path, [*nodes, *web, wanted, pod("fits", tolerations=[{"operator": "Exists"}])])
+    placement = solved(snapshot, code=3)
+    assert set(where(placement)) == {"default/fits"}
+    assert reasons(placement, "default/x") == {rule: 2}
+    assert explained(snapshot)["default/x"] == ([], {"n1": [rule], "n2": [rule]})
 
 
-def test_names_and_labels_in_any_script(tmp_path: Path) -> None:
-    terms = [{"labelSelector": {"matchLabels": {"приложение": "да"}}, "topologyKey": "kubernetes.io/hostname"}]
-    repelled = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    objects = [
-        node("nœud-é", labels={"ゾーン": "東"}),
-        pod("под-🚀", namespace="שלום", labels={"приложение": "да"}, affinity=repelled, selector={"ゾーン": "東"}),
-        pod("под-2", namespace="שלום", labels={"приложение": "да"}),
-        pod("\u202eevil\u202c", labels={"a": "tab\there"}),
+def test_a_pod_that_fits_nowhere_from_a_shell(tmp_path: Path) -> None:
+    done = process("solve", write(tmp_path, [node("n"), pod("x", cpu="64"), pod("y")]))
+    assert done.returncode == 3
+    placement = json.loads(done.stdout)
+    assert where(placement) == {"default/y": "n"}
+    assert reasons(placement, "default/x") == {"NodeResourcesFit": 1}
+
+
+# --- large ------------------------------------------------------------------------------------------------------------
+
+
+def test_ten_thousand_replicas_on_a_thousand_nodes(tmp_path: Path) -> None:
+    """Each node takes exactly ten, and the zones have to be even."""
+    nodes = [node(f"n{i}", cpu="1", labels={"zone": f"z{i % 10}"}) for i in range(1000)]
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "w"}}}
+    pods = [pod(f"p{i}", cpu="100m", memory="1Mi", labels={"app": "w"}, spread=[spread]) for i in range(10_000)]
+    placement = solved(write(tmp_path, [*nodes, *pods]))
+    assert (placement["status"], placement["unplaced"]) == ("optimal", [])
+    assert set(where(placement)) == {f"default/p{i}" for i in range(10_000)}
+    assert Counter(where(placement).values()) == {f"n{i}": 10 for i in range(1000)}
+    assert sorted(a["order"] for a in placement["assignments"]) == list(range(1, 10_001))
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+FOREIGN = {
+    "accents": "Ünïcødé-ß",
+    "right to left": "שלום-عربى",
+    "right-to-left override": "a\u202eb\u2066c",
+    "astral": "🐳-𝒌𝟴𝒔",
+    "combining": unicodedata.normalize("NFD", "é"),
+    "zero width": "a\u200bb\ufeffc",
+    "controls": "a\x01b\x1b[31mc\x7f\x85",
+    "line breaks": "a\nb\r\nc\u2028d",
+    "tab and spaces": " a\tb ",
+    "markup": "[bold]a[/] {x} %s &<>\"'\\",
+}
+
+
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
+def test_names_and_labels_in_any_script(text: str, tmp_path: Path) -> None:
+    nodes = [node(f"{text}-1", labels={text: text}), node(f"{text}-2", labels={text: "other"})]
+    wanted = pod(text, namespace=text, labels={text: text}, selector={text: text})
+    snapshot = write(tmp_path, [*nodes, wanted])
+    name = f"{text}/{text}"
+    assert where(solved(snapshot)) == {name: f"{text}-1"}
+    assert explained(snapshot) == {name: ([f"{text}-1"], {f"{text}-2": ["NodeAffinity"]})}
+    assert explained(snapshot, "--pod", name, "--node", f"{text}-2") == {name: ([], {f"{text}-2": ["NodeAffinity"]})}
+
+
+@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
+def test_foreign_names_reach_no_terminal_raw(text: str, tmp_path: Path) -> None:
+    """Tables and lines for people hold nothing that a terminal obeys or that breaks a line."""
+    snapshot = write(tmp_path, [node(text), pod(text, namespace=text), pod("lost", node_name=text + "-gone")])
+    for command in (["solve", "-v"], ["explain", "-v", "--per-node"]):
+        result = run(*command, snapshot, "-f", "table")
+        assert result.exit_code == 0
+        shown = result.stdout + result.stderr
+        assert [c for c in shown if c != "\n" and unicodedata.category(c) in ("Cc", "Zl", "Zp")] == []
+        assert "\u202e" not in shown
+
+
+def test_yaml_results_hold_foreign_names_unchanged(tmp_path: Path) -> None:
+    items = [node("n"), *(pod(text, namespace=text) for text in FOREIGN.values())]
+    snapshot = write(tmp_path, items)
+    out = tmp_path / "out.yaml"
+    assert run("solve", snapshot, "-f", "yaml", "-o", out).exit_code == 0
+    checked = run("verify", snapshot, "--result", out, "-f", "json")
+    assert (checked.exit_code, json.loads(checked.stdout)["valid"]) == (0, True)
+    assert checked.stderr.splitlines()[-1] == f"valid: {len(FOREIGN)} assignments"
+
+
+def test_composed_and_decomposed_names_are_two(tmp_path: Path) -> None:
+    """The API compares bytes."""
+    composed, decomposed = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
+    snapshot = write(
+        tmp_path, [node("n", labels={"k": composed}), pod("a", selector={"k": composed}), pod("b", selector={"k": decomposed})]
+    )
+    assert where(solved(snapshot, code=3)) == {"default/a": "n"}
+
+
+# --- pods in every state ----------------------------------------------------------------------------------------------
+
+
+def test_a_pod_on_a_missing_node(tmp_path: Path) -> None:
+    """It weighs on no node and keeps nobody away; it is said, and it stays where it is."""
+    lost = pod("lost", cpu="4", labels={"app": "web"}, node_name="gone", owner="ReplicaSet/r")
+    snapshot = write(tmp_path, [node("n"), lost, pod("a", cpu="4", affinity=away_from("web"))])
+    result = run("solve", snapshot)
+    assert result.exit_code == 0
+    assert "warning: 1 pod runs on nodes that the snapshot lacks: gone" in result.stderr.splitlines()
+    assert where(solved(snapshot, "--from-scratch")) == {"default/a": "n"}
+    assert set(explained(snapshot)) == {"default/a"}
+
+
+def test_terminating_and_terminal_pods(tmp_path: Path) -> None:
+    """A terminating pod is not placed, holds its node while it is bound; an ended one holds nothing."""
+    leaving = [pod("leaving", cpu="3", node_name="n"), pod("never", cpu="1")]
+    for found in leaving:
+        found["metadata"]["deletionTimestamp"] = MOVED
+    ended = [pod(phase.lower(), cpu="4", node_name="n") for phase in ("Succeeded", "Failed")]
+    for found in ended:
+        found["status"]["phase"] = found["metadata"]["name"].title()
+    snapshot = write(tmp_path, [node("n"), *leaving, *ended, pod("one", cpu="1"), pod("two", cpu="1")])
+    placement = solved(snapshot, code=3)
+    assert placement["snapshot"]["pending"] == 2
+    assert len(placement["assignments"]) == 1
+    assert set(where(placement)) | {u["pod"] for u in placement["unplaced"]} == {"default/one", "default/two"}
+    for name in ("never", "failed"):
+        refused = run("explain", snapshot, "--pod", f"default/{name}")
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert [line for line in refused.stderr.splitlines() if f"--pod: default/{name}: " in line] != []
+
+
+def test_gated_pods_wait_unless_included(tmp_path: Path) -> None:
+    gated = pod("gated", cpu="3", schedulingGates=[{"name": "example.com/wait"}])
+    snapshot = write(tmp_path, [node("n"), gated, pod("free", cpu="1")])
+    placement = solved(snapshot)
+    assert where(placement) == {"default/free": "n"}
+    assert reasons(placement, "default/gated") == {"SchedulingGates": 1}
+    assert "example.com/wait" in placement["unplaced"][0]["reasons"][0]["message"]
+    assert placement["snapshot"]["pending"] == 1
+    assert set(explained(snapshot)) == {"default/free"}
+
+    included = solved(snapshot, "--include-gated")
+    assert (set(where(included)), included["unplaced"]) == ({"default/gated", "default/free"}, [])
+    assert (included["snapshot"]["pending"], included["snapshot"]["includeGated"]) == (2, True)
+    assert set(explained(snapshot, "--include-gated")) == {"default/gated", "default/free"}
+    assert explained(snapshot, "--pod", "default/gated") == {"default/gated": (["n"], {})}
+
+
+def priority_class(name: str, value: int, **fields: Any) -> Object:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value, **fields}
+
+
+@pytest.mark.parametrize("engine", ["exact", "greedy"])
+def test_priority_classes(engine: str, tmp_path: Path) -> None:
+    """By name, by the global default, built in, or by the number, which wins over the name as in an API dump."""
+    classes = [priority_class("high", 1000), priority_class("usual", 5, globalDefault=True)]
+    pods = [
+        pod("named", cpu="1", priorityClassName="high"),
+        pod("default", cpu="1"),
+        pod("system", cpu="1", namespace="kube-system", priorityClassName="system-node-critical"),
+        pod("numbered", cpu="1", priority=-7, priorityClassName="high"),
     ]
-    document = solve(tmp_path, objects, code=3)
-    assert len(document["assignments"]) == 2
-    assert set(nodes_of(document).values()) == {"nœud-é"}
-    assert run("solve", write(tmp_path, objects), "-f", "table").exit_code == 3
+    placement = solved(write(tmp_path, [*pods, node("n", cpu="3"), *classes]), "--engine", engine, code=3)
+    assert [u["pod"] for u in placement["unplaced"]] == ["default/numbered"]
+    assert [(tier["priority"], tier["value"]) for tier in placement["objective"]] == [(2_000_001_000, 1), (1000, 1), (5, 1), (-7, 0)]
 
 
-def test_pods_that_do_not_count(tmp_path: Path) -> None:
-    gone = pod("gone", cpu="4")
-    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    ended = pod("ended", cpu="4", node_name="n1")
-    ended["status"]["phase"] = "Succeeded"
-    objects = [
-        node("n1"),
-        pod("lost", cpu="4", node_name="elsewhere"),
-        gone,
-        ended,
-        pod("gated", cpu="4", schedulingGates=[{"name": "g"}]),
-        pod("a", cpu="4"),
-    ]
-    document = solve(tmp_path, objects)
-    assert nodes_of(document) == {"default/a": "n1"}
-    assert rules_of(document, "default/gated") == {"SchedulingGates"}
-    both = solve(tmp_path, objects, "--include-gated", code=3)
-    assert both["snapshot"]["pending"] == 2
+# --- options ----------------------------------------------------------------------------------------------------------
 
 
-def test_priority_classes(tmp_path: Path) -> None:
-    classes = [
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 7},
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "base"}, "value": 3, "globalDefault": True},
-    ]
-    objects = [*classes, node("n1", cpu="1"), pod("plain", cpu="1"), pod("chosen", cpu="1", priorityClassName="gold")]
-    document = solve(tmp_path, objects, code=3)
-    assert nodes_of(document) == {"default/chosen": "n1"}
-    assert [t["priority"] for t in document["objective"]] == [7, 3]
+def test_from_scratch_moves_what_a_controller_replaces(tmp_path: Path) -> None:
+    """Two small pods, one on each node, keep a large one out; only pods that may move make room."""
+    immovable: dict[str, Object] = {
+        "bare": pod("s2", cpu="2", node_name="n2"),
+        "daemon": pod("s2", cpu="2", node_name="n2", owner="DaemonSet/d"),
+        "safe-to-evict false": pod("s2", cpu="2", node_name="n2", owner="ReplicaSet/r"),
+        "mirror": pod("s2", cpu="2", node_name="n2", owner="ReplicaSet/r"),
+        "terminating": pod("s2", cpu="2", node_name="n2", owner="ReplicaSet/r"),
+    }
+    immovable["safe-to-evict false"]["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    immovable["mirror"]["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    immovable["terminating"]["metadata"]["deletionTimestamp"] = MOVED
+    first, large = pod("s1", cpu="2", node_name="n1", owner="StatefulSet/s"), pod("large", cpu="4")
+    for kind, second in immovable.items():
+        snapshot = write(tmp_path, [node("n1"), node("n2"), first, second, large])
+        assert reasons(solved(snapshot, code=3), "default/large") == {"NodeResourcesFit": 2}
+        placement = solved(snapshot, "--from-scratch")
+        assert (kind, where(placement)) == (kind, {"default/s1": "n2", "default/large": "n1"})
+        assert (placement["snapshot"]["fromScratch"], placement["snapshot"]["pending"]) == (True, 2)
+    movable = write(tmp_path, [node("n1"), node("n2"), first, pod("s2", cpu="2", node_name="n2", owner="Job/j"), large])
+    found = where(solved(movable, "--from-scratch"))
+    assert set(found) == {"default/s1", "default/s2", "default/large"}
+    assert found["default/s1"] == found["default/s2"] != found["default/large"]
 
 
-def test_from_scratch_moves_what_may_move(tmp_path: Path) -> None:
-    objects = [
-        node("n1"), node("n2", cpu="2"),
-        pod("movable", cpu="2", node_name="n1", owner="ReplicaSet/a"), pod("daemon", cpu="1", node_name="n1", owner="DaemonSet/d"),
-        pod("bare", cpu="1", node_name="n1"), pod("new", cpu="2"),
-    ]  # fmt: skip
-    document = solve(tmp_path, objects, "--from-scratch")
-    assert document["snapshot"]["pending"] == 2
-    assert set(nodes_of(document)) == {"default/movable", "default/new"}
-    assert set(nodes_of(document).values()) == {"n1", "n2"}
+def test_daemon_namespaces_are_exempt_from_anti_affinity_both_ways(tmp_path: Path) -> None:
+    exclusive = pod("exclusive", labels={"app": "x"}, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname"}]}})  # fmt: skip
+    agent = pod("agent", namespace="kube-system", labels={"app": "agent"}, node_name="n")
+    snapshot = write(tmp_path, [node("n"), agent, exclusive])
+    assert reasons(solved(snapshot, code=3), "default/exclusive") == {"InterPodAffinity": 1}
+    placement = solved(snapshot, "--daemon-namespaces", "kube-system")
+    assert where(placement) == {"default/exclusive": "n"}
+    assert placement["snapshot"]["daemonNamespaces"] == ["kube-system"]
+    assert explained(snapshot) == {"default/exclusive": ([], {"n": ["InterPodAffinity"]})}
+    assert explained(snapshot, "--daemon-namespaces", "a, kube-system") == {"default/exclusive": (["n"], {})}
 
-
-def test_daemon_namespaces_are_exempt_from_anti_affinity(tmp_path: Path) -> None:
-    term = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname"}
-    alone = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    objects = [node("n1"), pod("proxy", namespace="kube-system", node_name="n1"), pod("alone", affinity=alone)]
-    assert solve(tmp_path, objects, code=3)["assignments"] == []
-    assert nodes_of(solve(tmp_path, objects, "--daemon-namespaces", "kube-system")) == {"default/alone": "n1"}
+    exclusive["spec"]["nodeName"] = "n"
+    del agent["spec"]["nodeName"]
+    snapshot = write(tmp_path, [node("n"), agent, exclusive])
+    assert reasons(solved(snapshot, code=3), "kube-system/agent") == {"InterPodAffinity": 1}
+    assert where(solved(snapshot, "--daemon-namespaces", "kube-system")) == {"kube-system/agent": "n"}
 
 
 def test_strict_refuses_what_is_not_modelled(tmp_path: Path) -> None:
-    snapshot = write(tmp_path, [node("n1"), pod("a", resourceClaims=[{"name": "gpu"}])])
-    target = tmp_path / "out.json"
-    result = run("solve", snapshot, "--strict", "-o", str(target))
-    assert result.exit_code == 4
-    assert "spec.resourceClaims" in result.stderr
-    assert not target.exists()
-    assert json.loads(run("solve", snapshot).stdout)["unmodelled"] == [
-        {"pod": "default/a", "field": "spec.resourceClaims", "effect": "ignored"}
-    ]
+    claims = pod("gpu", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+    snapshot, out = write(tmp_path, [node("n"), claims]), tmp_path / "out.json"
+    placement = solved(snapshot)
+    assert [(u["pod"], u["field"]) for u in placement["unmodelled"]] == [("default/gpu", "spec.resourceClaims")]
+    result = run("solve", snapshot, "--strict", "-o", out)
+    assert (result.exit_code, result.stdout, out.exists()) == (4, "", False)
+    assert [line for line in result.stderr.splitlines() if "not modelled: default/gpu: spec.resourceClaims: " in line] != []
+    assert run("solve", write(tmp_path, [node("n"), pod("plain")]), "--strict").exit_code == 0
 
 
-def test_bindings_come_in_bind_order(tmp_path: Path) -> None:
-    needs = {
-        "podAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone"}]
-        }
+def test_kubectl_bindings_come_in_bind_order(tmp_path: Path) -> None:
+    """The follower needs the leader's domain, and is named and given first: only the order makes it bind."""
+    term = {"labelSelector": {"matchLabels": {"app": "leader"}}, "topologyKey": "kubernetes.io/hostname"}
+    follow = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    followers = [pod(f"a{i}", affinity=follow) for i in range(3)]
+    snapshot = write(tmp_path, [*followers, pod("old", node_name="n1"), node("n1"), node("n2"), pod("z", labels={"app": "leader"})])
+    placement = solved(snapshot)
+    done = process("solve", snapshot, "-f", "kubectl", "--seed", "1")
+    assert done.returncode == 0
+    bindings = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(b["apiVersion"], b["kind"], b["target"]["kind"], b["metadata"]["namespace"]) for b in bindings] == [
+        ("v1", "Binding", "Node", "default")
+    ] * 4
+    ordered = sorted(placement["assignments"], key=lambda a: int(a["order"]))
+    assert [(f"default/{b['metadata']['name']}", b["target"]["name"]) for b in bindings] == [(a["pod"], a["node"]) for a in ordered]
+    assert bindings[0]["metadata"]["name"] == "z"
+    assert len({b["target"]["name"] for b in bindings}) == 1
+
+
+@pytest.mark.parametrize(("name", "form"), [("out.json", "json"), ("out.yaml", "yaml")])
+def test_a_result_file_is_verified_and_a_changed_one_refused(name: str, form: str, tmp_path: Path) -> None:
+    snapshot = write(tmp_path, [node("n1"), node("n2", cpu="1"), pod("large", cpu="2"), pod("small")])
+    out = tmp_path / name
+    first = process("solve", snapshot, "-f", form, "-o", out)
+    assert (first.returncode, first.stdout) == (0, "")
+    second = process("verify", snapshot, "--result", out, "-f", "json")
+    assert (second.returncode, json.loads(second.stdout)) == (0, {"valid": True, "violations": []})
+
+    placement = json.loads(run("solve", snapshot, "-f", "json").stdout)
+    for assignment in placement["assignments"]:
+        assignment["node"] = "n2"
+    out.write_text(json.dumps(placement), encoding="utf-8")
+    refused = run("verify", snapshot, "--result", out, "-f", "json")
+    assert refused.exit_code == 4
+    found = json.loads(refused.stdout)
+    assert found["valid"] is False
+    assert ("default/large", "n2", "NodeResourcesFit") in {(v["pod"], v["node"], v["rule"]) for v in found["violations"]}
+
+
+def test_a_result_of_another_snapshot_is_no_valid_one(tmp_path: Path) -> None:
+    snapshot = write(tmp_path, [node("n"), pod("a")])
+    out = tmp_path / "out.json"
+    assert run("solve", snapshot, "-f", "json", "-o", out).exit_code == 0
+    other = write(tmp_path, [node("n"), pod("b")], "other.json")
+    assert run("verify", other, "--result", out).exit_code == 4
+
+
+def test_explaining_a_bound_pod_takes_it_off_its_node_first(tmp_path: Path) -> None:
+    """Its own requests, port and labels do not stand in its way; those of others do."""
+    port = [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}], "resources": {"requests": {"cpu": "3"}}}]
+    web = [pod(f"web-{i}", labels={"app": "web"}, affinity=away_from("web"), node_name=f"n{i}", containers=port) for i in (1, 2)]
+    snapshot = write(tmp_path, [node("n1"), node("n2"), node("n3", cpu="2"), *web, pod("pending")])
+    assert explained(snapshot, "--pod", "default/web-1") == {
+        "default/web-1": (["n1"], {"n2": ["InterPodAffinity", "NodePorts", "NodeResourcesFit"], "n3": ["NodeResourcesFit"]})
     }
-    objects = [node("n1", labels={"zone": "a"}), pod("web", priority=10, affinity=needs), pod("db", labels={"app": "db"})]
-    lines = [json.loads(line) for line in run("solve", write(tmp_path, objects), "-f", "kubectl").stdout.splitlines()]
-    assert [line["metadata"]["name"] for line in lines] == ["db", "web"]
-    assert {line["kind"] for line in lines} == {"Binding"}
+    assert set(explained(snapshot)) == {"default/pending"}
+    counted = json.loads(run("explain", snapshot, "--pod", "default/web-1", "-f", "json").stdout)
+    assert counted == {
+        "pods": [{"pod": "default/web-1", "feasible": 1, "rejected": {"InterPodAffinity": 1, "NodePorts": 1, "NodeResourcesFit": 2}}]
+    }
 
 
-def test_explain_judges_a_bound_pod_as_if_it_had_left(tmp_path: Path) -> None:
-    snapshot = write(tmp_path, [node("n1"), node("n2", cpu="1"), pod("a", cpu="3", node_name="n1", owner="ReplicaSet/r")])
-    answer = json.loads(run("explain", snapshot, "--pod", "default/a", "--per-node", "-f", "json").stdout)
-    assert answer == {"pods": [{"pod": "default/a", "feasible": ["n1"], "rejected": {"n2": ["NodeResourcesFit"]}}]}
+def test_explaining_a_pod_bound_to_a_missing_node(tmp_path: Path) -> None:
+    snapshot = write(tmp_path, [node("n"), pod("lost", node_name="gone")])
+    assert explained(snapshot, "--pod", "default/lost") == {"default/lost": (["n"], {})}
 
 
-def test_a_mirror_pod_is_tied_to_its_node(tmp_path: Path) -> None:
-    static = pod("static", node_name="n1")
-    static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
-    snapshot = write(tmp_path, [node("n1"), node("n2"), static])
-    answer = json.loads(run("explain", snapshot, "--pod", "default/static", "--per-node", "-f", "json").stdout)
-    assert answer["pods"][0]["rejected"] == {"n2": ["NodeName"]}
+@pytest.mark.parametrize(("option", "value"), [("--pod", "default/nobody"), ("--node", "nowhere")])
+def test_explaining_what_is_not_there(option: str, value: str, tmp_path: Path) -> None:
+    result = run("explain", write(tmp_path, [node("n"), pod("a")]), option, value)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert f"{option}: {value}: no such" in result.stderr
