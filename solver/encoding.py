@@ -13,7 +13,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.cluster import Cluster, Ids, Ints
-from solver.limits import possible
+from solver.limits import fits, possible
 from solver.rules.base import Rule
 
 
@@ -24,6 +24,7 @@ class Encoding:
         self.cluster = cluster
         self.model = cp_model.CpModel()
         self.limits = possible(cluster, rules)
+        self.fits = fits(cluster, self.limits).tolist()  # pods per class that left[g] is counted down from
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
         self._nodes: list[Ids] = []
         self._on: list[list[int]] = [[] for _ in range(cluster.n_nodes)]
@@ -39,8 +40,8 @@ class Encoding:
                 if most > 1:
                     self._wide.add(variable.index)
                 self._on[n].append(g)
-            self.left.append(self.model.new_int_var(0, self.fits(g), ""))
-            self.model.add(self.sum([*self.variables(g, nodes), self.left[g]]) == self.fits(g))
+            self.left.append(self.model.new_int_var(0, self.fits[g], ""))
+            self.model.add(self.sum([*self.variables(g, nodes), self.left[g]]) == self.fits[g])
         for rule in rules:
             rule.encode(self)
 
@@ -102,10 +103,6 @@ class Encoding:
     @staticmethod
     def weighted_sum(variables: Sequence[cp_model.IntVar], weights: Sequence[int]) -> cp_model.LinearExprT:
         return cp_model.LinearExpr.weighted_sum(variables, weights)
-
-    def fits(self, g: int) -> int:
-        """Pods of class g that could be placed if there were nobody else: what ``left`` is counted down from."""
-        return min(int(self.cluster.count[g]), int(self.limits[g].sum()))
 
     def assignment(self, counts: Ints, *, seconds: float = 10.0) -> list[int] | None:
         """The value of every variable of the model under a placement int64[G, N]: a complete hint. None where the model refuses it."""

@@ -100,7 +100,7 @@ class Exact:
         self.encoding = Encoding(cluster, rules.build(cluster))
         self.tiers = sorted({int(p) for p in cluster.priority}, reverse=True)
         self.members = {p: np.flatnonzero(cluster.priority == p).tolist() for p in self.tiers}
-        self.fits = {p: sum(self.encoding.fits(g) for g in self.members[p]) for p in self.tiers}
+        self.fits = {p: sum(self.encoding.fits[g] for g in self.members[p]) for p in self.tiers}
         self._sound = True  # every assignment that was cut off is proved to have no bind order
 
     def solve(self, counts: Ints, sequence: Sequence_) -> Outcome:

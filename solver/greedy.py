@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from models.cluster import Cluster, Ints
 from models.selectors import Bools
 from solver import rules
+from solver.limits import fits
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -164,7 +165,7 @@ def construct(
 ) -> Construction:
     """The best of several greedy constructions. ``limits``: int64[G, N], pods per class and node at most (0: excluded)."""
     best: Construction | None = None
-    goal = np.minimum(cluster.count, limits.sum(axis=1)).sum() if cluster.n_classes else 0
+    goal = int(fits(cluster, limits).sum())
     clock = _Clock(deadline, stop)
     for order in _orders(cluster, limits, tries, seed):
         builder = _Builder(cluster, rules.build(cluster))

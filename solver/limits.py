@@ -22,3 +22,8 @@ def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
             most = np.minimum(most, rule.room(g) if rule.local else rule.most(g))
         upper[g] = np.where(never, 0, most)
     return upper
+
+
+def fits(cluster: Cluster, limits: Ints) -> Ints:
+    """int64[G]: pods of each class that could be placed if there were nobody else, a bound that holds before any search."""
+    return np.minimum(cluster.count, limits.sum(axis=1)).astype(np.int64)

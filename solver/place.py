@@ -19,7 +19,7 @@ from models.scope import select
 from models.snapshot import Snapshot
 from solver import rules
 from solver.greedy import complete, construct
-from solver.limits import possible
+from solver.limits import fits, possible
 from solver.options import OnProgress, Options, Progress
 from solver.ordering import Sequence_
 from solver.rules.base import Rule
@@ -94,14 +94,14 @@ def place(
 def _search(cluster: Cluster, options: Options, stop: threading.Event, tell: _Tell, started: float) -> _Answer:
     active = rules.build(cluster)
     limits = possible(cluster, active)
-    fits = _fits(cluster, limits)
+    bounds = _fits_per_priority(cluster, limits)
     tell("greedy")
     deadline = None if options.time_limit is None or options.deterministic else started + options.time_limit
     built = construct(cluster, limits, seed=options.seed, tries=GREEDY_TRIES, deadline=deadline, stop=stop)
-    answer = _Answer(built.counts, built.sequence, fits, "greedy", interrupted=stop.is_set())
+    answer = _Answer(built.counts, built.sequence, bounds, "greedy", interrupted=stop.is_set())
     for priority, value in sorted(built.per_priority(cluster).items(), reverse=True):
-        tell("greedy", priority, value, fits[priority])
-    complete_already = all(built.per_priority(cluster)[p] == bound for p, bound in fits.items())
+        tell("greedy", priority, value, bounds[priority])
+    complete_already = all(built.per_priority(cluster)[p] == bound for p, bound in bounds.items())
     pairs = int(np.count_nonzero(limits))
     if options.engine == "greedy" or stop.is_set():
         return answer
@@ -118,19 +118,19 @@ def _search(cluster: Cluster, options: Options, stop: threading.Event, tell: _Te
     from solver.exact import Budget, Exact
 
     for priority, value in sorted(built.per_priority(cluster).items(), reverse=True):
-        tell("exact", priority, value, fits[priority])
+        tell("exact", priority, value, bounds[priority])
     exact = Exact(cluster, options, Budget(options, started), stop, lambda p, value, bound: tell("exact", p, value, bound))
     outcome = exact.solve(built.counts, built.sequence)
     counts, sequence = complete(cluster, limits, outcome.counts, outcome.sequence)
     return _Answer(counts, sequence, outcome.bounds, "exact", outcome.notes, outcome.interrupted)
 
 
-def _fits(cluster: Cluster, limits: Ints) -> dict[int, int]:
+def _fits_per_priority(cluster: Cluster, limits: Ints) -> dict[int, int]:
     """Per priority, the pods that fit somewhere at all: a bound that holds before any search."""
-    fits: dict[int, int] = {}
-    for g, priority in enumerate(cluster.priority.tolist()):
-        fits[priority] = fits.get(priority, 0) + min(int(cluster.count[g]), int(limits[g].sum()))
-    return fits
+    found: dict[int, int] = {}
+    for priority, k in zip(cluster.priority.tolist(), fits(cluster, limits).tolist(), strict=True):
+        found[priority] = found.get(priority, 0) + k
+    return found
 
 
 def _document(cluster: Cluster, options: Options, answer: _Answer) -> doc.Placement:

@@ -86,14 +86,13 @@ class NodeResourcesFit(Rule):
         and no node stays emptier than its room less that slack, but for the demand of pods that are left unplaced. Room is counted in
         whole units of the gcd of the demands."""
         cluster = self.cluster
-        fits = [encoding.fits(g) for g in range(cluster.n_classes)]
         for r in range(len(cluster.resources)):
             unit = gcd(*(int(d) for d in cluster.demand[:, r]))
             if not unit:
                 continue
             demand = [int(d) // unit for d in cluster.demand[:, r]]
             room = [max(0, int(f)) // unit for f in cluster.free[:, r]]
-            whole = sum(d * k for d, k in zip(demand, fits, strict=True))
+            whole = sum(d * k for d, k in zip(demand, encoding.fits, strict=True))
             slack = sum(room) - whole
             if whole > 2**40 or not any(space > slack for space in room):
                 continue

@@ -56,13 +56,13 @@ class PodTopologySpread(Rule):
         for i, tally in enumerate(self._tallies):
             for g in np.flatnonzero(tally.matches):
                 self._feeds[g].append(i)
-        self._guards: list[list[tuple[int, Spread]]] = [[] for _ in self._tallies]
+        self._guards: list[list[Spread]] = [[] for _ in self._tallies]
         for own in self._of:
             for spread, index in own:
                 if index is not None and all(
-                    s.max_skew != spread.max_skew or s.min_domains != spread.min_domains for _, s in self._guards[index]
+                    s.max_skew != spread.max_skew or s.min_domains != spread.min_domains for s in self._guards[index]
                 ):
-                    self._guards[index].append((index, spread))
+                    self._guards[index].append(spread)
 
     def _tally(self, ids: dict[tuple[int, str, int], int], matcher: int, key: str, eligible: int) -> int:
         found = ids.get((matcher, key, eligible))
@@ -102,7 +102,7 @@ class PodTopologySpread(Rule):
         mask = np.zeros(self.cluster.n_nodes, dtype=bool)
         for i in self._feeds[g]:
             tally = self._tallies[i]
-            for _, spread in self._guards[i]:
+            for spread in self._guards[i]:
                 over = (tally.counts + 1 - tally.floor(spread.min_domains) > spread.max_skew) & (tally.owners > 0)
                 mask |= np.append(over, False)[tally.codes] & tally.eligible
         return mask
