@@ -26,4 +26,4 @@ def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
 
 def fits(cluster: Cluster, limits: Ints) -> Ints:
     """int64[G]: pods of each class that could be placed if there were nobody else, a bound that holds before any search."""
-    return np.minimum(cluster.count, limits.sum(axis=1)).astype(np.int64)
+    return np.asarray(np.minimum(cluster.count, limits.sum(axis=1)), dtype=np.int64)
