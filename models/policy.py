@@ -1,0 +1,196 @@
+"""The policy file: what preferences weigh, and the switches of their meaning. Every default stands here and nowhere else.
+
+A policy is YAML, all fields optional. What differs from the defaults is written into the result, so that the checker scores by it too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from models import kube, quantity, yaml_reader
+from models.snapshot import InputError, Snapshot
+
+Strategy = Literal["spread", "pack", "none"]
+Shorthand = Literal["directed", "symmetric"]
+
+API_VERSION: Final = "kubestow.dev/v1alpha1"
+_Multiplier = Annotated[int, Meta(ge=0, le=1000)]
+_Level = Annotated[int, Meta(ge=-100, le=100)]
+_HARD_WEIGHT = Annotated[int, Meta(ge=0, le=100)]
+_Name = Annotated[str, Meta(min_length=1, max_length=253)]
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of all sections: an unknown field is an error, a default is not written."""
+
+
+class Multipliers(_Section, frozen=True):
+    """What one point of each family counts in the soft tier; 0 switches the family off.
+
+    ``nodeAffinity``: preferred node affinity. ``taints``: PreferNoSchedule taints. ``podAffinity``: preferred pod affinity and
+    anti-affinity. ``requiredAffinity``: the implicit weight of required pod affinity. ``topologySpread``: ScheduleAnyway constraints.
+    ``containerAffinity``: container-affinity annotations.
+    """
+
+    nodeAffinity: _Multiplier = 1
+    taints: _Multiplier = 1
+    podAffinity: _Multiplier = 1
+    requiredAffinity: _Multiplier = 1
+    topologySpread: _Multiplier = 1
+    containerAffinity: _Multiplier = 1
+
+
+class DefaultConstraint(_Section, frozen=True):
+    """A spread constraint for pods that have none of their own and are selected by a Service, or owned by a ReplicaSet,
+    ReplicationController or StatefulSet. It only costs: ScheduleAnyway."""
+
+    topologyKey: _Name
+    maxSkew: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+#: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go, systemDefaultConstraints.
+SYSTEM_CONSTRAINTS: Final = (DefaultConstraint("kubernetes.io/hostname", 3), DefaultConstraint("topology.kubernetes.io/zone", 5))
+
+
+class Closeness(_Section, frozen=True):
+    """Points per unit of container affinity: both in one NUMA zone, in one socket, on one node. Must not rise outwards."""
+
+    sameZone: _Level = 2
+    sameSocket: _Level = 1
+    sameNode: _Level = 0
+
+    def __post_init__(self) -> None:
+        if not self.sameZone >= self.sameSocket >= self.sameNode:
+            raise ValueError("sameZone >= sameSocket >= sameNode expected")
+
+
+class TopologyZone(_Section, frozen=True):
+    """A NUMA zone of a node topology; ``resources`` is what it has to give. Zones of equal ``socket`` share a socket."""
+
+    name: _Name
+    resources: dict[str, str | int]
+    socket: str = ""
+
+
+class Topology(_Section, frozen=True):
+    """The topology of nodes without a NodeResourceTopology object: those listed in ``nodes``, and those that have all ``nodeLabels``.
+    The first entry that covers a node counts."""
+
+    zones: Annotated[tuple[TopologyZone, ...], Meta(min_length=1, max_length=64)]
+    nodes: tuple[str, ...] = ()
+    nodeLabels: dict[str, str] = {}
+    topologyManagerPolicy: Literal["none", "best-effort", "restricted", "single-numa-node"] = "none"
+    topologyManagerScope: Literal["container", "pod"] = "container"
+
+    def __post_init__(self) -> None:
+        names = [zone.name for zone in self.zones]
+        if len(set(names)) < len(names):
+            raise ValueError("zone names must differ")
+        if not self.nodes and not self.nodeLabels:
+            raise ValueError("nodes or nodeLabels expected")
+        for zone in self.zones:
+            for name, raw in zone.resources.items():
+                try:
+                    quantity.parse(raw)
+                except quantity.QuantityError as error:
+                    raise ValueError(f"zone {zone.name}: resources[{name}]: {error}") from None
+
+    def covers(self, node: kube.Node) -> bool:
+        """Whether this entry describes the node."""
+        labels = node.metadata.labels or {}
+        if node.metadata.name in self.nodes:
+            return True
+        return bool(self.nodeLabels) and all(labels.get(k) == v for k, v in self.nodeLabels.items())
+
+    def as_object(self, name: str) -> kube.NodeResourceTopology:
+        """The NodeResourceTopology object that says the same."""
+        grouped = any(zone.socket for zone in self.zones)
+        return kube.NodeResourceTopology(
+            metadata=kube.ObjectMeta(name=name),
+            attributes=[
+                kube.TopologyAttribute("topologyManagerPolicy", self.topologyManagerPolicy),
+                kube.TopologyAttribute("topologyManagerScope", self.topologyManagerScope),
+            ],
+            zones=[
+                kube.TopologyZone(
+                    name=zone.name,
+                    type="Node",
+                    parent=(zone.socket or None) if grouped else None,
+                    resources=[kube.TopologyResource(name=n, capacity=q, allocatable=q, available=q) for n, q in zone.resources.items()],
+                )
+                for zone in self.zones
+            ],
+        )
+
+
+class Policy(_Section, frozen=True):
+    """All of a policy file.
+
+    ``hardPodAffinityWeight``: the implicit weight of each required pod affinity term. ``defaultConstraints``: spread constraints for
+    pods without their own. ``strategy``: what breaks ties after all preferences. ``priceLabel``: the node label that ``pack`` sums
+    instead of counting nodes. ``shorthand``: whether ``c3: [c1]`` also pulls c1 to c3. ``colocatePods``, ``colocateNamespaces``: +10
+    between containers of a pod or namespace, for those without an entry of their own. ``daemonNamespaces``: their pods are exempt
+    from hard anti-affinity. ``refuseAllNamespacesAntiAffinity``: required anti-affinity over all namespaces with a key other than
+    the hostname is bad input. ``topologies``: for nodes without a NodeResourceTopology.
+    """
+
+    apiVersion: Literal["kubestow.dev/v1alpha1"] = API_VERSION
+    kind: Literal["Policy"] = "Policy"
+    multipliers: Multipliers = Multipliers()
+    hardPodAffinityWeight: _HARD_WEIGHT = 1
+    defaultConstraints: tuple[DefaultConstraint, ...] = SYSTEM_CONSTRAINTS
+    strategy: Strategy = "spread"
+    priceLabel: str = ""
+    closeness: Closeness = Closeness()
+    shorthand: Shorthand = "directed"
+    colocatePods: bool = False
+    colocateNamespaces: bool = False
+    daemonNamespaces: tuple[str, ...] = ()
+    refuseAllNamespacesAntiAffinity: bool = False
+    topologies: tuple[Topology, ...] = ()
+
+
+DEFAULT: Final = Policy()
+
+
+def read(path: str) -> Policy:
+    """Read a policy file.
+
+    Raises:
+        InputError: not readable, not YAML, an unknown field, or a value out of range; the message names file and field.
+    """
+    try:
+        data = Path(path).read_bytes()
+        found: list[Any] = [d for d in yaml_reader.documents(data) if d is not None]
+    except (yaml_reader.YamlError, UnicodeError) as error:
+        raise InputError([f"{path}: {error}"]) from error
+    if not found:
+        return DEFAULT
+    if len(found) > 1:
+        raise InputError([f"{path}: one Policy expected, {len(found)} documents found"])
+    try:
+        return msgspec.convert(found[0], Policy)
+    except msgspec.ValidationError as error:
+        raise InputError([f"{path}: Policy: {_readable(str(error))}"]) from error
+
+
+def _readable(text: str) -> str:
+    """msgspec's "what - at `$.where`" with the field first."""
+    what, _, where = text.rpartition(" - at `")
+    return f"{where.rstrip('`').removeprefix('$.')}: {what}" if what else text
+
+
+def node_topologies(policy: Policy, snapshot: Snapshot) -> dict[str, kube.NodeResourceTopology]:
+    """The topology of each node that has one, by node name: its NodeResourceTopology, else what the policy says."""
+    found = {name: t for name, t in snapshot.node_topologies.items() if t.zones}
+    for node in snapshot.nodes:
+        name = node.metadata.name or ""
+        if name not in snapshot.node_topologies:
+            entry = next((t for t in policy.topologies if t.covers(node)), None)
+            if entry is not None:
+                found[name] = entry.as_object(name)
+    return found
