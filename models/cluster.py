@@ -7,15 +7,18 @@ fixed pods), M matchers. Resources are mCPU for cpu and whole units (bytes, devi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.containers import ContainerClass, FixedContainers
 from models.kube import Pod, Toleration
+from models.policy import Policy
 from models.scope import Scope
 from models.selectors import Bools, NodeTable, Requirement, Selector
 from models.snapshot import Snapshot
+from models.topology import Tree
 from models.volumes import VolumeTable
 
 Ints = NDArray[np.int64]
@@ -56,6 +59,27 @@ class Spread:
     itself: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A weighted term of pod affinity (weight > 0) or anti-affinity: points for each pod that ``matcher`` matches in the same domain of
+    ``key``. ``required``: the implicit weight of a required affinity term."""
+
+    matcher: int
+    key: str
+    weight: int
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SoftSpread:
+    """A ScheduleAnyway constraint. ``eligible``: index into ``Cluster.node_sets``, the nodes that count."""
+
+    matcher: int
+    key: str
+    max_skew: int
+    eligible: int
+
+
 @dataclass
 class PodClass:
     """Pending pods that no rule can tell apart. ``pods``: indices into ``snapshot.pods``, in input order."""
@@ -72,6 +96,10 @@ class PodClass:
     spread: tuple[Spread, ...]
     ports: frozenset[Port]
     claims: tuple[str, ...]
+    prefers: tuple[tuple[int, int], ...] = ()  # preferred node affinity: (node set, weight)
+    pulls: tuple[Pull, ...] = ()
+    soft_spread: tuple[SoftSpread, ...] = ()
+    containers: ContainerClass | None = None
 
     @property
     def count(self) -> int:
@@ -196,6 +224,10 @@ class Cluster:
     fixed_ports: dict[Port, Ids]
     volumes: VolumeTable
     fixed_claims: dict[str, set[int]]
+    policy: Policy
+    fixed_pulls: dict[Pull, Ints]  # [N] each: fixed pods that carry the term
+    trees: dict[int, Tree]  # nodes with a topology of their own
+    fixed_containers: FixedContainers
     _placed: PlacedPods
     _settled: PlacedPods
     _memo: dict[tuple[int, bool], Ints] = field(default_factory=dict)
@@ -208,6 +240,18 @@ class Cluster:
     @property
     def n_classes(self) -> int:
         return len(self.classes)
+
+    def restricted(self, classes: Sequence[int]) -> Cluster:
+        """The same cluster with only some of the pending classes."""
+        chosen = np.array(classes, dtype=np.int64)
+        return replace(
+            self,
+            classes=[self.classes[g] for g in classes],
+            demand=self.demand[chosen],
+            count=self.count[chosen],
+            priority=self.priority[chosen],
+            profile=self.profile[chosen],
+        )
 
     def matches(self, matcher: int) -> Bools:
         """bool[G]: the pod classes that a matcher matches."""
@@ -231,6 +275,7 @@ class Cluster:
         a rule reads, but for keys whose values are all different (hostnames)."""
         keys = {t.key for c in self.classes for t in c.anti} | {s.key for c in self.classes for s in c.spread}
         keys |= {k for c in self.classes if c.affinity for k in c.affinity.keys}
+        keys |= {t.key for c in self.classes for t in c.pulls} | {s.key for c in self.classes for s in c.soft_spread}
         columns = [self.free, self.slots[:, None], self.nodes.unschedulable[:, None], self.nodes.taint_sets[:, None]]
         for key in sorted(keys):
             codes, size = self.domains(key)

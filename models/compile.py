@@ -8,9 +8,27 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from models import kube, quantity, requests
-from models.cluster import HARD_EFFECTS, Affinity, Cluster, FixedTerm, Ids, Ints, Matchers, PlacedPods, PodClass, Port, Spread, Term
+from models import kube, quantity, requests, topology
+from models.cluster import (
+    HARD_EFFECTS,
+    Affinity,
+    Cluster,
+    FixedTerm,
+    Ids,
+    Ints,
+    Matchers,
+    PlacedPods,
+    PodClass,
+    Port,
+    Pull,
+    SoftSpread,
+    Spread,
+    Term,
+)
+from models.containers import ContainerClass, ContainerTable
+from models.default_spread import DefaultSpread
 from models.kube import Pod, PodAffinityTerm, PodSpec, Toleration
+from models.policy import DEFAULT, Policy, node_topologies
 from models.scope import Scope, is_mirror
 from models.selectors import Bools, NodeTable, Selector, canonical, label_key_requirements, selector_matches
 from models.snapshot import InputError, Snapshot
@@ -32,6 +50,9 @@ class _Template:
     anti: tuple[Term, ...]
     affinity: tuple[int, tuple[str, ...]] | None
     spread: list[tuple[int | None, kube.TopologySpreadConstraint]]
+    pulls: tuple[Pull, ...]
+    soft_spread: list[tuple[int, kube.TopologySpreadConstraint, tuple[str, ...]]]  # matcher, constraint, keys that eligible nodes carry
+    containers: ContainerClass | None
     profile: int = -1
 
 
@@ -47,6 +68,13 @@ def required_terms(pod: Pod, kind: str) -> list[PodAffinityTerm]:
     ]
 
 
+def preferred_terms(pod: Pod, kind: str) -> list[kube.WeightedPodAffinityTerm]:
+    """The preferred terms of ``podAffinity`` or ``podAntiAffinity``."""
+    affinity = pod.spec.affinity
+    part = getattr(affinity, kind) if affinity is not None else None
+    return list(part.preferredDuringSchedulingIgnoredDuringExecution or ()) if part is not None else []
+
+
 def host_ports(spec: PodSpec) -> frozenset[Port]:
     """Host ports of app containers and sidecars; ordinary init containers' ports do not count."""
     containers = [*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always")]
@@ -59,8 +87,8 @@ def host_ports(spec: PodSpec) -> frozenset[Port]:
 
 
 class _Compiler:
-    def __init__(self, snapshot: Snapshot, scope: Scope, daemon_namespaces: tuple[str, ...]) -> None:
-        self.snapshot, self.scope = snapshot, scope
+    def __init__(self, snapshot: Snapshot, scope: Scope, daemon_namespaces: tuple[str, ...], policy: Policy) -> None:
+        self.snapshot, self.scope, self.policy = snapshot, scope, policy
         self.daemons = frozenset(daemon_namespaces)
         self.nodes = NodeTable(snapshot.nodes)
         self.matchers = Matchers()
@@ -71,6 +99,9 @@ class _Compiler:
         self._node_rule_ids: dict[bytes, int] = {}
         self.toleration_sets: list[tuple[Toleration, ...]] = []
         self._toleration_ids: dict[bytes, int] = {}
+        self.trees = _trees(snapshot, policy)
+        self.containers = ContainerTable(snapshot, scope, policy, rejecting=any(tree.rejects for tree in self.trees.values()))
+        self.default_spread = DefaultSpread(snapshot, policy)
 
     # Which namespaces a term covers: None for all of them.
     def _namespaces(self, term: PodAffinityTerm, own: str) -> frozenset[str] | None:
@@ -100,7 +131,7 @@ class _Compiler:
             return None
         return self._namespaces(term, pod.metadata.namespace or "default"), selector
 
-    def template(self, pod: Pod, index: int) -> _Template:
+    def template(self, pod: Pod, index: int, *, bound: bool) -> _Template:
         own = pod.metadata.namespace or "default"
         anti: set[Term] = set()
         if own not in self.daemons:
@@ -129,7 +160,46 @@ class _Compiler:
         except ValueError as error:
             raise InputError([f"Pod {kube.pod_key(pod)}: requests: {error}"]) from error
         order = sorted(anti, key=lambda t: (t.matcher, t.key))
-        return _Template(pod, [index], demand, tuple(order), affinity, spread)
+        soft = [] if bound else self._soft_spread(pod)
+        return _Template(pod, [index], demand, tuple(order), affinity, spread, self._pulls(pod), soft, self.containers.of(index))
+
+    def _pulls(self, pod: Pod) -> tuple[Pull, ...]:
+        """Weighted terms of a pod, those over equal pods and key summed up; they concern daemon namespaces too."""
+        found: dict[tuple[int, str, bool], int] = {}
+
+        def add(term: PodAffinityTerm, weight: int, *, required: bool) -> None:
+            part = self._term(pod, term) if weight else None
+            if part is not None:
+                key = (self.matchers.add(part), term.topologyKey, required)
+                found[key] = found.get(key, 0) + weight
+
+        multipliers = self.policy.multipliers
+        if multipliers.podAffinity:
+            for weighted in preferred_terms(pod, "podAffinity"):
+                add(weighted.podAffinityTerm, weighted.weight, required=False)
+            for weighted in preferred_terms(pod, "podAntiAffinity"):
+                add(weighted.podAffinityTerm, -weighted.weight, required=False)
+        if multipliers.requiredAffinity:
+            for term in required_terms(pod, "podAffinity"):
+                add(term, self.policy.hardPodAffinityWeight, required=True)
+        return tuple(Pull(m, k, w, required) for (m, k, required), w in sorted(found.items()) if w)
+
+    def _soft_spread(self, pod: Pod) -> list[tuple[int, kube.TopologySpreadConstraint, tuple[str, ...]]]:
+        if not self.policy.multipliers.topologySpread:
+            return []
+        own = pod.metadata.namespace or "default"
+        constraints = [c for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "ScheduleAnyway"]
+        keys = tuple(sorted({c.topologyKey for c in constraints}))
+        wanted = [(c, keys) for c in constraints]
+        if not pod.spec.topologySpreadConstraints:
+            wanted = [(c, (c.topologyKey,)) for c in self.default_spread.of(pod)]
+        found = []
+        for constraint, carried in wanted:
+            extra = label_key_requirements(pod.metadata.labels or {}, constraint.matchLabelKeys)
+            selector = canonical(constraint.labelSelector, extra)
+            if selector:
+                found.append((self.matchers.add((frozenset((own,)), selector)), constraint, carried))
+        return found
 
     def templates(self, indices: Sequence[int], *, bound: bool) -> list[_Template]:
         found: dict[bytes, _Template] = {}
@@ -146,11 +216,12 @@ class _Compiler:
             else:
                 pinned = spec.nodeName if is_mirror(pod) else None
                 parts += [spec.nodeSelector, spec.tolerations, spec.topologySpreadConstraints, spec.priority, pinned]
-                parts += [claim_keys(pod), named_claims(pod)]
+                parts += [claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
+            parts.append(self.containers.key(i))
             key = _encoder.encode(parts)
             template = found.get(key)
             if template is None:
-                found[key] = self.template(pod, i)
+                found[key] = self.template(pod, i, bound=bound)
             else:
                 template.pods.append(i)
         return list(found.values())
@@ -190,6 +261,18 @@ class _Compiler:
             self.toleration_sets.append(tuple(ordered))
         return self._toleration_ids[key]
 
+    def prefers(self, pod: Pod) -> tuple[tuple[int, int], ...]:
+        """Preferred node affinity: (node set, weight), equal sets summed up."""
+        affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+        found: dict[int, int] = {}
+        if affinity is not None and self.policy.multipliers.nodeAffinity:
+            for preferred in affinity.preferredDuringSchedulingIgnoredDuringExecution or ():
+                mask = self.nodes.selector(kube.NodeSelector([preferred.preference]))
+                if mask.any():
+                    chosen = self.node_set(mask)
+                    found[chosen] = found.get(chosen, 0) + preferred.weight
+        return tuple(sorted(found.items()))
+
     def eligible(self, pod: Pod, constraint: kube.TopologySpreadConstraint, keys: Iterable[str]) -> int:
         mask = self.nodes.with_keys(keys)
         if (constraint.nodeAffinityPolicy or "Honor") == "Honor":
@@ -199,13 +282,13 @@ class _Compiler:
         return self.node_set(mask)
 
 
-def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tuple[str, ...] = ()) -> Cluster:
+def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tuple[str, ...] = (), policy: Policy = DEFAULT) -> Cluster:
     """Compile a snapshot for the pods that ``scope`` says are pending, against those it says are fixed.
 
     Raises:
-        InputError: a quantity that no 64-bit sum can hold.
+        InputError: a quantity that no 64-bit sum can hold, a container-affinity annotation or node topology that cannot be read.
     """
-    work = _Compiler(snapshot, scope, daemon_namespaces)
+    work = _Compiler(snapshot, scope, daemon_namespaces, policy)
     fixed = work.templates(scope.fixed, bound=True)
     pending = work.templates(scope.pending, bound=False)
 
@@ -255,6 +338,12 @@ def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tupl
         fixed_ports=_fixed_ports(snapshot, fixed, node_index),
         volumes=VolumeTable(snapshot, work.nodes),
         fixed_claims=_fixed_claims(snapshot, scope, node_index),
+        policy=policy,
+        fixed_pulls=_fixed_pulls(snapshot, fixed, node_index),
+        trees={node_index[name]: tree for name, tree in work.trees.items() if name in node_index},
+        fixed_containers=work.containers.fixed(
+            ((t.containers, np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in t.pods])) for t in fixed), work.nodes.size
+        ),
         _placed=PlacedPods(fixed_node, fixed_profile, size, width),
         _settled=PlacedPods(fixed_node[settled], fixed_profile[settled], size, width),
     )
@@ -330,9 +419,18 @@ def _classes(work: _Compiler, pending: Sequence[_Template]) -> list[PodClass]:
             spread=tuple(dict.fromkeys(spread)),
             ports=host_ports(pod.spec),
             claims=claim_keys(pod),
+            prefers=work.prefers(pod),
+            pulls=template.pulls,
+            soft_spread=tuple(
+                dict.fromkeys(
+                    SoftSpread(m, c.topologyKey, c.maxSkew, work.eligible(pod, c, carried)) for m, c, carried in template.soft_spread
+                )
+            ),
+            containers=template.containers,
         )
         signature = (
             cls.priority, cls.node_rule, cls.tolerations, cls.node_name, cls.anti, cls.affinity, cls.spread, cls.ports, cls.claims,
+            cls.prefers, cls.pulls, cls.soft_spread, cls.containers,
             tuple(sorted(template.demand.items())), np.packbits(hits[:, template.profile]).tobytes(),
         )  # fmt: skip
         same = found.get(signature)
@@ -349,6 +447,38 @@ def _fixed_anti(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict
         for term in template.anti:
             where.setdefault(term, set()).update(node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods)
     return [FixedTerm(term, np.array(sorted(at), dtype=np.int32)) for term, at in where.items()]
+
+
+def _fixed_pulls(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, int]) -> dict[Pull, Ints]:
+    """How many fixed pods on each node carry each weighted term."""
+    where: dict[Pull, Ints] = {}
+    for template in fixed:
+        if template.pulls:
+            at = np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods], dtype=np.int64)
+            per_node = np.bincount(at, minlength=len(node_index)).astype(np.int64)
+            for pull in template.pulls:
+                where[pull] = where.get(pull, 0) + per_node
+    return where
+
+
+def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, topology.Tree]:
+    """The topology of each node that has one.
+
+    Raises:
+        InputError: a NodeResourceTopology that cannot be read.
+    """
+    trees, problems = {}, []
+    for name, found in node_topologies(policy, snapshot).items():
+        try:
+            tree = topology.tree(found)
+        except topology.TopologyError as error:
+            problems.append(f"NodeResourceTopology {name}: {error}")
+        else:
+            if tree is not None:
+                trees[name] = tree
+    if problems:
+        raise InputError(problems)
+    return trees
 
 
 def _fixed_ports(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, int]) -> dict[Port, Ids]:

@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from models.policy import Policy
+
 API_VERSION: Final = "kubestow.dev/v1alpha1"
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
@@ -103,8 +105,45 @@ class Seconds(Doc):
     verify: float = 0.0
 
 
+class FamilyResult(Doc):
+    """One family of preferences: its raw points, the most it could have on its own, and what a point counts in the soft tier."""
+
+    family: str
+    value: int
+    best: int
+    multiplier: int = 1
+
+
+class WorkloadResult(Doc):
+    """What the preferences of one workload's pods (``Kind namespace/name``) gained, weighted, and what they lost against having all
+    they ask for."""
+
+    workload: str
+    value: int
+    lost: int = 0
+
+
+class Unmet(Doc):
+    """A preference that was not met in full: whose it is, what it asks for, how many pods lost how many weighted points by it."""
+
+    workload: str
+    family: str
+    preference: str
+    pods: int
+    lost: int
+
+
+class Preferences(Doc):
+    """How the soft tier comes about. ``unmet``: the costliest first."""
+
+    families: list[FamilyResult] = []
+    workloads: list[WorkloadResult] = []
+    unmet: list[Unmet] = []
+
+
 class Placement(Doc):
-    """A placement of all pending pods. ``notes`` says what a reader must know to read the proof (cuts, engine choice)."""
+    """A placement of all pending pods. ``notes`` says what a reader must know to read the proof (cuts, engine choice); ``policy`` is the
+    policy that the objective was computed under, where it is not the default."""
 
     snapshot: SnapshotRef
     engine: str
@@ -113,6 +152,8 @@ class Placement(Doc):
     assignments: list[Assignment]
     unplaced: list[Unplaced] = []
     unmodelled: list[Unmodelled] = []
+    preferences: Preferences | None = None
+    policy: Policy | None = None
     notes: list[str] = []
     seconds: Seconds | None = None
     apiVersion: str = API_VERSION
@@ -121,14 +162,16 @@ class Placement(Doc):
 
 #: Top-level order of the printed document (msgspec keeps declaration order, which puts defaulted fields last).
 _ORDER: Final = (
-    "apiVersion", "kind", "snapshot", "engine", "status", "objective", "assignments", "unplaced", "unmodelled", "notes", "seconds",
+    "apiVersion", "kind", "snapshot", "engine", "status", "objective", "assignments", "unplaced", "unmodelled", "preferences",
+    "policy", "notes", "seconds",
 )  # fmt: skip
 
 
 def to_builtins(placement: Placement) -> dict[str, Any]:
-    """Plain dicts and lists, in the document's order. Without ``seconds`` (deterministic runs) the key is left out."""
+    """Plain dicts and lists, in the document's order. What a run does not have (``seconds`` of a deterministic one, ``preferences``,
+    ``policy``) is left out."""
     plain = msgspec.to_builtins(placement)
-    return {key: plain[key] for key in _ORDER if not (key == "seconds" and plain[key] is None)}
+    return {key: plain[key] for key in _ORDER if plain[key] is not None}
 
 
 def from_builtins(plain: object) -> Placement:

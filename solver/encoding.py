@@ -15,6 +15,7 @@ from ortools.sat.python import cp_model
 from models.cluster import Cluster, Ids, Ints
 from solver.limits import fits, possible
 from solver.rules.base import Rule
+from solver.zones import NodeZones, chosen_items
 
 
 class Encoding:
@@ -31,6 +32,8 @@ class Encoding:
         self._any: dict[tuple[int, ...], cp_model.IntVar] = {}
         self._wide: set[int] = set()
         self.left: list[cp_model.IntVar] = []
+        self.zones: dict[int, NodeZones] = {}
+        self.zoneless: set[tuple[int, int]] = set()  # (class, container) that hints concern and that gets no zones: too many patterns
         for g in range(cluster.n_classes):
             nodes = np.flatnonzero(self.limits[g])
             self._nodes.append(nodes.astype(np.int32))
@@ -96,6 +99,32 @@ class Encoding:
             if len(here) > 1 or (here and not self._is_bool(here[0])):
                 self.model.add(self.sum(here) <= 1)
 
+    def add_zones(self) -> None:
+        """Choices of NUMA zones for the containers that need them, on every node that has zones."""
+        hints = bool(self.cluster.policy.multipliers.containerAffinity)
+        for n, tree in self.cluster.trees.items():
+            zones = NodeZones(self.model, tree)
+            for g in self.classes_on(n):
+                cls = self.cluster.classes[g].containers
+                if cls is not None:
+                    zones.add(g, cls, self.x[g, n], self.upper(g, n), hints=hints)
+                    self.zoneless.update((g, i) for i in chosen_items(cls, tree, hints=hints)[1])
+            if zones.layouts:
+                zones.close()
+                self.zones[n] = zones
+
+    def forbid(self, counts: Ints, classes: Sequence[int]) -> None:
+        """Cut off this very assignment int64[G, N] of some classes."""
+        differs = []
+        for g in classes:
+            for n in self.nodes_of(g).tolist():
+                variable, value = self.x[g, n], int(counts[g, n])
+                for side in (variable <= value - 1, variable >= value + 1):
+                    literal = self.model.new_bool_var("")
+                    self.model.add(side).only_enforce_if(literal)
+                    differs.append(literal)
+        self.model.add_bool_or(differs)
+
     @staticmethod
     def sum(variables: Sequence[cp_model.IntVar]) -> cp_model.LinearExprT:
         return cp_model.LinearExpr.sum(variables)
@@ -104,10 +133,12 @@ class Encoding:
     def weighted_sum(variables: Sequence[cp_model.IntVar], weights: Sequence[int]) -> cp_model.LinearExprT:
         return cp_model.LinearExpr.weighted_sum(variables, weights)
 
-    def assignment(self, counts: Ints, *, seconds: float = 10.0) -> list[int] | None:
-        """The value of every variable of the model under a placement int64[G, N]: a complete hint. None where the model refuses it."""
+    def assignment(self, counts: Ints, *, seconds: float = 10.0, objective: bool = False) -> list[int] | None:
+        """The value of every variable of the model under a placement int64[G, N]: a complete hint. None where the model refuses it.
+        ``objective``: the best values for the model's objective."""
         model = self.model.clone()
-        model.proto.clear_objective()
+        if not objective:
+            model.proto.clear_objective()
         for (g, n), variable in self.x.items():
             model.add(model.get_int_var_from_proto_index(variable.index) == int(counts[g, n]))
         solver = cp_model.CpSolver()

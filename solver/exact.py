@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -13,12 +11,11 @@ from ortools.sat.python import cp_model
 
 from models.cluster import Cluster, Ints
 from solver import rules
+from solver.cpsat import Budget, CpSat, OnValue, add_hint
 from solver.encoding import Encoding
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
 
-#: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
-DETERMINISTIC_WORKERS = 4
 #: Up to this many variables the feasibility problem is solved with the full linear relaxation: perfect packings need it, large models
 #: are found faster without.
 TIGHT_LIMIT = 2_000
@@ -28,7 +25,6 @@ NEARLY = 50
 A_FEW = 3
 #: (priority, value, bound) of the tier that is being solved
 Report = Callable[[int, int, int], None]
-OnValue = Callable[[int, int], None]
 
 
 @dataclass
@@ -43,59 +39,12 @@ class Outcome:
     interrupted: bool = False
 
 
-class Budget:
-    """Time that is left: wall-clock seconds, or CP-SAT's deterministic seconds."""
-
-    def __init__(self, options: Options, started: float) -> None:
-        self._deterministic = options.deterministic
-        self._limit = options.time_limit
-        self._started = started
-        self._spent = 0.0
-
-    def left(self) -> float:
-        if self._limit is None:
-            return float("inf")
-        return self._limit - (self._spent if self._deterministic else time.monotonic() - self._started)
-
-    def grant(self, solver: cp_model.CpSolver, seconds: float) -> None:
-        """Limit a solve to a share of what is left."""
-        seconds = min(seconds, self.left())
-        if seconds != float("inf"):
-            if self._deterministic:
-                solver.parameters.max_deterministic_time = max(seconds, 0.01)
-            else:
-                solver.parameters.max_time_in_seconds = max(seconds, 0.01)
-
-    def spend(self, solver: cp_model.CpSolver) -> None:
-        self._spent += solver.deterministic_time
-
-
-class _Watch(cp_model.CpSolverSolutionCallback):
-    """Passes on the incumbent and the bound of a solve."""
-
-    def __init__(self, on_value: OnValue | None) -> None:
-        super().__init__()
-        self._on_value = on_value
-
-    def on_solution_callback(self) -> None:
-        if self._on_value is not None:
-            self._on_value(round(self.objective_value), round(self.best_objective_bound))
-
-
-@dataclass
-class _Answer:
-    """Of one solve: CP-SAT's status, the solution (values by variable index), and a lower bound if one was proved."""
-
-    status: cp_model.CpSolverStatus
-    solution: list[int] | None
-    bound: int | None
-
-
 class Exact:
     """The exact engine over one compiled cluster."""
 
     def __init__(self, cluster: Cluster, options: Options, budget: Budget, stop: threading.Event, report: Report | None = None) -> None:
         self.cluster, self.options, self.budget, self.stop = cluster, options, budget, stop
+        self.cpsat = CpSat(options, budget, stop)
         self.report = report
         self.encoding = Encoding(cluster, rules.build(cluster))
         self.tiers = sorted({int(p) for p in cluster.priority}, reverse=True)
@@ -113,44 +62,7 @@ class Exact:
         best.interrupted = self.stop.is_set()
         return best
 
-    # --- one solve ------------------------------------------------------------------------------------------------------
-
-    def _solver(self, seconds: float, *, tight: bool) -> cp_model.CpSolver:
-        solver = cp_model.CpSolver()
-        parameters = solver.parameters
-        parameters.num_workers = self.options.workers or _cores()
-        parameters.random_seed = self.options.seed
-        parameters.catch_sigint_signal = False
-        if self.options.deterministic:
-            # Named subsolvers: with all of them an interleaved search given a hint fails a check inside CP-SAT 9.15 (max_lp).
-            parameters.interleave_search = True
-            parameters.num_workers = self.options.workers or DETERMINISTIC_WORKERS
-            parameters.subsolvers.extend(["default_lp", "quick_restart", "no_lp"])
-        if tight and len(self.encoding.x) <= TIGHT_LIMIT:
-            parameters.linearization_level = 2
-        self.budget.grant(solver, seconds)
-        return solver
-
-    def _run(self, model: cp_model.CpModel, seconds: float, on_value: OnValue | None = None, *, tight: bool = False) -> _Answer:
-        """Solve in a thread of its own, so that ``stop`` and ^C are heard while CP-SAT works."""
-        solver = self._solver(seconds, tight=tight)
-        bounds: list[float] = []
-        solver.best_bound_callback = bounds.append
-        watch = _Watch(on_value)
-        result: list[cp_model.CpSolverStatus] = []
-        thread = threading.Thread(target=lambda: result.append(solver.solve(model, watch)), daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(0.05)
-            if self.stop.is_set():
-                solver.stop_search()
-        status = result[0] if result else cp_model.UNKNOWN
-        self.budget.spend(solver)
-        solved = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-        # Without a solution the response's bound may be an unset 0: only what was reported on the way counts then.
-        proved = solver.best_objective_bound if solved else max(bounds, default=None)
-        bound = None if proved is None or not np.isfinite(proved) else int(np.ceil(proved - 1e-6))
-        return _Answer(status, list(solver.response_proto.solution) if solved else None, bound)
+    # --- the model --------------------------------------------------------------------------------------------------------
 
     def _counts(self, solution: list[int]) -> Ints:
         counts = np.zeros((self.cluster.n_classes, self.cluster.n_nodes), dtype=np.int64)
@@ -165,18 +77,15 @@ class Exact:
         """Pods of a tier that fit somewhere and are left."""
         return cp_model.LinearExpr.sum([model.get_int_var_from_proto_index(self.encoding.left[g].index) for g in self.members[priority]])
 
-    def _done(self) -> bool:
-        return self.stop.is_set() or self.budget.left() <= 0
-
     # --- tiers ----------------------------------------------------------------------------------------------------------
 
     def _all_at_once(self, best: Outcome) -> None:
         """Pose "every pod that fits somewhere is placed" as plain feasibility, which is far easier than maximising."""
-        while not self._done():
+        while not self.cpsat.done():
             model = self.encoding.model.clone()
             for left in self.encoding.left:
                 model.add(model.get_int_var_from_proto_index(left.index) == 0)
-            answer = self._run(model, self.budget.left() * 0.6, tight=True)
+            answer = self.cpsat.run(model, self.budget.left() * 0.6, tight=len(self.encoding.x) <= TIGHT_LIMIT)
             if answer.solution is None or self._adopt(best, self._counts(answer.solution)):
                 return
 
@@ -192,16 +101,15 @@ class Exact:
     def _search(self, best: Outcome, p: int, seconds: float, *, at_most: int | None = None) -> None:
         """Look for a better placement of a tier: one that leaves ``at_most`` pods of it, or (None) from the incumbent as a hint."""
         fits = self.fits[p]
-        while not self._done():
+        while not self.cpsat.done():
             model = self.encoding.model.clone()
             missing = self._missing(model, p)
             model.minimize(missing)
             if at_most is not None:
                 model.add(missing <= at_most)
             else:
-                for index, value in enumerate(self.encoding.assignment(best.counts) or ()):
-                    model.add_hint(model.get_int_var_from_proto_index(index), value)
-            answer = self._run(model, seconds, self._reporter(p))
+                add_hint(model, self.encoding.assignment(best.counts) or ())
+            answer = self.cpsat.run(model, seconds, self._reporter(p))
             least = answer.bound
             if at_most is not None:
                 least = at_most + 1 if answer.status == cp_model.INFEASIBLE else (None if least is None else min(least, at_most + 1))
@@ -229,22 +137,5 @@ class Exact:
             note = "an assignment was set aside because no bind order was found in time; bounds count it as possible"
         if note not in best.notes:
             best.notes.append(note)
-        self._cut(counts, found.stuck)
+        self.encoding.forbid(counts, found.stuck)
         return False
-
-    def _cut(self, counts: Ints, stuck: list[int]) -> None:
-        """Forbid this very assignment of the classes whose order could not be found."""
-        model = self.encoding.model
-        differs = []
-        for g in stuck:
-            for n in self.encoding.nodes_of(g).tolist():
-                variable, value = self.encoding.x[g, n], int(counts[g, n])
-                for side in (variable <= value - 1, variable >= value + 1):
-                    literal = model.new_bool_var("")
-                    model.add(side).only_enforce_if(literal)
-                    differs.append(literal)
-        model.add_bool_or(differs)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

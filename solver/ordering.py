@@ -1,7 +1,8 @@
 """Bind order: a sequence in which every pod of a finished placement passes the filters one after the other.
 
 Resources, ports and anti-affinity hold in every order if they hold in the end. Order matters to required affinity (providers first,
-an opener before any other match), to spread constraints (emptier domains first) and to static volumes (which claim takes which).
+an opener before any other match), to spread constraints (emptier domains first), to static volumes (which claim takes which) and to the
+kubelet's choice of NUMA zones (first fit).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from models.cluster import Cluster, Ints
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.numa import NodeResourceTopologyMatch
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 
@@ -36,7 +38,16 @@ def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: in
     """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to ``states``."""
     rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster), NodeVolumeLimits(cluster)]
     groups = _groups(cluster, rules)
-    tied = {g for group in groups for g in group}
+    numa = NodeResourceTopologyMatch(cluster)
+    aligned = [g for g in range(cluster.n_classes) if numa.touches(g) and counts[g].any()]
+    alone: list[_Left] = []
+    if aligned:
+        rules.append(numa)
+        if {g for group in groups for g in group}.isdisjoint(aligned):
+            alone = _per_node(numa, aligned, counts)  # the kubelets of different nodes have nothing to do with each other
+        else:
+            groups = _groups(cluster, rules)
+    tied = {g for group in groups for g in group}.union(aligned if alone else ())
     by_priority = np.argsort(-cluster.priority, kind="stable").tolist()
     # (-priority, whether order is free, part): higher priorities first, as far as the rules leave a choice
     pieces: list[tuple[int, int, Sequence_]] = [
@@ -52,8 +63,22 @@ def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: in
         if found.sequence is None:
             return found
         pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
+    for left in alone:
+        found = _order_group(cluster, rules, left, restarts, states, seed)
+        if found.sequence is None:
+            return found
+        pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
     pieces.sort(key=lambda p: p[:2])
     return Ordering([step for _, _, part in pieces for step in part], [])
+
+
+def _per_node(numa: NodeResourceTopologyMatch, aligned: Sequence[int], counts: Ints) -> list[_Left]:
+    """The pods of aligned classes, node by node."""
+    found: dict[int, _Left] = {}
+    for g in aligned:
+        for n in np.flatnonzero(counts[g]).tolist():
+            found.setdefault(n, {})[g] = {n: int(counts[g, n])}
+    return [left for _, left in sorted(found.items())]
 
 
 def _groups(cluster: Cluster, rules: Sequence[Rule]) -> list[list[int]]:
@@ -97,6 +122,9 @@ class _Search:
     def __init__(self, cluster: Cluster, rules: Sequence[Rule], affinity: InterPodAffinity, spread: PodTopologySpread) -> None:
         self.cluster, self.rules, self.affinity, self.spread = cluster, rules, affinity, spread
 
+    def _aligned(self, g: int) -> bool:
+        return any(isinstance(rule, NodeResourceTopologyMatch) and rule.touches(g) for rule in self.rules)
+
     def _put(self, g: int, n: int, k: int) -> None:
         for rule in self.rules:
             rule.place(g, n, k) if k > 0 else rule.remove(g, n, -k)
@@ -110,7 +138,7 @@ class _Search:
     def attempt(self, left: _Left, rng: random.Random | None) -> Sequence_ | None:
         """One pass: openers first, then class after class as far as each goes, until nothing moves. The state is left as it was."""
         sequence: Sequence_ = []
-        queue = sorted(left, key=lambda g: -int(self.cluster.priority[g]))
+        queue = sorted(left, key=lambda g: (-int(self.cluster.priority[g]), -int(self.cluster.demand[g].max(initial=0)) * self._aligned(g)))
         if rng is not None:
             rng.shuffle(queue)
         for g, n in self.affinity.openers({g: list(nodes) for g, nodes in left.items()}, rng):
@@ -132,7 +160,7 @@ class _Search:
                         self._take(left, sequence, g, n, 1)
                         if rng is not None and rng.random() < 0.3:
                             break
-                    elif self.affinity.opening(g) or self.cluster.classes[g].claims:
+                    elif self.affinity.opening(g) or self.cluster.classes[g].claims or self._aligned(g):
                         self._take(left, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
                     else:  # nothing that is accepted now can be refused later
                         for n in nodes.tolist():

@@ -193,6 +193,10 @@ class InterPodAffinity(Rule):
         """Whether placing pods of the class changes this rule's verdict on other nodes (or on other pods of it)."""
         return bool(self._own[g] or self._matching[g] or self._feeds[g])
 
+    def provides(self, g: int) -> bool:
+        """Whether pods with required affinity may stand on pods of the class."""
+        return bool(self._feeds[g])
+
     def message(self, g: int, rejected: Bools) -> str:
         repelled = int(np.count_nonzero(rejected & self._repelled(g)))
         lacking = int(np.count_nonzero(rejected & self._lacks_provider(g)))

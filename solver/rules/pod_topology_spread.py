@@ -107,6 +107,29 @@ class PodTopologySpread(Rule):
                 mask |= np.append(over, False)[tally.codes] & tally.eligible
         return mask
 
+    def obeyed(self, g: int) -> Bools:
+        """bool[N]: the nodes on which one more pod of class g leaves every domain that holds pods of a constraint within its maxSkew,
+        whatever the order of binding was. Local search asks it, since it takes pods away as well."""
+        mask = ~self.never(g)
+        own = {index for _, index in self._of[g] if index is not None}
+        for i in sorted({*self._feeds[g], *own}):
+            tally = self._tallies[i]
+            feeds = i in self._feeds[g]
+            held = tally.owners > 0
+            top = int(tally.counts[held].max(initial=0))
+            for guard in self._guards[i]:
+                floor = tally.floor(guard.min_domains)
+                raised = np.full(tally.size, floor, dtype=np.int64)
+                inside = tally.counted & (tally.counts == floor)
+                if feeds and np.count_nonzero(tally.counted) >= guard.min_domains and np.count_nonzero(inside) == 1:
+                    raised[inside] = floor + 1
+                for eligible, plus, low in ((True, int(feeds), raised), (False, 0, np.full(tally.size, floor, dtype=np.int64))):
+                    fine = top <= low + guard.max_skew
+                    fine &= ~(held | (i in own)) | (tally.counts + plus <= low + guard.max_skew)
+                    here = tally.eligible == eligible
+                    mask &= ~here | np.append(fine, True)[tally.codes]
+        return mask
+
     def room(self, g: int) -> Ints:
         if not self._of[g] and not self._feeds[g]:
             return np.full(self.cluster.n_nodes, PLENTY)

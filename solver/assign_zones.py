@@ -1,0 +1,165 @@
+"""The NUMA zones of a finished placement: node by node, since zones of different nodes have nothing to do with each other.
+
+Where hints concern containers on the node, the best choice under the same model that the search used; where only the kubelet's Topology
+Manager has a say, what it will take itself, in bind order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ortools.sat.python import cp_model
+
+from models.cluster import Cluster
+from models.containers import INIT, WHOLE, ContainerClass
+from models.topology import Tree
+from solver import zone_pools
+from solver.container_points import ContainerPoints, Pools
+from solver.soft_encoding import node_points
+from solver.soft_points import Points
+from solver.zone_pools import Free, Item
+from solver.zones import NodeZones, chosen_items
+
+#: Deterministic seconds of CP-SAT for the zones of one node.
+EFFORT = 4.0
+
+
+@dataclass
+class Zones:
+    """``pools``: per (class, node), for each pod there in bind order the pool of each container. ``points``: raw points of container
+    affinity. ``elsewhere``: nodes where the kubelet's own order takes other zones than those chosen."""
+
+    pools: dict[tuple[int, int], list[Pools]] = field(default_factory=dict)
+    points: int = 0
+    elsewhere: list[int] = field(default_factory=list)
+    proved: bool = True
+
+
+def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> Zones:
+    """Choose zones for the pods of a placement, given as (class, node, pods) in bind order."""
+    zones = Zones()
+    involved = set(found.involved)
+    per_node: dict[int, list[int]] = {}
+    for g, n, k in sequence:
+        if cluster.classes[g].containers is not None:
+            per_node.setdefault(n, []).extend([g] * k)
+    for n, pods in sorted(per_node.items()):
+        tree = cluster.trees.get(n)
+        if tree is not None:
+            chosen = _first(cluster, tree, pods)
+            hinted = [g for g in pods if g in involved]
+            if hinted and n in found.zoned:
+                taken = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
+                chosen = _best(cluster, found, n, tree, pods, chosen, zones)
+                now = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
+                if sorted(map(str, taken)) != sorted(map(str, now)):
+                    zones.elsewhere.append(n)
+            for g, pools in zip(pods, chosen, strict=True):
+                zones.pools.setdefault((g, n), []).append(pools)
+        else:
+            chosen = [(None,) * len(_class(cluster, g).requests) for g in pods]
+        zones.points += found.on_node(n, [(g, pools) for g, pools in zip(pods, chosen, strict=True) if g in involved])
+    return zones
+
+
+def _class(cluster: Cluster, g: int) -> ContainerClass:
+    found = cluster.classes[g].containers
+    assert found is not None
+    return found
+
+
+def _first(cluster: Cluster, tree: Tree, pods: Sequence[int]) -> list[Pools]:
+    """Zones without a search: aligned pods as the kubelet takes them, in bind order; then each other container that hints concern in the
+    tightest pool with room."""
+    hints = bool(cluster.policy.multipliers.containerAffinity)
+    free: Free = [dict(zone) for zone in tree.available]
+    listed = [chosen_items(_class(cluster, g), tree, hints=hints)[0] or [] for g in pods]
+    chosen: list[dict[int, int]] = []
+    for g in pods:
+        wanted = zone_pools.asks(_class(cluster, g), tree)
+        got = zone_pools.first_fit(tree, free, wanted) or []
+        chosen.append({ask.container: pool for ask, pool in zip(wanted, got, strict=False) if ask.container != INIT})
+    room = _Room(tree)
+    for items, pools in zip(listed, chosen, strict=True):
+        for item in items:
+            if item.hard and item.container in pools:
+                room.put(item, pools[item.container])
+    for items, pools in zip(listed, chosen, strict=True):
+        for item in items:
+            if not item.hard:
+                pools[item.container] = room.take(item)
+    return [
+        tuple(pools.get(i, pools.get(WHOLE)) for i in range(len(_class(cluster, g).requests)))
+        for g, pools in zip(pods, chosen, strict=True)
+    ]
+
+
+class _Room:
+    """What pools hold, for containers that the kubelet does not align: they get the tightest pool that leaves no set of zones short."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.whole = (1 << len(tree.zones)) - 1
+        self.used: dict[int, dict[str, int]] = {}
+
+    def put(self, item: Item, pool: int) -> None:
+        held = self.used.setdefault(pool, {})
+        for name, amount in item.amounts:
+            held[name] = held.get(name, 0) + amount
+
+    def take(self, item: Item) -> int:
+        for pool in item.pools:
+            if pool != self.whole and self._fits(pool, item):
+                self.put(item, pool)
+                return pool
+        return self.whole
+
+    def _fits(self, pool: int, item: Item) -> bool:
+        for zones in zone_pools.unions(self.tree, {*self.used, pool}):
+            if pool & zones == pool:
+                for name, amount in item.amounts:
+                    inside = sum(held.get(name, 0) for p, held in self.used.items() if p & zones == p)
+                    if inside + amount > zone_pools.total(self.tree, zones, name):
+                        return False
+        return True
+
+
+def _best(
+    cluster: Cluster, found: ContainerPoints, n: int, tree: Tree, pods: Sequence[int], start: Sequence[Pools], zones: Zones
+) -> list[Pools]:
+    """The zones with the most points, or the start if nothing better is found in time."""
+    model = cp_model.CpModel()
+    node = NodeZones(model, tree)
+    upper: dict[int, int] = {}
+    for g in pods:
+        upper[g] = upper.get(g, 0) + 1
+    for g, k in upper.items():
+        node.add(g, _class(cluster, g), k, k, hints=True)
+    if not node.layouts:
+        return list(start)
+    node.close()
+    points = Points()
+    node_points(model, found, node, n, upper, dict(upper), 1, points)
+    model.maximize(points.expression())
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = EFFORT
+    solver.parameters.catch_sigint_signal = False
+    status = solver.solve(model)
+    zones.proved &= status == cp_model.OPTIMAL
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return list(start)
+    dealt: dict[int, list[Pools]] = {}
+    for g, layout in node.layouts.items():
+        width = len(layout.containers.requests)
+        dealt[g] = [
+            tuple(layout.pool(pattern, i) for i in range(width)) for pattern in layout.patterns for _ in range(solver.value(pattern.pods))
+        ]
+    best = [dealt[g].pop(0) if g in dealt else pools for g, pools in zip(pods, start, strict=True)]
+
+    def value(chosen: Sequence[Pools]) -> int:
+        concerned: Mapping[int, None] = dict.fromkeys(found.involved)
+        return found.on_node(n, [(g, pools) for g, pools in zip(pods, chosen, strict=True) if g in concerned])
+
+    return best if value(best) >= value(start) else list(start)

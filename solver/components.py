@@ -1,0 +1,175 @@
+"""A bound for the soft tier: the cluster falls into groups of classes that no preference and no hard rule ties together, but for the
+room they share. Each group alone in the cluster can do no worse than beside the others, so the sum of their optima is a bound; the
+optimum of a group is also a good place to put it.
+
+This is the Lagrangian relaxation of the capacity rows at multiplier 0 (Geoffrion, doi:10.1007/BFb0120690).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.cluster import Cluster, Ints
+from solver import rules, soft_encoding
+from solver.cpsat import CpSat
+from solver.encoding import Encoding
+from solver.objective import Objective
+from solver.rules.base import Rule
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.numa import NodeResourceTopologyMatch
+from solver.soft_points import Points
+
+#: Larger groups are not solved alone: they are nearly the whole model.
+MOST_VARIABLES = 30_000
+
+
+@dataclass
+class Component:
+    """``classes``: indices into the cluster. ``bound``: weighted points that they cannot exceed; ``counts``: int64[len(classes), N], the
+    best placement found for them alone, and its ``value``; ``proved``: the bound is the value."""
+
+    classes: list[int]
+    bound: int
+    counts: Ints | None = None
+    value: int | None = None
+    proved: bool = False
+    encoding: Encoding | None = field(default=None, repr=False)
+    points: Points | None = field(default=None, repr=False)
+
+
+def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
+    """Classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
+    cluster = objective.cluster
+    parent = list(range(cluster.n_classes))
+
+    def root(g: int) -> int:
+        while parent[g] != g:
+            parent[g] = parent[parent[g]]
+            g = parent[g]
+        return g
+
+    links = [np.flatnonzero((objective.terms[t].own != 0) | objective.terms[t].matches).tolist() for t in objective.pairs]
+    links += [np.flatnonzero(tally.matches).tolist() for tally in objective.tallies]
+    links += [link for rule in active if not isinstance(rule, NodeResourceTopologyMatch) for link in rule.order_links()]
+    found = objective.containers
+    for predicate in found.predicates(found.involved):
+        links.append(
+            [g for g, _, _ in found.owners(predicate, found.involved)] + [g for g, _ in found.satisfying(predicate, found.involved)]
+        )
+    for link in links:
+        for g in link:
+            parent[root(g)] = root(link[0])
+    listed: dict[int, list[int]] = {}
+    for g in range(cluster.n_classes):
+        listed.setdefault(root(g), []).append(g)
+    return sorted(listed.values(), key=len)
+
+
+class Components:
+    """The groups of a cluster. ``left``: per priority, how many pods that fit somewhere may stay unplaced."""
+
+    def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int]) -> None:
+        self.cluster, self.objective, self.limits, self.left = cluster, objective, limits, left
+        active = rules.build(cluster)
+        self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
+        self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, active)]
+        for component in self.found:
+            component.proved = not self._worth(component)
+
+    @property
+    def bound(self) -> int:
+        return sum(c.bound for c in self.found)
+
+    def _worth(self, component: Component) -> bool:
+        """Whether solving it can lower its bound."""
+        return component.bound != self._flat(component.classes) or any(self._tied(g) for g in component.classes)
+
+    def _tied(self, g: int) -> bool:
+        o = self.objective
+        pairs = set(o.pairs)
+        tied = any(t in pairs for t in (*o.owned[g], *o.matching[g])) or o.feeds[g] or g in o.containers.involved
+        return bool(tied or self.cluster.classes[g].spread)
+
+    def _flat(self, classes: Sequence[int]) -> int:
+        return sum(self._nodes_alone(g) for g in classes)
+
+    def _nodes_alone(self, g: int) -> int:
+        """The most that node points alone give to the pods of a class that must be placed, best nodes first; or that all may stay away."""
+        points = self.objective.node_points(g) if g not in self.objective.containers.involved else self._with_containers(g)
+        limits = self.limits[g]
+        wanted = int(min(self.cluster.count[g], limits.sum()))
+        free = self.left.get(int(self.cluster.priority[g]), 0)
+        total = 0
+        for n in np.argsort(-points, kind="stable").tolist():
+            k = min(wanted, int(limits[n]))
+            if k <= 0:
+                continue
+            if points[n] < 0 and free:
+                break
+            total += k * int(points[n])
+            wanted -= k
+            if not wanted:
+                break
+        return total
+
+    def _with_containers(self, g: int) -> Ints:
+        """Node points of a class with all its own hints met as well as can be."""
+        found = self.objective.containers
+        levels = found.levels
+        inner = sum(max(w * levels.sameZone, w * levels.sameNode) for _, _, w in found.class_of(g).inner)
+        multiplier = self.objective.multipliers["containerAffinity"]
+        zoned = np.zeros(self.cluster.n_nodes, dtype=np.int64)
+        zoned[list(found.zoned)] = inner
+        return np.asarray(self.objective.node_points(g) + multiplier * (found.static(g) + zoned), dtype=np.int64)
+
+    def _ceiling(self, classes: Sequence[int]) -> int:
+        """A bound without any search: every pull met in full, no repulsion felt."""
+        total = self._flat(classes)
+        o, inside = self.objective, set(classes)
+        count = np.minimum(self.cluster.count, self.limits.sum(axis=1))
+        for t in o.pairs:
+            term = o.terms[t]
+            owners = [g for g in np.flatnonzero(term.own > 0).tolist() if g in inside]
+            matched = int(count[term.matches].sum())
+            for g in owners:
+                met = matched - int(term.matches[g])
+                total += o.multipliers[term.family] * int(term.own[g]) * int(count[g]) * met
+        found = o.containers
+        mine = [g for g in found.involved if g in inside]
+        for predicate in found.predicates(mine):
+            satisfying = sum(int(count[g]) for g, _ in found.satisfying(predicate, mine))
+            for g, _, weight in found.owners(predicate, mine):
+                gain = max(weight * found.levels.sameZone, weight * found.levels.sameNode, 0)
+                total += o.multipliers["containerAffinity"] * gain * int(count[g]) * satisfying
+        return total
+
+    def solve(self, component: Component, cpsat: CpSat, seconds: float) -> None:
+        """Tighten the bound of a group, and find a placement for it alone."""
+        if component.encoding is None:
+            if int(np.count_nonzero(self.limits[component.classes])) > MOST_VARIABLES:
+                component.proved = True
+                return
+            sub = self.cluster.restricted(component.classes)
+            active = rules.build(sub)
+            encoding = Encoding(sub, active)
+            component.points = soft_encoding.encode(encoding, Objective(sub, active))
+            for priority in sorted(set(sub.priority.tolist())):
+                members = [encoding.left[g] for g in np.flatnonzero(sub.priority == priority).tolist()]
+                encoding.model.add(encoding.sum(members) <= self.left.get(priority, 0))
+            encoding.model.maximize(component.points.expression())
+            component.encoding = encoding
+        encoding = component.encoding
+        answer = cpsat.run(encoding.model, seconds)
+        if answer.bound is not None:
+            component.bound = min(component.bound, answer.bound)
+        if answer.solution is not None and component.points is not None:
+            counts = np.zeros((len(component.classes), self.cluster.n_nodes), dtype=np.int64)
+            for (g, n), variable in encoding.x.items():
+                counts[g, n] = answer.solution[variable.index]
+            value = component.points.value(answer.solution)
+            if component.value is None or value > component.value:
+                component.value, component.counts = value, counts
+            component.proved = component.value >= component.bound

@@ -1,0 +1,284 @@
+"""The soft tier: improve the preferences of a placement while every placed tier keeps its value, and bound what is possible.
+
+Small models go to CP-SAT at once. Larger ones are annealed first; then groups of classes are solved as if they were alone, which
+bounds the whole and shows where a group would rather be; it is moved there if the others can make room at a gain. What time is left
+goes to CP-SAT over the whole model, hinted with the best.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.cluster import Cluster, Ints
+from solver import rules, soft_encoding
+from solver.assign_zones import Zones, assign
+from solver.components import Component, Components
+from solver.cpsat import Budget, CpSat, add_hint
+from solver.encoding import Encoding
+from solver.local_search import COLD, HOT, LocalSearch
+from solver.objective import CONTAINER_AFFINITY, Objective
+from solver.options import Options
+from solver.ordering import Sequence_, find_order
+from solver.soft_points import Points
+from solver.strategy import Strategy
+
+#: Up to this many variables CP-SAT gets the whole model first.
+SMALL = 3_000
+#: Above this many, it never does: presolve alone would take the time.
+LARGE = 250_000
+#: Shares of the time: CP-SAT on a small model, annealing, groups.
+FIRST, ANNEAL, GROUPS = 0.35, 0.25, 0.4
+#: Annealing ends after this many sweeps over the pods, or seconds; after a group has moved, the rest settles for a few sweeps.
+SWEEPS, SECONDS, SETTLE = 400, 20.0, 6
+#: Seconds for a group in the first round; the hard ones share what is left.
+GLANCE = 0.5
+
+
+@dataclass
+class SoftOutcome:
+    """``value``: weighted points of the incumbent, ``bound``: points that no placement with the same placed tiers exceeds."""
+
+    counts: Ints
+    sequence: Sequence_
+    zones: Zones
+    value: int
+    bound: int
+    notes: list[str] = field(default_factory=list)
+
+
+class SoftSearch:
+    """``limits``: int64[G, N] as of :func:`solver.limits.possible`. ``report``: called with (value, bound)."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        objective: Objective,
+        limits: Ints,
+        options: Options,
+        budget: Budget,
+        stop: threading.Event,
+        report: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.cluster, self.objective, self.limits, self.options = cluster, objective, limits, options
+        self.cpsat = CpSat(options, budget, stop)
+        self.report = report
+        self._sound = True
+        self._made: tuple[Encoding, Points] | None = None
+        self.asked = False  # whether CP-SAT was
+        self.zoneless: set[tuple[int, int]] = set()
+
+    def value(self, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
+        """Weighted points of a placement with the best zones for it."""
+        zones = assign(self.cluster, self.objective.containers, sequence)
+        families = self.objective.families(counts)
+        families[CONTAINER_AFFINITY] = zones.points
+        return self.objective.total(families), zones
+
+    def improve(self, counts: Ints, sequence: Sequence_, left: dict[int, int], encoding: Encoding | None = None) -> SoftOutcome:
+        """``left``: per priority, pods that fit somewhere and are left unplaced, which stay as many."""
+        value, zones = self.value(counts, sequence)
+        components = Components(self.cluster, self.objective, self.limits, left)
+        best = SoftOutcome(counts, sequence, zones, value, max(value, components.bound))
+        self._tell(best)
+        size = int(np.count_nonzero(self.limits))
+        if self.options.engine == "greedy":
+            self._settle(best, 2 * SETTLE)
+            return best
+        self.asked = not self._finished(best)
+        if size <= SMALL and not self._finished(best):
+            self._whole(best, left, self.cpsat.budget.left() * FIRST, encoding)
+        if not self._finished(best):
+            search = self._search(best)
+            self._anneal(best, search)
+            self._groups(best, components, search)
+        if not self._finished(best) and size <= LARGE:
+            self._whole(best, left, self.cpsat.budget.left(), encoding)
+        return best
+
+    def _finished(self, best: SoftOutcome) -> bool:
+        return best.value >= best.bound or self.cpsat.done()
+
+    def _tell(self, best: SoftOutcome) -> None:
+        if self.report is not None:
+            self.report(best.value, best.bound)
+
+    def _adopt(self, best: SoftOutcome, counts: Ints) -> bool:
+        """Take a better placement over if it has a bind order."""
+        if (counts == best.counts).all():
+            return False
+        found = find_order(self.cluster, counts, seed=self.options.seed)
+        if found.sequence is None:
+            return False
+        value, zones = self.value(counts, found.sequence)
+        if value <= best.value:
+            return False
+        best.counts, best.sequence, best.value, best.zones = counts, found.sequence, value, zones
+        self._tell(best)
+        return True
+
+    # --- local search ------------------------------------------------------------------------------------------------------------
+
+    def _search(self, best: SoftOutcome) -> LocalSearch:
+        active = rules.build(self.cluster)
+        for g, n, k in best.sequence:
+            for rule in active:
+                rule.place(g, n, k)
+        return LocalSearch(self.objective, active, self.limits, best.counts, seed=self.options.seed)
+
+    def _clock(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
+        """The share of a search that is over: by the clock, or by moves alone in a deterministic run."""
+        started, blocks = time.monotonic(), 0
+        most = max(1.0, sweeps * len(search.pairs) / search.block)
+
+        def share() -> float:
+            nonlocal blocks
+            blocks += 1
+            done = (blocks - 1) / most
+            if not self.options.deterministic:
+                done = max(done, (time.monotonic() - started) / max(seconds, 1e-3))
+            return 1.0 if self.cpsat.stop.is_set() else done
+
+        return share
+
+    def _anneal(self, best: SoftOutcome, search: LocalSearch) -> None:
+        seconds = min(SECONDS, self.cpsat.budget.left() * ANNEAL)
+        base = best.value
+
+        def better(gain: int) -> None:
+            if self.report is not None:
+                self.report(base + gain, best.bound)
+
+        search.run(self._clock(search, seconds, SWEEPS), on_better=better)
+        self._adopt(best, search.counts.copy())
+
+    def _settle(self, best: SoftOutcome, sweeps: int) -> None:
+        search = self._search(best)
+        search.run(self._clock(search, self.cpsat.budget.left() * ANNEAL, sweeps), hot=HOT / 10, cold=COLD)
+        self._adopt(best, search.counts.copy())
+
+    # --- groups ------------------------------------------------------------------------------------------------------------------
+
+    def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
+        """Bound each group alone, and give the groups that lost most what they would like, if the whole gains."""
+        started, whole = self.cpsat.budget.left(), self.cpsat.budget.left() * GROUPS
+        for seconds in (GLANCE, GLANCE * 6, whole):
+            waiting = [c for c in components.found if not c.proved]
+            for i, component in enumerate(waiting):
+                left = whole - (started - self.cpsat.budget.left())
+                if self._finished(best) or left <= 0:
+                    break
+                components.solve(component, self.cpsat, min(seconds, max(GLANCE, left / (len(waiting) - i))))
+                best.bound = min(best.bound, max(best.value, components.bound))
+                self._tell(best)
+        for component in components.found:
+            if self._finished(best):
+                return
+            if component.counts is not None and component.value is not None:
+                self._move(best, component, search)
+        best.bound = min(best.bound, max(best.value, components.bound))
+
+    def _move(self, best: SoftOutcome, component: Component, search: LocalSearch) -> None:
+        """Put a group where it is best off, and let the others settle around it."""
+        assert component.counts is not None
+        if any(g not in search.mobile for g in component.classes):
+            return
+        now = self.objective.total(self.objective.families(_only(best.counts, component.classes)))
+        if component.value is None or component.value <= now:
+            return
+        search.go_to(best.counts)
+        if search.force(component.classes, component.counts):
+            search.run(self._clock(search, self.cpsat.budget.left() * ANNEAL, SETTLE), hot=HOT / 10, cold=COLD)
+            self._adopt(best, search.counts.copy())
+
+    # --- the whole model ---------------------------------------------------------------------------------------------------------
+
+    def _model(self, left: dict[int, int], encoding: Encoding | None) -> tuple[Encoding, Points]:
+        """The exact model with the placed tiers held and the soft objective, made once."""
+        if self._made is None:
+            encoding = encoding or Encoding(self.cluster, rules.build(self.cluster))
+            encoding.model.proto.clear_objective()
+            points = soft_encoding.encode(encoding, self.objective)
+            for priority, most in left.items():
+                members = [encoding.left[g] for g in np.flatnonzero(self.cluster.priority == priority).tolist()]
+                encoding.model.add(encoding.sum(members) <= most)
+            encoding.model.maximize(points.expression())
+            self.zoneless |= encoding.zoneless
+            self._made = encoding, points
+        return self._made
+
+    def _whole(self, best: SoftOutcome, left: dict[int, int], seconds: float, encoding: Encoding | None) -> None:
+        encoding, points = self._model(left, encoding)
+        while not self.cpsat.done():
+            model = encoding.model.clone()
+            add_hint(model, encoding.assignment(best.counts, objective=True) or ())
+            answer = self.cpsat.run(model, seconds, self._reporter(best))
+            if answer.bound is not None and self._sound:
+                best.bound = min(best.bound, max(best.value, answer.bound))
+            if answer.solution is None:
+                return
+            counts = np.zeros_like(best.counts)
+            for (g, n), variable in encoding.x.items():
+                counts[g, n] = answer.solution[variable.index]
+            if points.value(answer.solution) <= best.value or self._adopt(best, counts) or not self._cut(best, encoding, counts):
+                break
+        best.bound = max(best.bound, best.value)
+
+    def strategy(
+        self,
+        strategy: Strategy,
+        best: SoftOutcome,
+        left: dict[int, int],
+        seconds: float,
+        encoding: Encoding | None,
+        report: Callable[[int, int], None],
+    ) -> int:
+        """Improve the strategy tier of ``best`` in place, all its tiers held; gives an upper bound of the strategy's value."""
+        encoding, soft = self._model(left, encoding)
+        model = encoding.model
+        if soft.variables:
+            model.add(soft.expression() >= best.value)
+        points = strategy.encode(encoding)
+        model.maximize(points.expression())
+        bound = points.most + points.constant
+        hint = encoding.assignment(best.counts, objective=True)
+        held = model.clone()
+        add_hint(held, hint or ())
+        answer = self.cpsat.run(held, seconds, report)
+        if answer.bound is not None and self._sound:
+            bound = answer.bound
+        if answer.solution is None:
+            return bound
+        counts = np.zeros_like(best.counts)
+        for (g, n), variable in encoding.x.items():
+            counts[g, n] = answer.solution[variable.index]
+        found = find_order(self.cluster, counts, seed=self.options.seed)
+        if found.sequence is not None and strategy.value(counts) > strategy.value(best.counts):
+            value, zones = self.value(counts, found.sequence)
+            if value >= best.value:
+                best.counts, best.sequence, best.zones = counts, found.sequence, zones
+        return bound
+
+    def _cut(self, best: SoftOutcome, encoding: Encoding, counts: Ints) -> bool:
+        """Forbid an assignment that has no bind order."""
+        found = find_order(self.cluster, counts, seed=self.options.seed)
+        if found.sequence is not None:
+            return False
+        if not found.exhausted:
+            self._sound = False
+        encoding.forbid(counts, found.stuck)
+        return True
+
+    def _reporter(self, best: SoftOutcome) -> Callable[[int, int], None] | None:
+        report = self.report
+        return None if report is None else lambda value, bound: report(max(value, best.value), min(bound, best.bound))
+
+
+def _only(counts: Ints, classes: list[int]) -> Ints:
+    found = np.zeros_like(counts)
+    found[classes] = counts[classes]
+    return found

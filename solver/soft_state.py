@@ -1,0 +1,87 @@
+"""The soft objective of a placement that changes pod by pod: what one more pod would gain on each node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.cluster import Ids, Ints
+from solver.objective import SKEW_COST, TOPOLOGY_SPREAD, Objective
+
+
+class _Layer:
+    """All pair terms over one topologyKey. ``matched``, ``owned``: int64[T, D + 1] of pending pods; the last column stays 0, so that
+    nodes without the key (code -1) read it."""
+
+    def __init__(self, objective: Objective, key: str) -> None:
+        self.terms = [t for t in objective.pairs if objective.terms[t].key == key]
+        first = objective.terms[self.terms[0]]
+        self.codes: Ids = first.codes
+        self.matched = np.zeros((len(self.terms), first.size + 1), dtype=np.int64)
+        self.owned = np.zeros((len(self.terms), first.size + 1), dtype=np.int64)
+        at = {t: i for i, t in enumerate(self.terms)}
+        self.own: list[Ids] = []
+        self.weights: list[Ints] = []
+        self.matching: list[Ids] = []
+        for g in range(objective.cluster.n_classes):
+            own = [t for t in objective.owned[g] if t in at]
+            self.own.append(np.array([at[t] for t in own], dtype=np.int32))
+            self.weights.append(
+                np.array([objective.multipliers[objective.terms[t].family] * int(objective.terms[t].own[g]) for t in own], dtype=np.int64)
+            )
+            self.matching.append(np.array([at[t] for t in objective.matching[g] if t in at], dtype=np.int32))
+
+    def touches(self, g: int) -> bool:
+        return bool(len(self.own[g]) or len(self.matching[g]))
+
+    def gain(self, g: int) -> Ints:
+        """int64[N]."""
+        points = self.weights[g] @ self.matched[self.own[g]]
+        if len(self.matching[g]):
+            points = points + self.owned[self.matching[g]].sum(axis=0)
+        return np.asarray(points[self.codes], dtype=np.int64)
+
+    def place(self, g: int, n: int, k: int) -> None:
+        d = self.codes[n]
+        if d >= 0:
+            self.matched[self.matching[g], d] += k
+            self.owned[self.own[g], d] += k * self.weights[g]
+
+
+class SoftState:
+    """Counters of every soft family over a growing or shrinking placement; starts empty."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        keys = dict.fromkeys(objective.terms[t].key for t in objective.pairs)
+        layers = [_Layer(objective, key) for key in keys]
+        self._layers = [[layer for layer in layers if layer.touches(g)] for g in range(objective.cluster.n_classes)]
+        self._counts = [tally.base.copy() for tally in objective.tallies]
+        self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
+
+    def gain(self, g: int) -> Ints:
+        """int64[N]: weighted points that one more pod of class g adds on each node."""
+        points = self.objective.node_points(g)
+        for layer in self._layers[g]:
+            points = points + layer.gain(g)
+        for i in self.objective.feeds[g]:
+            points = points + self._skew_gain(i)
+        return points
+
+    def _skew_gain(self, i: int) -> Ints:
+        tally, counts = self.objective.tallies[i], self._counts[i]
+        floor = int(counts[tally.usable].min())
+        over = counts - (floor + tally.spread.max_skew)
+        extra = (over >= 0).astype(np.int64)
+        lowest = np.flatnonzero(tally.usable & (counts == floor))
+        if len(lowest) == 1:  # raising the only emptiest domain lifts the limit of all
+            extra[lowest[0]] = -int(np.count_nonzero(tally.counted & (over > 0)))
+        return np.asarray(np.append(-self._skew_cost * extra, 0)[tally.codes], dtype=np.int64)
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        """Put k pods of class g on node n (k < 0: take them away)."""
+        for layer in self._layers[g]:
+            layer.place(g, n, k)
+        for i in self.objective.feeds[g]:
+            d = self.objective.tallies[i].codes[n]
+            if d >= 0:
+                self._counts[i][d] += k

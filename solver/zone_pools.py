@@ -1,0 +1,170 @@
+"""Which zones of a node the containers of a class may get, and the kubelet's own first choice.
+
+A pool is a set of zones as a bitmask: one zone, all zones of a socket, or all of the node; under the policy `restricted` any smallest
+set that could hold the request.
+
+Source: specification of container affinity, sections 5 and 6; pkg/kubelet/cm/topologymanager (policy_single_numa_node.go,
+policy_restricted.go); scheduler-plugins pkg/noderesourcetopology/filter.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from models.alignment import aligned, missing
+from models.containers import INIT, WHOLE, Amounts, ContainerClass, ZoneAsk
+from models.policy import Closeness
+from models.topology import Tree
+
+#: Up to this many zones every union of pools counts; beyond, those of so many.
+ALL_UNIONS, FEW = 10, 5
+Free = list[dict[str, int]]  # per zone: what is left
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that gets a pool: a container (its index in the class), or all of a pod (WHOLE). ``amounts`` are taken from the pool.
+    ``pools``: those it may get. ``hard``: the kubelet rejects the pod if there is none; otherwise wider pools stand behind tighter ones."""
+
+    container: int
+    amounts: Amounts
+    pools: tuple[int, ...]
+    hard: bool
+
+
+def bits(pool: int) -> list[int]:
+    return [z for z in range(pool.bit_length()) if pool >> z & 1]
+
+
+def sockets(tree: Tree) -> list[int]:
+    """The pool of each socket."""
+    found: dict[int, int] = {}
+    for z, s in enumerate(tree.socket):
+        found[s] = found.get(s, 0) | 1 << z
+    return [found[s] for s in sorted(found)]
+
+
+def total(tree: Tree, pool: int, name: str, *, capacity: bool = False) -> int:
+    """What a pool has of a resource, in all (``capacity``) or for the pods to be placed."""
+    listed = tree.capacity if capacity else tree.available
+    return sum(listed[z].get(name, 0) for z in bits(pool))
+
+
+def asks(cls: ContainerClass, tree: Tree) -> tuple[ZoneAsk, ...]:
+    """What the kubelet of the node aligns for a pod, in its order; resources that no zone lists are left out."""
+    if not tree.rejects:
+        return ()
+    listed = cls.per_pod if tree.scope == "pod" else cls.per_container
+    found = ((ask, aligned(tree, ask.amounts)) for ask in listed)
+    return tuple(ZoneAsk(ask.container, amounts) for ask, amounts in found if amounts)
+
+
+def lacking(cls: ContainerClass, tree: Tree, allocatable: Mapping[str, int]) -> list[str]:
+    """Resources that no zone lists and that make the kubelet's view of the node reject the pod."""
+    if not tree.rejects:
+        return []
+    listed = cls.per_pod if tree.scope == "pod" else cls.per_container
+    return sorted({name for ask in listed for name in missing(tree, ask.amounts, allocatable)})
+
+
+def width(tree: Tree, amounts: Amounts) -> int:
+    """The number of zones that a request must get: 1, or under `restricted` the fewest whose total capacity could hold it (0: none)."""
+    if tree.policy != "restricted":
+        return 1
+    for k in range(1, len(tree.zones) + 1):
+        for chosen in combinations(range(len(tree.zones)), k):
+            if all(sum(tree.capacity[z].get(name, 0) for z in chosen) >= amount for name, amount in amounts):
+                return k
+    return 0
+
+
+def candidates(tree: Tree, amounts: Amounts) -> list[int]:
+    """Every pool of the right number of zones, in the kubelet's order."""
+    k = width(tree, amounts)
+    if not k:
+        return []
+    found = [sum(1 << z for z in chosen) for chosen in combinations(range(len(tree.zones)), k)]
+    return sorted(found)
+
+
+def first_fit(tree: Tree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | None:
+    """The pools the kubelet gives, per ask, taking them from ``free``; None if it rejects the pod, and ``free`` is as before."""
+    got: list[int] = []
+    taken: list[tuple[int, str, int]] = []
+    for ask in wanted:
+        pool = next((p for p in candidates(tree, ask.amounts) if _holds(free, p, ask.amounts)), None)
+        if pool is None:
+            for z, name, amount in taken:
+                free[z][name] += amount
+            return None
+        got.append(pool)
+        if ask.container != INIT:
+            for name, amount in ask.amounts:
+                left = amount
+                for z in bits(pool):
+                    part = min(left, max(0, free[z].get(name, 0)))
+                    if part:
+                        free[z][name] -= part
+                        taken.append((z, name, part))
+                        left -= part
+    return got
+
+
+def _holds(free: Free, pool: int, amounts: Amounts) -> bool:
+    return all(sum(max(0, free[z].get(name, 0)) for z in bits(pool)) >= amount for name, amount in amounts)
+
+
+def items(cls: ContainerClass, tree: Tree, *, hints: bool) -> list[Item] | None:
+    """What of a pod gets pools on a node; None if the kubelet would reject the pod even on the empty node. ``hints``: also the
+    containers that hints concern."""
+    found: list[Item] = []
+    for ask in asks(cls, tree):
+        pools = tuple(p for p in candidates(tree, ask.amounts) if all(total(tree, p, name) >= amount for name, amount in ask.amounts))
+        if not pools:
+            return None
+        if ask.container != INIT:
+            found.append(Item(ask.container, ask.amounts, pools, True))
+    if hints and len(tree.zones) > 1 and not any(item.container == WHOLE for item in found):
+        have = {item.container for item in found}
+        for i in cls.involved():
+            if i not in have:
+                amounts = tuple(
+                    (name, amount) for name, amount in cls.requests[i] if name in ("cpu", "memory") and aligned(tree, ((name, 1),))
+                )
+                found.append(Item(i, amounts, soft_pools(tree, amounts), False))
+    return found
+
+
+def soft_pools(tree: Tree, amounts: Amounts) -> tuple[int, ...]:
+    """Pools of a container that is never rejected, tightest first: zones, then sockets, then the node."""
+    whole = (1 << len(tree.zones)) - 1
+    listed = [1 << z for z in range(len(tree.zones))] + [s for s in sockets(tree) if s != whole]
+    fitting = [p for p in dict.fromkeys(listed) if all(total(tree, p, name) >= amount for name, amount in amounts)]
+    return (*(p for p in fitting if p != whole), whole)
+
+
+def unions(tree: Tree, pools: Iterable[int]) -> list[int]:
+    """Unions of pools that overlap: the sets of zones that can be short although none of their parts is (a union of separate sets is
+    short only if one of them is). Beyond ALL_UNIONS zones only unions of a few pools."""
+    used = set(pools)
+    found = new = set(used)
+    steps = 1
+    while new and (len(tree.zones) <= ALL_UNIONS or steps < FEW):
+        new = {union | pool for union in new for pool in used if union & pool} - found
+        found = found | new
+        steps += 1
+    return sorted(found)
+
+
+def wider(pools: Iterable[int], pool: int) -> list[int]:
+    """The tighter pools inside a pool, which must have no room left where a container gets the wider one."""
+    return [p for p in pools if p != pool and p & pool == p]
+
+
+def closeness(tree: Tree, levels: Closeness, a: int | None, b: int | None) -> int:
+    """Points per unit of affinity of two containers with these pools (None: somewhere on the node)."""
+    if a is None or b is None:
+        return levels.sameNode
+    return (levels.sameNode, levels.sameSocket, levels.sameZone)[tree.lowest(a, b)]
