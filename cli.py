@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from models.placement import Placement
+    from models.policy import Policy
     from models.snapshot import Snapshot
     from report.canvas import Surface
     from report.progress import Quiet
@@ -144,6 +145,17 @@ def _scope_options(command: _Command) -> _Command:
     return click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending.")(command)
 
 
+def _policy_options(command: _Command) -> _Command:
+    command = click.option(
+        "--shorthand",
+        type=click.Choice(["directed", "symmetric"]),
+        help="Whether the shorthand of container affinity also pulls back.  [default: the policy's, else directed]",
+    )(command)
+    return click.option(
+        "--policy", "policy_file", metavar="FILE", type=click.Path(), help="What preferences weigh, and switches of their meaning (YAML)."
+    )(command)
+
+
 def _noise_options(command: _Command) -> _Command:
     command = click.option("-v", "--verbose", is_flag=True, help="Say more on standard error.")(command)
     return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")(command)
@@ -160,6 +172,12 @@ def _noise_options(command: _Command) -> _Command:
 @click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds.")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Parallel searches.  [default: one per core]")
 @click.option("--from-scratch", is_flag=True, help="Place all movable bound pods anew.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["spread", "pack", "none"]),
+    help="What breaks ties after all preferences.  [default: the policy's, else spread]",
+)
+@_policy_options
 @_scope_options
 @click.option("--strict", is_flag=True, help="Refuse a snapshot that uses something kubestow does not model (exit 4).")
 @_noise_options
@@ -173,6 +191,9 @@ def solve(
     deterministic: bool,
     workers: int | None,
     from_scratch: bool,
+    strategy: Any,
+    policy_file: str | None,
+    shorthand: Any,
     include_gated: bool,
     daemon_namespaces: tuple[str, ...],
     strict: bool,
@@ -191,8 +212,9 @@ def solve(
         raise click.UsageError("-f kubectl cannot move bound pods, as --from-scratch does: that needs evictions, and `kubestow rebalance`")
     _check_noise(quiet, verbose)
     _check_output(output)
+    policy = _policy(policy_file, strategy=strategy, shorthand=shorthand)
     started = time.monotonic()
-    snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
+    snapshot = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy)
     loaded = time.monotonic() - started
     options = Options(
         engine=engine,
@@ -203,6 +225,8 @@ def solve(
         from_scratch=from_scratch,
         include_gated=include_gated,
         daemon_namespaces=daemon_namespaces,
+        policy=policy,
+        search_strategy=strategy is not None or policy.strategy != "spread",
     )
     stop = threading.Event()
     with progress.choose(quiet=quiet, verbose=verbose) as display:
@@ -261,7 +285,11 @@ def verify(snapshots: tuple[str, ...], result: str, output: str | None, form: st
 @click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Judge this pod only; it may also be bound.")
 @click.option("--node", metavar="NODE", help="Judge this node only.")
 @click.option("--per-node", is_flag=True, help="For every node, all rules that reject it.")
+@click.option(
+    "--affinity", callback=_pod_name, metavar="NS/NAME", help="Print the container affinity A(C1, C2) of this pod or workload instead."
+)
 @_output_options("table", "json", "yaml")
+@_policy_options
 @_scope_options
 @_noise_options
 def explain(
@@ -269,8 +297,11 @@ def explain(
     pod: str | None,
     node: str | None,
     per_node: bool,
+    affinity: str | None,
     output: str | None,
     form: str | None,
+    policy_file: str | None,
+    shorthand: Any,
     include_gated: bool,
     daemon_namespaces: tuple[str, ...],
     quiet: bool,
@@ -284,17 +315,36 @@ def explain(
 
     _check_noise(quiet, verbose)
     _check_output(output)
-    snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
+    if affinity is not None and (pod is not None or node is not None or per_node):
+        raise click.UsageError("--affinity goes with neither --pod, --node nor --per-node")
+    policy = _policy(policy_file, shorthand=shorthand)
+    snapshot = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy if affinity is None else None)
     from solver.explain import UnknownNode, UnknownPod
     from solver.explain import explain as judge
 
+    form = form or _default_format(output)
+    if affinity is not None:
+        from solver.explain_affinity import matrix
+
+        try:
+            found = _input(lambda: matrix(snapshot, affinity, policy))
+        except UnknownPod as error:
+            _fail([f"--affinity: {error}"])
+        for warning in () if quiet else found.warnings:
+            _say(f"warning: {warning}")
+        if form == "table":
+            data = _draw(answers.affinity_table(found), _surface(output))
+        else:
+            data = documents.encode(documents.affinity_document(found), "yaml" if form == "yaml" else "json")
+        _write(output, data)
+        _leave(DONE)
+    exempt = daemon_namespaces or policy.daemonNamespaces
     try:
-        verdicts = _input(lambda: judge(snapshot, pod=pod, node=node, include_gated=include_gated, daemon_namespaces=daemon_namespaces))
+        verdicts = _input(lambda: judge(snapshot, pod=pod, node=node, include_gated=include_gated, daemon_namespaces=exempt, policy=policy))
     except UnknownPod as error:
         _fail([f"--pod: {error}"])
     except UnknownNode as error:
         _fail([f"--node: {error}: no such node in the snapshot"])
-    form = form or _default_format(output)
     if form == "table":
         surface = _surface(output)
         data = _draw(answers.explanation(verdicts, surface, per_node=per_node), surface)
@@ -330,16 +380,33 @@ def _input(read: Callable[[], _T]) -> _T:
         _fail(error.problems)
 
 
-def _load(paths: Sequence[str], *, quiet: bool, verbose: bool) -> Snapshot:
+def _policy(path: str | None, *, strategy: Any = None, shorthand: Any = None) -> Policy:
+    """The policy file with what the command line says instead."""
+    from msgspec.structs import replace
+
+    from models.policy import DEFAULT, read
+
+    policy = _input(lambda: read(path)) if path is not None else DEFAULT
+    changed = {name: value for name, value in (("strategy", strategy), ("shorthand", shorthand)) if value is not None}
+    return replace(policy, **changed) if changed else policy
+
+
+def _load(paths: Sequence[str], *, quiet: bool, verbose: bool, policy: Policy | None = None) -> Snapshot:
+    """Read a snapshot and say what is odd about it; with a ``policy`` also about its container-affinity annotations."""
     from models.snapshot import load
 
     snapshot = _input(lambda: load(paths))
+    warnings = list(snapshot.warnings)
+    if policy is not None:
+        from models.containers import warnings as hint_warnings
+
+        warnings += _input(lambda: hint_warnings(snapshot, policy))
     if not quiet:
-        shown = snapshot.warnings if verbose else snapshot.warnings[:_WARNINGS]
+        shown = warnings if verbose else warnings[:_WARNINGS]
         for warning in shown:
             _say(f"warning: {warning}")
-        if len(shown) < len(snapshot.warnings):
-            _say(f"warning: {len(snapshot.warnings) - len(shown)} more like these (-v shows all)")
+        if len(shown) < len(warnings):
+            _say(f"warning: {len(warnings) - len(shown)} more like these (-v shows all)")
     if verbose:
         _say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")
         if snapshot.ignored:

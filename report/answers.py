@@ -10,8 +10,11 @@ from rich.text import Text
 
 from models.placement import Placement
 from report.canvas import Surface, grid, plain
-from report.documents import Verdict, Violation, nodes_per_rule
+from report.documents import AffinityMatrix, Verdict, Violation, nodes_per_rule
 from report.terminal import counted, examples
+
+#: A matrix wider than this is listed pair by pair.
+_MATRIX = 8
 
 
 def verdict_line(violations: Sequence[Violation], placement: Placement) -> str:
@@ -28,6 +31,32 @@ def violations_table(violations: Sequence[Violation], placement: Placement) -> I
         for v in violations:
             table.add_row(plain(v.pod), plain(v.node or ""), plain(v.rule, style="yellow"), plain(v.why))
         yield Padding(table, (0, 0, 0, 2))
+
+
+def affinity_table(matrix: AffinityMatrix) -> Iterator[RenderableType]:
+    """A(C1, C2) as a matrix: rows want something of columns; pairs without affinity are blank."""
+    yield plain(f"{matrix.pod}: container affinity A(row, column)", style="bold")
+    if not matrix.pairs:
+        yield plain("  no container wants anything of another, nor others of these")
+        return
+    own = set(matrix.containers)
+    prefix = f"{matrix.pod}/"
+    rows = list(dict.fromkeys([*(p.source for p in matrix.pairs if p.source in own), *(p.source for p in matrix.pairs)]))
+    columns = list(dict.fromkeys([*(p.target for p in matrix.pairs if p.target in own), *(p.target for p in matrix.pairs)]))
+    weights = {(p.source, p.target): p.weight for p in matrix.pairs}
+    if len(columns) <= _MATRIX:
+        table = grid("", *(c.removeprefix(prefix) for c in columns), right=tuple(range(1, len(columns) + 1)))
+        for row in rows:
+            table.add_row(plain(row.removeprefix(prefix)), *(_weight(weights.get((row, column))) for column in columns))
+    else:
+        table = grid("from", "to", "A", right=(2,))
+        for pair in matrix.pairs:
+            table.add_row(plain(pair.source.removeprefix(prefix)), plain(pair.target.removeprefix(prefix)), _weight(pair.weight))
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _weight(weight: int | None) -> Text:
+    return Text("" if weight is None else f"{weight:+d}", style="green" if (weight or 0) > 0 else "red")
 
 
 def explanation(verdicts: Sequence[Verdict], surface: Surface, *, per_node: bool) -> Iterator[RenderableType]:

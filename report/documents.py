@@ -44,6 +44,28 @@ class Verdict(Protocol):
     def messages(self) -> Mapping[str, str]: ...
 
 
+class AffinityPair(Protocol):
+    """A(source, target) of two containers."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def weight(self) -> int: ...
+
+
+class AffinityMatrix(Protocol):
+    """What :mod:`solver.explain_affinity` answers."""
+
+    @property
+    def pod(self) -> str: ...
+    @property
+    def containers(self) -> Sequence[str]: ...
+    @property
+    def pairs(self) -> Sequence[AffinityPair]: ...
+
+
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -78,6 +100,12 @@ def explain_document(verdicts: Iterable[Verdict], *, per_node: bool) -> dict[str
     if per_node:
         return {"pods": [{"pod": v.pod, "feasible": v.feasible, "rejected": v.rejected} for v in verdicts]}
     return {"pods": [{"pod": v.pod, "feasible": len(v.feasible), "rejected": nodes_per_rule(v)} for v in verdicts]}
+
+
+def affinity_document(matrix: AffinityMatrix) -> dict[str, Any]:
+    """``{"pod", "containers", "affinity": [{"from", "to", "weight"}]}``; pairs without affinity are left out."""
+    pairs = [{"from": p.source, "to": p.target, "weight": p.weight} for p in matrix.pairs]
+    return {"pod": matrix.pod, "containers": list(matrix.containers), "affinity": pairs}
 
 
 def bindings(placement: Placement, snapshot: Snapshot) -> bytes:

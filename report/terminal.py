@@ -14,7 +14,7 @@ from rich.text import Text
 
 from models import quantity
 from models.kube import pod_key
-from models.placement import Placement, TierResult, Unplaced
+from models.placement import Placement, Preferences, TierResult, Unplaced
 from models.snapshot import Snapshot
 from report.canvas import Surface, grid, heading, plain
 from report.progress import gap_text
@@ -27,6 +27,8 @@ _FULLEST: Final = 10
 _LISTED: Final = 40
 _GROUPS: Final = 20
 _EXAMPLES: Final = 3
+#: Workloads and preferences listed.
+_LOSING: Final = 10
 
 _STATUS_STYLE: Final = {"optimal": "bold green", "feasible": "bold yellow", "infeasible": "bold red", "unknown": "bold red"}
 
@@ -40,7 +42,9 @@ def summary(placement: Placement, seconds: float) -> str:
     placed, nodes = len(placement.assignments), len({a.node for a in placement.assignments})
     pending = placement.snapshot.pending
     on = f" on {counted(nodes, 'node')}" if placed else ""
-    return f"placed {placed:,} of {counted(pending, 'pod')}{on}, {placement.status}, {seconds:.1f} s"
+    score = score_line(placement)
+    scored = f", {score}" if score is not None else ""
+    return f"placed {placed:,} of {counted(pending, 'pod')}{on}, {placement.status}{scored}, {seconds:.1f} s"
 
 
 def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
@@ -49,6 +53,8 @@ def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterat
     if result.objective:
         yield heading("Objective")
         yield _tiers(result, snapshot)
+    if result.preferences is not None:
+        yield from _preferences(result, result.preferences)
     usages = per_node(snapshot, result)
     if usages:
         yield from _nodes(usages, surface)
@@ -91,6 +97,42 @@ def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
 
 def _gap_style(tier: TierResult) -> str:
     return "green" if tier.value == tier.bound else "yellow"
+
+
+# --- preferences ------------------------------------------------------------------------------------------------------
+
+
+def score_line(result: Placement) -> str | None:
+    """``score 340 of at most 360, proved``: the soft tier in words; None without one."""
+    tier = next((t for t in result.objective if t.tier == "soft"), None)
+    if tier is None:
+        return None
+    proof = "proved" if tier.value == tier.bound else f"gap {gap_text(tier.value, tier.bound)}"
+    return f"score {tier.value:,} of at most {tier.bound:,}, {proof}"
+
+
+def _preferences(result: Placement, found: Preferences) -> Iterator[RenderableType]:
+    """The score, then by family, then the workloads that lost most, then what was not met."""
+    yield heading(f"Preferences: {score_line(result)}")
+    table = grid("family", "points", "best alone", "weight", right=(1, 2, 3))
+    for family in found.families:
+        table.add_row(plain(family.family), f"{family.value:,}", f"{family.best:,}", f"x{family.multiplier}")
+    yield Padding(table, (0, 0, 0, 2))
+    losing = [w for w in found.workloads if w.lost]
+    if losing:
+        yield heading(f"Workloads that lost most ({len(losing):,} of {counted(len(found.workloads), 'workload')} with preferences)")
+        table = grid("workload", "points", "lost", right=(1, 2))
+        for workload in losing[:_LOSING]:
+            table.add_row(plain(workload.workload), f"{workload.value:,}", Text(f"{workload.lost:,}", style="yellow"))
+        yield Padding(table, (0, 0, 0, 2))
+    if found.unmet:
+        yield heading("Not met, the costliest first")
+        table = grid("lost", "workload", "preference", "pods", right=(0, 3))
+        for unmet in found.unmet[:_LOSING]:
+            table.add_row(Text(f"{unmet.lost:,}", style="yellow"), plain(unmet.workload), plain(unmet.preference), f"{unmet.pods:,}")
+        yield Padding(table, (0, 0, 0, 2))
+        if len(found.unmet) > _LOSING:
+            yield Padding(plain(f"... and {len(found.unmet) - _LOSING:,} more (-f json lists them)", style="dim"), (0, 0, 0, 2))
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -184,11 +226,13 @@ def amount(value: int, resource: str) -> str:
 
 def _assignments(result: Placement) -> Iterator[RenderableType]:
     ordered = sorted(result.assignments, key=lambda a: a.order)
-    gangs = any(a.gang for a in ordered)
+    gangs, zones = any(a.gang for a in ordered), any(a.containers for a in ordered)
     yield heading("Assignments, in bind order")
-    table = grid("#", "pod", "node", *(["gang"] if gangs else []), right=(0,))
+    table = grid("#", "pod", "node", *(["gang"] if gangs else []), *(["NUMA zones"] if zones else []), right=(0,))
     for a in ordered[:_LISTED]:
-        table.add_row(str(a.order), plain(a.pod), plain(a.node), *([plain(a.gang or "")] if gangs else []))
+        extra = [plain(a.gang or "")] if gangs else []
+        extra += [plain(", ".join(f"{c.name}: {'+'.join(c.zones)}" for c in a.containers))] if zones else []
+        table.add_row(str(a.order), plain(a.pod), plain(a.node), *extra)
     yield Padding(table, (0, 0, 0, 2))
     if len(ordered) > _LISTED:
         yield Padding(plain(f"... and {len(ordered) - _LISTED:,} more (-f json lists all)", style="dim"), (0, 0, 0, 2))

@@ -9,6 +9,7 @@ import numpy as np
 from models.cluster import Cluster
 from models.compile import compile_cluster
 from models.kube import is_terminal, pod_key
+from models.policy import DEFAULT, Policy
 from models.scope import select
 from models.snapshot import Snapshot
 from solver import rules
@@ -41,6 +42,7 @@ def explain(
     node: str | None = None,
     include_gated: bool = False,
     daemon_namespaces: tuple[str, ...] = (),
+    policy: Policy = DEFAULT,
 ) -> list[PodVerdict]:
     """Judge each pending pod alone against the bound pods; with ``pod`` (``namespace/name``) only that one, which may also be bound
     (it is then judged as if it were taken off its node first) or gated; with ``node`` only that node.
@@ -61,7 +63,7 @@ def explain(
         scope.pending = [i for i in scope.pending if pod_key(snapshot.pods[i]) == pod]
         if not scope.pending:
             raise UnknownPod(f"{pod}: the pod is terminating and not bound; it will not be scheduled")
-    cluster = compile_cluster(snapshot, scope, daemon_namespaces=daemon_namespaces)
+    cluster = compile_cluster(snapshot, scope, daemon_namespaces=daemon_namespaces, policy=policy)
     active = rules.build(cluster)
     only = None if node is None else cluster.nodes.names.index(node)
     by_pod: dict[int, PodVerdict] = {}

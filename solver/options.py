@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from models.policy import DEFAULT, Policy
+
 Engine = Literal["auto", "exact", "greedy"]
 
 
@@ -17,6 +19,7 @@ class Options:
     ``deterministic``: interleaved search under deterministic time, so that two runs give the same bytes; the time limit is
     then in CP-SAT's deterministic seconds. ``from_scratch``: movable bound pods are placed anew. ``include_gated``: pods with
     scheduling gates are placed too. ``daemon_namespaces``: their pods are exempt from hard anti-affinity, in both directions.
+    ``policy``: what preferences weigh. ``search_strategy``: the strategy tier gets what time is left; without it only a little.
     """
 
     engine: Engine = "auto"
@@ -27,6 +30,13 @@ class Options:
     from_scratch: bool = False
     include_gated: bool = False
     daemon_namespaces: tuple[str, ...] = ()
+    policy: Policy = DEFAULT
+    search_strategy: bool = False
+
+    @property
+    def exempt(self) -> tuple[str, ...]:
+        """Namespaces exempt from hard anti-affinity: those named here, else the policy's."""
+        return self.daemon_namespaces or self.policy.daemonNamespaces
 
     def __post_init__(self) -> None:
         if self.time_limit is not None and not self.time_limit > 0:

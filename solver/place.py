@@ -6,17 +6,20 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from models import placement as doc
 from models import unmodelled
 from models.cluster import Cluster, Ints
-from models.compile import compile_cluster
-from models.kube import pod_key
-from models.scope import select
-from models.snapshot import Snapshot
+from models.compile import compile_cluster, required_terms
+from models.containers import running
+from models.kube import Pod, pod_key
+from models.policy import DEFAULT
+from models.scope import Scope, select
+from models.snapshot import InputError, Snapshot
+from models.topology import Tree
 from solver import rules
 from solver.greedy import complete, construct
 from solver.limits import fits, possible
@@ -24,17 +27,30 @@ from solver.options import OnProgress, Options, Progress
 from solver.ordering import Sequence_
 from solver.rules.base import Rule
 from solver.verify import verify
+from solver.zone_pools import bits
+
+if TYPE_CHECKING:
+    from solver.container_points import Pools
+    from solver.encoding import Encoding
+    from solver.later_tiers import LaterTiers
 
 #: Above this many (class, node) pairs `auto` leaves the exact model alone: building it alone would take minutes.
 EXACT_LIMIT = 600_000
 GREEDY_TRIES = 8
+HOSTNAME = "kubernetes.io/hostname"
 
 
 class _Tell(Protocol):
-    """Progress: phase, and for a tier its priority, incumbent and bound."""
+    """Progress: phase, and for a tier its name, priority, incumbent and bound."""
 
     def __call__(
-        self, phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None, detail: str | None = None
+        self,
+        phase: str,
+        priority: int | None = None,
+        value: int | None = None,
+        bound: int | None = None,
+        detail: str | None = None,
+        tier: str | None = None,
     ) -> None: ...
 
 
@@ -50,6 +66,8 @@ class _Answer:
     engine: str
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
+    later: LaterTiers | None = None
+    encoding: Encoding | None = None
 
 
 def place(
@@ -65,19 +83,30 @@ def place(
     stop = stop or threading.Event()
 
     def tell(
-        phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None, detail: str | None = None
+        phase: str,
+        priority: int | None = None,
+        value: int | None = None,
+        bound: int | None = None,
+        detail: str | None = None,
+        tier: str | None = None,
     ) -> None:
         if on_progress is not None:
-            tier = None if priority is None else "placed"
+            tier = tier or (None if priority is None else "placed")
             on_progress(Progress(phase, tier, priority, value, bound, time.monotonic() - started, detail))
 
     tell("compile")
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
-    cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.daemon_namespaces)
+    if options.policy.refuseAllNamespacesAntiAffinity:
+        _refuse_hogs(snapshot, scope)
+    cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     kinds = len(np.unique(cluster.node_classes()))
     tell("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
     compiled = time.monotonic()
-    answer = _search(cluster, options, stop, tell, compiled)
+    active = rules.build(cluster)
+    limits = possible(cluster, active)
+    answer = _search(cluster, active, limits, options, stop, tell, compiled)
+    if answer.counts.any():
+        _improve(cluster, active, limits, answer, options, stop, tell, compiled)
     solved = time.monotonic()
     result = _document(cluster, options, answer)
     tell("verify")
@@ -91,9 +120,10 @@ def place(
     return result
 
 
-def _search(cluster: Cluster, options: Options, stop: threading.Event, tell: _Tell, started: float) -> _Answer:
-    active = rules.build(cluster)
-    limits = possible(cluster, active)
+def _search(
+    cluster: Cluster, active: Sequence[Rule], limits: Ints, options: Options, stop: threading.Event, tell: _Tell, started: float
+) -> _Answer:
+    """The placed tiers."""
     bounds = _fits_per_priority(cluster, limits)
     tell("greedy")
     deadline = None if options.time_limit is None or options.deterministic else started + options.time_limit
@@ -108,21 +138,68 @@ def _search(cluster: Cluster, options: Options, stop: threading.Event, tell: _Te
     if complete_already:
         if options.engine == "auto":
             if cluster.scope.pending:
-                answer.notes.append("greedy construction placed every pod that fits anywhere: nothing is left to prove")
+                answer.notes.append("greedy construction placed every pod that fits anywhere: the placed tiers are proved")
         else:
             answer.engine = "exact"
         return answer
     if options.engine == "auto" and pairs > EXACT_LIMIT:
         answer.notes.append(f"engine auto chose greedy: an exact model would have {pairs} variables (limit {EXACT_LIMIT})")
         return answer
-    from solver.exact import Budget, Exact
+    from solver.cpsat import Budget
+    from solver.exact import Exact
 
     for priority, value in sorted(built.per_priority(cluster).items(), reverse=True):
         tell("exact", priority, value, bounds[priority])
     exact = Exact(cluster, options, Budget(options, started), stop, lambda p, value, bound: tell("exact", p, value, bound))
     outcome = exact.solve(built.counts, built.sequence)
     counts, sequence = complete(cluster, limits, outcome.counts, outcome.sequence)
-    return _Answer(counts, sequence, outcome.bounds, "exact", outcome.notes, outcome.interrupted)
+    return _Answer(counts, sequence, outcome.bounds, "exact", outcome.notes, outcome.interrupted, encoding=exact.encoding)
+
+
+def _improve(
+    cluster: Cluster,
+    active: Sequence[Rule],
+    limits: Ints,
+    answer: _Answer,
+    options: Options,
+    stop: threading.Event,
+    tell: _Tell,
+    started: float,
+) -> None:
+    """The soft tier and the strategy tier, the placed tiers held."""
+    from solver.later_tiers import improve
+
+    def report(tier: str, value: int, bound: int) -> None:
+        tell("exact" if options.engine != "greedy" else "greedy", None, value, bound, tier=tier)
+
+    answer.later = improve(cluster, active, limits, answer.counts, answer.sequence, answer.encoding, options, stop, report, started)
+    answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
+    answer.notes += answer.later.notes
+    if answer.later.searched:
+        answer.engine = "exact"
+    answer.interrupted |= stop.is_set()
+
+
+def _refuse_hogs(snapshot: Snapshot, scope: Scope) -> None:
+    """Bad input under the policy: required anti-affinity over all namespaces with a key other than the hostname lets one pod keep a
+    domain for itself.
+
+    Raises:
+        InputError: naming pod and term.
+    """
+    problems = []
+    for i in scope.pending:
+        pod = snapshot.pods[i]
+        for term in required_terms(pod, "podAntiAffinity"):
+            selector = term.namespaceSelector
+            if selector is not None and not selector.matchLabels and not selector.matchExpressions and term.topologyKey != HOSTNAME:
+                where = "spec.affinity.podAntiAffinity"
+                problems.append(
+                    f"Pod {pod_key(pod)}: {where}: required over all namespaces with topologyKey {term.topologyKey!r}, "
+                    f"expected {HOSTNAME} (policy: refuseAllNamespacesAntiAffinity)"
+                )
+    if problems:
+        raise InputError(list(dict.fromkeys(problems)))
 
 
 def _fits_per_priority(cluster: Cluster, limits: Ints) -> dict[int, int]:
@@ -138,32 +215,62 @@ def _document(cluster: Cluster, options: Options, answer: _Answer) -> doc.Placem
     keys = [pod_key(snapshot.pods[i]) for i in range(len(snapshot.pods))]
     dealt = [0] * cluster.n_classes
     assignments: list[doc.Assignment] = []
+    zones = {cell: list(pools) for cell, pools in answer.later.zones.pools.items()} if answer.later is not None else {}
     for g, n, k in answer.sequence:
         for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
-            assignments.append(doc.Assignment(keys[i], cluster.nodes.names[n], len(assignments) + 1))
+            entry = doc.Assignment(keys[i], cluster.nodes.names[n], len(assignments) + 1)
+            if (g, n) in zones:
+                entry.containers = _containers(snapshot.pods[i], cluster.trees[n], zones[g, n].pop(0))
+            assignments.append(entry)
         dealt[g] += k
     placed = answer.counts.sum(axis=1)
     tiers = []
     for priority in sorted(answer.bounds, reverse=True):
         value = int(placed[cluster.priority == priority].sum())
         tiers.append(doc.TierResult("placed", value, max(value, answer.bounds[priority]), priority))
+    placed_proved = all(t.value == t.bound for t in tiers)
+    if answer.later is not None:
+        tiers += answer.later.tiers
     proved = all(t.value == t.bound for t in tiers)
     status: doc.Status = "optimal" if proved else "feasible"
     if cluster.scope.pending and not assignments:
-        status = "infeasible" if proved else ("unknown" if answer.interrupted else "feasible")
+        status = "infeasible" if placed_proved else ("unknown" if answer.interrupted else "feasible")
     return doc.Placement(
         snapshot=doc.SnapshotRef(
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(cluster.scope.pending),
-            fromScratch=options.from_scratch, includeGated=options.include_gated, daemonNamespaces=list(options.daemon_namespaces),
+            fromScratch=options.from_scratch, includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
         ),
         engine=answer.engine,
         status=status,
         objective=tiers,
         assignments=assignments,
         unplaced=_unplaced(cluster, answer, keys, dealt),
-        unmodelled=unmodelled.find(snapshot, (snapshot.pods[i] for i in cluster.scope.pending)),
+        unmodelled=unmodelled.find(snapshot, (snapshot.pods[i] for i in cluster.scope.pending)) + _zoneless(cluster, answer),
+        preferences=answer.later.preferences if answer.later is not None else None,
+        policy=options.policy if options.policy != DEFAULT else None,
         notes=answer.notes,
     )  # fmt: skip
+
+
+def _containers(pod: Pod, tree: Tree, pools: Pools) -> list[doc.ContainerZones]:
+    return [
+        doc.ContainerZones(container.name or "", [tree.zones[z] for z in bits(pool)])
+        for container, pool in zip(running(pod), pools, strict=True)
+        if pool is not None
+    ]
+
+
+def _zoneless(cluster: Cluster, answer: _Answer) -> list[doc.Unmodelled]:
+    """Containers that hints concern and that got no zones, since the patterns of their pod would be too many."""
+    found = answer.later.zoneless if answer.later is not None else set()
+    keys = [
+        (pod_key(cluster.snapshot.pods[i]), running(cluster.snapshot.pods[i])[c].name)
+        for g, c in sorted(found)
+        for i in cluster.classes[g].pods
+    ]
+    return [
+        doc.Unmodelled(key, f"containers[{name}]", "its container-affinity hints do not guide the choice of zones") for key, name in keys
+    ]
 
 
 def _unplaced(cluster: Cluster, answer: _Answer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:

@@ -3,7 +3,7 @@
 It reads no compiled instance, no class and no encoding, so that a fault there cannot hide here. A valid placement binds unit by
 unit in its order, each pod accepted by every filter in the state reached so far; a unit is a pod, or the pods of one gang that
 share an order number, which see each other as present for InterPodAffinity. In the end, every domain that received a pod with a
-DoNotSchedule constraint obeys it.
+DoNotSchedule constraint obeys it. Kubelets with a Topology Manager that rejects are replayed too, and every tier is computed anew.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from solver import verify_matching as matching
 from solver import verify_resources as resources
 from solver import verify_spread as spread
 from solver import verify_volumes as volumes
-from solver.verify_document import Violation, document_faults, units, why_not_movable
+from solver.verify_document import Violation, document_faults, units, why_not_movable, why_not_pending
+from solver.verify_objective import objective_faults
 
 __all__ = ["Judge", "Violation", "rejecting_rules", "verify"]
 
@@ -196,7 +197,9 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     entries = [entry for unit in replayed for entry in unit]
     for position, why in spread.final_faults([(judge.spread_of(pods[e.pod]), judge.nodes[e.node]) for e in entries]):
         found.append(Violation(entries[position].pod, entries[position].node, "PodTopologySpread", why))
-    return found
+    pending = {key for key, pod in pods.items() if why_not_pending(pod, nodes, placement.snapshot) is None}
+    absent = {key for key in named if key in pods and pods[key].spec.nodeName}
+    return found + objective_faults(snapshot, placement, entries, absent, pending)
 
 
 def _once(groups: list[list[Assignment]]) -> list[list[Assignment]]:

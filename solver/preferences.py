@@ -1,0 +1,243 @@
+"""What became of the preferences: points by family and by workload, and which were not met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models import placement as doc
+from models.cluster import Cluster, Ints, PodClass, Pull
+from models.kube import Pod, controller_of, pod_key
+from solver.assign_zones import Zones
+from solver.objective import (
+    CONTAINER_AFFINITY,
+    FAMILIES,
+    NODE_AFFINITY,
+    POD_AFFINITY,
+    REQUIRED_AFFINITY,
+    SKEW_COST,
+    TAINTS,
+    TOPOLOGY_SPREAD,
+    Objective,
+    per_domain,
+)
+
+#: So many unmet preferences are listed.
+LISTED = 50
+
+
+def workload(pod: Pod) -> str:
+    """``Kind namespace/name`` of the controller, or of the pod itself."""
+    owner = controller_of(pod)
+    if owner is None:
+        return f"Pod {pod_key(pod)}"
+    return f"{owner.kind} {pod.metadata.namespace or 'default'}/{owner.name}"
+
+
+def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> doc.Preferences:
+    """The preference part of a result. ``counts``: int64[G, N]."""
+    families = objective.families(counts)
+    families[CONTAINER_AFFINITY] = zones.points
+    best = _best(objective, counts)
+    weights = objective.multipliers
+    listed = [
+        doc.FamilyResult(family, families[family], max(best[family], families[family]), weights[family])
+        for family in FAMILIES
+        if weights[family] and (families[family] or best[family] or _present(objective, family))
+    ]
+    unmet = _Unmet(objective, counts, zones)
+    found = sorted(unmet.found, key=lambda u: (-u.lost, u.workload, u.preference))
+    lost: dict[str, int] = {}
+    for entry in found:
+        lost[entry.workload] = lost.get(entry.workload, 0) + entry.lost
+    gained = _gained(objective, counts, sequence, zones)
+    names = sorted(gained.keys() | lost.keys(), key=lambda name: (-lost.get(name, 0), name))
+    rows = [doc.WorkloadResult(name, gained.get(name, 0), lost.get(name, 0)) for name in names if gained.get(name) or lost.get(name)]
+    return doc.Preferences(listed, rows, found[:LISTED])
+
+
+def _present(objective: Objective, family: str) -> bool:
+    if family == TOPOLOGY_SPREAD:
+        return bool(objective.tallies)
+    if family == CONTAINER_AFFINITY:
+        return bool(objective.containers.involved)
+    return any(term.family == family for term in objective.terms)
+
+
+def _best(objective: Objective, counts: Ints) -> dict[str, int]:
+    """Per family, points that the placed pods could have if nothing else mattered: every pull met in full, no repulsion felt beyond what
+    the number of domains forces."""
+    cluster = objective.cluster
+    placed = counts.sum(axis=1)
+    found = dict.fromkeys(FAMILIES, 0)
+    for g in np.flatnonzero(placed).tolist():
+        for family in (NODE_AFFINITY, TAINTS, POD_AFFINITY, REQUIRED_AFFINITY):
+            row = objective.static(g, family)
+            found[family] += int(placed[g]) * int(row.max(initial=0) if row.size else 0)
+    for t in objective.pairs:
+        term = objective.terms[t]
+        matched = int(placed[term.matches].sum())
+        domains = max(1, len(np.unique(term.codes[term.codes >= 0])))
+        for g in np.flatnonzero(term.own).tolist():
+            weight, pods = int(term.own[g]), int(placed[g])
+            if weight > 0:
+                found[term.family] += weight * pods * (matched - int(term.matches[g]))
+            elif term.matches[g] and cluster.nodes.with_keys([term.key]).all():
+                each, more = divmod(pods, domains)
+                found[term.family] += weight * (each * (each - 1) * (domains - more) + (each + 1) * each * more)
+    containers = objective.containers
+    levels = containers.levels
+    for g in containers.involved:
+        pods, cls = int(placed[g]), containers.class_of(g)
+        found[CONTAINER_AFFINITY] += pods * sum(max(w * levels.sameZone, w * levels.sameNode) for _, _, w in cls.inner)
+        for own in cls.entries:
+            for predicate, weight in own:
+                satisfying = sum(int(placed[h]) for h, _ in containers.satisfying(predicate, containers.involved))
+                satisfying += int(np.max(cluster.fixed_containers.satisfying.get(predicate, np.zeros(1))))
+                found[CONTAINER_AFFINITY] += pods * satisfying * max(weight * levels.sameZone, 0)
+        for predicate in {p for own in cls.hits for p in own}:
+            owned = cluster.fixed_containers.owning.get(predicate)
+            if owned is not None:
+                hits = sum(predicate in own for own in cls.hits)
+                found[CONTAINER_AFFINITY] += pods * hits * max(0, int(owned.max()) * levels.sameZone)
+    return found
+
+
+def _gained(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[str, int]:
+    """Weighted points by workload: pairs count for the owner of the preference, or for the pending pod if a fixed one owns it.
+    Constraints of topology spread belong to many pods and are left to ``lost``."""
+    cluster = objective.cluster
+    sums: dict[str, Ints] = {}
+    for t in objective.pairs:
+        term = objective.terms[t]
+        sums.setdefault(term.key, per_domain(counts, term.codes, term.size))
+    points = np.zeros_like(counts)
+    pairs = set(objective.pairs)
+    for g in np.flatnonzero(counts.any(axis=1)).tolist():
+        row = objective.node_points(g)
+        for t in objective.owned[g]:
+            if t in pairs:
+                term = objective.terms[t]
+                met = sums[term.key][term.matches].sum(axis=0) - int(term.matches[g])
+                row = row + objective.multipliers[term.family] * int(term.own[g]) * np.append(met, 0)[term.codes]
+        points[g] = row
+    gained: dict[str, int] = {}
+    dealt = [0] * cluster.n_classes
+    at = dict.fromkeys(zones.pools, 0)
+    involved = set(objective.containers.involved)
+    shared = _container_shares(objective, sequence, zones) if involved else {}
+    for g, n, k in sequence:
+        for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
+            name = workload(cluster.snapshot.pods[i])
+            position = at.get((g, n), 0)
+            at[g, n] = position + 1
+            extra = shared.get((g, n), [0] * (position + 1))[position]
+            gained[name] = gained.get(name, 0) + int(points[g, n]) + extra
+        dealt[g] += k
+    return gained
+
+
+def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[tuple[int, int], list[int]]:
+    """Weighted container points of each pod, per (class, node) in bind order."""
+    found = objective.containers
+    per_node: dict[int, list[int]] = {}
+    for g, n, k in sequence:
+        if g in found.involved:
+            per_node.setdefault(n, []).extend([g] * k)
+    shares: dict[tuple[int, int], list[int]] = {}
+    for n, pods in per_node.items():
+        taken: dict[int, int] = {}
+        listed = []
+        for g in pods:
+            known = zones.pools.get((g, n))
+            index = taken.get(g, 0)
+            taken[g] = index + 1
+            listed.append((g, known[index] if known is not None else (None,) * len(found.class_of(g).requests)))
+        for g, value in zip(pods, found.per_pod(n, listed), strict=True):
+            shares.setdefault((g, n), []).append(value * objective.multipliers[CONTAINER_AFFINITY])
+    return shares
+
+
+class _Unmet:
+    """Collects what each class lost, one entry per preference."""
+
+    def __init__(self, objective: Objective, counts: Ints, zones: Zones) -> None:
+        self.objective, self.counts = objective, counts
+        self.found: list[doc.Unmet] = []
+        cluster = objective.cluster
+        self.sums: dict[str, Ints] = {}
+        for t in objective.pairs:
+            term = objective.terms[t]
+            self.sums.setdefault(term.key, per_domain(counts, term.codes, term.size))
+        for g in np.flatnonzero(counts.any(axis=1)).tolist():
+            self._nodes(cluster, g, cluster.classes[g])
+            self._pairs(cluster, g, cluster.classes[g])
+        self._spread(cluster)
+        self._containers(cluster, zones)
+
+    def _add(self, g: int, family: str, text: str, pods: int, lost: int) -> None:
+        lost *= self.objective.multipliers[family]
+        if lost > 0:
+            owner = workload(self.objective.cluster.snapshot.pods[self.objective.cluster.classes[g].pods[0]])
+            self.found.append(doc.Unmet(owner, family, text, pods, lost))
+
+    def _nodes(self, cluster: Cluster, g: int, cls: PodClass) -> None:
+        for chosen, weight in cls.prefers:
+            away = int(self.counts[g][~cluster.node_sets[chosen]].sum())
+            self._add(g, NODE_AFFINITY, f"preferred node affinity of weight {weight}", away, weight * away)
+        row = self.objective.static(g, TAINTS)
+        self._add(
+            g, TAINTS, "PreferNoSchedule taints that it does not tolerate", int(self.counts[g][row < 0].sum()), -int(row @ self.counts[g])
+        )
+
+    def _pairs(self, cluster: Cluster, g: int, cls: PodClass) -> None:
+        here = self.counts[g]
+        pods = int(here.sum())
+        for pull in cls.pulls:
+            codes, size = cluster.domains(pull.key)
+            own = per_domain(here[None, :], codes, size)[0]
+            matches = cluster.matches(pull.matcher)
+            fixed = cluster.fixed_count(pull.matcher)
+            pending = self.counts[matches].sum(axis=0)
+            met = per_domain((pending + fixed)[None, :], codes, size)[0] - int(matches[g])
+            family = REQUIRED_AFFINITY if pull.required else POD_AFFINITY
+            pairs = int(own @ met)
+            if pull.weight > 0:
+                possible = pods * (int(pending.sum()) + int(fixed.sum()) - int(matches[g]))
+                self._add(g, family, _text(pull), pods, pull.weight * (possible - pairs))
+            else:
+                close = int(own[met > 0].sum())
+                self._add(g, family, _text(pull), close, -pull.weight * pairs)
+
+    def _spread(self, cluster: Cluster) -> None:
+        for tally in self.objective.tallies:
+            over = tally.excess(tally.arriving(self.counts))
+            owner = next(g for g, cls in enumerate(cluster.classes) if tally.spread in cls.soft_spread)
+            text = f"ScheduleAnyway maxSkew {tally.spread.max_skew} over {tally.spread.key}"
+            self._add(owner, TOPOLOGY_SPREAD, text, over, SKEW_COST * over)
+
+    def _containers(self, cluster: Cluster, zones: Zones) -> None:
+        found = self.objective.containers
+        for g in found.involved:
+            cls = found.class_of(g)
+            wanted = sum(max(w * found.levels.sameZone, w * found.levels.sameNode) for _, _, w in cls.inner)
+            lost = pods = 0
+            for n in np.flatnonzero(self.counts[g]).tolist():
+                if n in found.zoned:
+                    for pools in zones.pools.get((g, n), ()):
+                        short = wanted - found.inside(g, cluster.trees[n], pools)
+                        lost += short
+                        pods += short > 0
+                else:
+                    short = wanted - found.levels.sameZone * sum(w for _, _, w in cls.inner)
+                    lost += short * int(self.counts[g, n])
+                    pods += int(self.counts[g, n]) if short > 0 else 0
+            self._add(g, CONTAINER_AFFINITY, "hints between its own containers", pods, lost)
+
+
+def _text(pull: Pull) -> str:
+    if pull.required:
+        return f"more pods of its required affinity, per {pull.key}"
+    kind = "affinity" if pull.weight > 0 else "anti-affinity"
+    return f"preferred pod {kind} of weight {abs(pull.weight)}, per {pull.key}"

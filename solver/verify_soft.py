@@ -1,0 +1,586 @@
+"""The soft objective of a placement, computed by the checker from the raw objects.
+
+Points are counted pod by pod: what each placed pod gets for itself, what ordered pairs of pods get, and what each distinct spread
+constraint costs. Only what the placement decides counts: node terms of pods that stay, and pairs of them, are left out. Pods that no
+selector can tell apart are counted together, so that the work grows with the pods and not with their pairs.
+
+Source: DESIGN "Objective"; kube-scheduler plugins nodeaffinity, tainttoleration, interpodaffinity and podtopologyspread (scoring.go), and
+plugins/helper/spread.go (DefaultSelector).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final, NamedTuple
+
+import msgspec
+
+from models import kube
+from models.policy import Policy
+from models.snapshot import Snapshot
+from solver import verify_affinity as affinity
+from solver import verify_matching as matching
+from solver import verify_resources as resources
+from solver.verify_document import is_mirror
+
+#: Points of one PreferNoSchedule taint that is not tolerated, and of one pod above what a spread constraint allows.
+TAINT_POINTS: Final = -100
+SPREAD_POINTS: Final = -100
+
+_SOFT_TAINT: Final = "PreferNoSchedule"
+_UNSCHEDULABLE: Final = kube.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_Nodes = Mapping[str, kube.Node]
+
+
+@dataclass(frozen=True)
+class SoftScore:
+    """Points of a placement, without the policy's multipliers.
+
+    ``families``: points of nodeAffinity, taints, podAffinity, requiredAffinity and topologySpread. ``pods``: points of nodeAffinity and
+    taints of each placed pod (``namespace/name``).
+    """
+
+    families: dict[str, int]
+    pods: dict[str, int]
+
+
+def score(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str], policy: Policy, *, pending: Collection[str]) -> SoftScore:
+    """The points of a placement.
+
+    ``placed``: the node of each pod that is placed, by pod key. ``absent``: keys of bound pods that are placed anew; all other bound pods
+    stay. ``pending``: keys of all pods to be placed, whether they are or not; their spread constraints count. Keys and nodes that the
+    snapshot lacks, and pods that have ended, count nothing.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+    """
+    nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+    gone, wanted = frozenset(absent), frozenset(pending)
+    kinds = _Kinds()
+    points = _NodePoints(nodes)
+    pairs = _Pairs(snapshot, nodes, policy.hardPodAffinityWeight)
+    fixed: list[kube.Pod] = []
+    waiting: list[kube.Pod] = []
+    for pod in snapshot.pods:
+        if kube.is_terminal(pod):
+            continue
+        key = kube.pod_key(pod)
+        if key in wanted:
+            waiting.append(pod)
+        stays = key not in placed
+        node = pod.spec.nodeName if stays else placed[key]
+        if node not in nodes or (stays and key in gone):
+            continue
+        kind = kinds.of(pod)
+        kind.add(node, placed=not stays, terminating=kube.is_terminating(pod))
+        pairs.add(pod, kind, node, placed=not stays)
+        if stays:
+            fixed.append(pod)
+        else:
+            points.add(key, pod, node)
+    usable = _Usable(nodes, fixed)
+    spread = _Spread(snapshot, nodes, policy, usable)
+    for pod in waiting:
+        spread.carry(pod, kinds.of(pod))
+    preferred, required = pairs.points(kinds)
+    families = {
+        "nodeAffinity": points.affinity,
+        "taints": points.taints,
+        "podAffinity": preferred,
+        "requiredAffinity": required,
+        "topologySpread": spread.points(kinds),
+    }
+    return SoftScore(families, points.pods)
+
+
+# --- what selectors can tell apart ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Kind:
+    """Pods of one namespace and one set of labels, as numbers by node. ``counted``: all but the terminating ones."""
+
+    namespace: str
+    labels: matching.Labels
+    placed: Counter[str] = field(default_factory=Counter)
+    fixed: Counter[str] = field(default_factory=Counter)
+    counted: Counter[str] = field(default_factory=Counter)
+
+    def add(self, node: str, *, placed: bool, terminating: bool) -> None:
+        (self.placed if placed else self.fixed)[node] += 1
+        if not terminating:
+            self.counted[node] += 1
+
+
+class _Kinds:
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, frozenset[tuple[str, str]]], _Kind] = {}
+
+    def of(self, pod: kube.Pod) -> _Kind:
+        namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
+        memo = namespace, frozenset(labels.items())
+        kind = self._kinds.get(memo)
+        if kind is None:
+            kind = self._kinds[memo] = _Kind(namespace, labels)
+        return kind
+
+    def __iter__(self) -> Iterator[_Kind]:
+        return iter(self._kinds.values())
+
+
+def _text(*parts: object) -> bytes | str:
+    """Equal for parts that read the same; replicas then share what is worked out for one of them."""
+    try:
+        return msgspec.json.encode(parts)
+    except (OverflowError, ValueError):  # numbers beyond 64 bits, lone surrogates
+        return repr(parts)
+
+
+def _labels(node: kube.Node) -> matching.Labels:
+    return node.metadata.labels or {}
+
+
+def _taints(node: kube.Node) -> list[kube.Taint]:
+    return (node.spec.taints or []) if node.spec else []
+
+
+def _node_affinity(spec: kube.PodSpec) -> kube.NodeAffinity | None:
+    return spec.affinity.nodeAffinity if spec.affinity else None
+
+
+# --- a pod and its node -----------------------------------------------------------------------------------------------------------------
+
+
+class _NodePoints:
+    """Points of placed pods for their nodes: preferred node affinity, and soft taints."""
+
+    def __init__(self, nodes: _Nodes) -> None:
+        self.affinity = 0
+        self.taints = 0
+        self.pods: dict[str, int] = {}
+        self._nodes = nodes
+        self._soft = {name: [t for t in _taints(node) if t.effect == _SOFT_TAINT] for name, node in nodes.items()}
+
+    def add(self, key: str, pod: kube.Pod, node: str) -> None:
+        preferred, taints = self._preferred(pod.spec, node), self._untolerated(pod.spec, node)
+        self.affinity += preferred
+        self.taints += taints
+        self.pods[key] = preferred + taints
+
+    def _preferred(self, spec: kube.PodSpec, node: str) -> int:
+        wanted = _node_affinity(spec)
+        if wanted is None:
+            return 0
+        labels = _labels(self._nodes[node])
+        terms = wanted.preferredDuringSchedulingIgnoredDuringExecution or ()
+        return sum(term.weight for term in terms if matching.term_holds(term.preference, labels, node))
+
+    def _untolerated(self, spec: kube.PodSpec, node: str) -> int:
+        met = [taint for taint in self._soft[node] if not any(matching.tolerates(t, taint) for t in spec.tolerations or ())]
+        return TAINT_POINTS * len(met)
+
+
+# --- pairs of pods ----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Pull:
+    """What the pods that have a term give for one matching pod, summed by domain: the placed ones, and those that stay."""
+
+    placed: Counter[str] = field(default_factory=Counter)
+    fixed: Counter[str] = field(default_factory=Counter)
+
+
+def _dot(one: Mapping[str, int], other: Mapping[str, int]) -> int:
+    if len(other) < len(one):
+        one, other = other, one
+    return sum(number * other[domain] for domain, number in one.items() if domain in other)
+
+
+class _Family:
+    """Ordered pairs (p, q) where a term of p selects q and both nodes are of one domain of its key."""
+
+    def __init__(self, namespace_labels: Mapping[str, matching.Labels]) -> None:
+        self._namespace_labels = namespace_labels
+        self._pulls: dict[affinity.Match, dict[str, _Pull]] = {}
+        self._named: dict[str, matching.Shelf[affinity.Match]] = {}
+        self._broad: matching.Shelf[affinity.Match] = matching.Shelf()
+        self._own = 0
+
+    def add(self, term: affinity.Term, weight: int, kind: _Kind, domain: str, *, placed: bool) -> None:
+        """A pod has a term, in a domain of its key."""
+        if term.match not in self._pulls:
+            self._file(term.match)
+        pull = self._pulls.setdefault(term.match, {}).setdefault(term.key, _Pull())
+        (pull.placed if placed else pull.fixed)[domain] += weight
+        if placed and self._holds(term.match, kind):
+            self._own += weight  # a pod is no pair with itself
+
+    def _file(self, match: affinity.Match) -> None:
+        if match.among is not None:
+            self._broad.file(match.selector, match)
+            return
+        for namespace in match.namespaces:
+            self._named.setdefault(namespace, matching.Shelf()).file(match.selector, match)
+
+    def _holds(self, match: affinity.Match, kind: _Kind) -> bool:
+        return match.holds(kind.namespace, kind.labels, self._namespace_labels.get(kind.namespace, {}))
+
+    def points(self, kinds: Iterable[_Kind], domains: _Domains) -> int:
+        total = -self._own
+        for kind in kinds:
+            named = self._named.get(kind.namespace)
+            offered = chain(self._broad.candidates(kind.labels), named.candidates(kind.labels) if named else ())
+            for match in [match for match in offered if self._holds(match, kind)]:
+                for key, pull in self._pulls[match].items():
+                    placed, fixed = domains.of(kind, key)
+                    total += _dot(pull.placed, placed) + _dot(pull.placed, fixed) + _dot(pull.fixed, placed)
+        return total
+
+
+class _Domains:
+    """Numbers of pods of a kind by domain of a topology key: placed ones, and those that stay."""
+
+    def __init__(self, nodes: _Nodes) -> None:
+        self._nodes = nodes
+        self._memo: dict[tuple[int, str], tuple[Counter[str], Counter[str]]] = {}
+
+    def of(self, kind: _Kind, key: str) -> tuple[Counter[str], Counter[str]]:
+        memo = id(kind), key
+        if memo not in self._memo:
+            self._memo[memo] = self._by_domain(kind.placed, key), self._by_domain(kind.fixed, key)
+        return self._memo[memo]
+
+    def _by_domain(self, numbers: Counter[str], key: str) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for node, number in numbers.items():
+            domain = _labels(self._nodes[node]).get(key)
+            if domain is not None:
+                found[domain] += number
+        return found
+
+
+_Weighted = tuple[affinity.Term, int]
+
+
+class _Pairs:
+    """Points of pairs: preferred (anti-)affinity, and the implicit weight of required affinity."""
+
+    def __init__(self, snapshot: Snapshot, nodes: _Nodes, hard_weight: int) -> None:
+        namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
+        self._nodes = nodes
+        self._hard_weight = hard_weight
+        self._preferred = _Family(namespace_labels)
+        self._required = _Family(namespace_labels)
+        self._keys: dict[int, tuple[str, ...]] = {}
+        self._terms: dict[tuple[object, ...], tuple[list[_Weighted], list[_Weighted]]] = {}
+
+    def add(self, pod: kube.Pod, kind: _Kind, node: str, *, placed: bool) -> None:
+        if pod.spec.affinity is None:
+            return
+        labels = _labels(self._nodes[node])
+        for family, terms in zip((self._preferred, self._required), self._read(pod, kind), strict=True):
+            for term, weight in terms:
+                domain = labels.get(term.key)
+                if domain is not None:
+                    family.add(term, weight, kind, domain, placed=placed)
+
+    def points(self, kinds: _Kinds) -> tuple[int, int]:
+        domains = _Domains(self._nodes)
+        return self._preferred.points(kinds, domains), self._required.points(kinds, domains)
+
+    def _read(self, pod: kube.Pod, kind: _Kind) -> tuple[list[_Weighted], list[_Weighted]]:
+        own = id(pod.spec.affinity)  # the snapshot keeps it alive, and equal pods share it
+        if own not in self._keys:
+            self._keys[own] = _label_keys(pod.spec.affinity or kube.Affinity())
+        memo = own, kind.namespace, tuple(kind.labels.get(key) for key in self._keys[own])
+        if memo not in self._terms:
+            required = [(term, self._hard_weight) for term in affinity.read_terms(pod).affinity if self._hard_weight]
+            self._terms[memo] = _preferred_terms(pod), required
+        return self._terms[memo]
+
+
+def _label_keys(wanted: kube.Affinity) -> tuple[str, ...]:
+    """The labels of the pod itself that its terms are read with."""
+    terms: list[kube.PodAffinityTerm] = []
+    for source in (wanted.podAffinity, wanted.podAntiAffinity):
+        if source is not None:
+            terms += source.requiredDuringSchedulingIgnoredDuringExecution or ()
+            terms += source.requiredDuringSchedulingRequiredDuringExecution or ()
+            terms += [weighted.podAffinityTerm for weighted in source.preferredDuringSchedulingIgnoredDuringExecution or ()]
+    return tuple(sorted({key for term in terms for key in chain(term.matchLabelKeys or (), term.mismatchLabelKeys or ())}))
+
+
+def _preferred_terms(pod: kube.Pod) -> list[_Weighted]:
+    """The preferred terms of a pod, anti-affinity with negative weights. Terms that cannot be read count nothing."""
+    wanted = pod.spec.affinity or kube.Affinity()
+    found: list[_Weighted] = []
+    for sign, source in ((1, wanted.podAffinity), (-1, wanted.podAntiAffinity)):
+        weighted = (source.preferredDuringSchedulingIgnoredDuringExecution or []) if source else []
+        # A preferred term selects as a required one would, so it is read as one.
+        stand_in = kube.PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=[term.podAffinityTerm for term in weighted])
+        terms = affinity.read_terms(kube.Pod(pod.metadata, kube.PodSpec(affinity=kube.Affinity(podAffinity=stand_in))))
+        found += [(term, sign * entry.weight) for term, entry in zip(terms.affinity, weighted, strict=False)]
+    return found
+
+
+# --- spread constraints -----------------------------------------------------------------------------------------------------------------
+
+
+class _Constraint(NamedTuple):
+    """A distinct ScheduleAnyway constraint: pods of a namespace that a selector selects, on the eligible nodes, by domain of ``key``."""
+
+    namespace: str
+    selector: matching.Selector
+    key: str
+    max_skew: int
+    eligible: frozenset[str]
+
+
+class _Carrier(NamedTuple):
+    """Pods that no rule about one pod on one node can tell apart."""
+
+    rules: bytes | str
+    requests: bytes | str
+    pinned: str | None
+
+
+def _requests_text(pod: kube.Pod, *, bound: bool) -> bytes | str:
+    spec, status = pod.spec, pod.status
+    held = (status.containerStatuses, status.initContainerStatuses, status.conditions) if bound and status else None
+    return _text(spec.containers, spec.initContainers, spec.resources, spec.overhead, held)
+
+
+def _rules_text(spec: kube.PodSpec) -> bytes | str:
+    return _text(spec.nodeSelector, _node_affinity(spec), spec.tolerations)
+
+
+class _Usable:
+    """Which nodes a pod could use, alone beside the pods that stay: NodeUnschedulable, NodeName (mirror pods), TaintToleration,
+    NodeAffinity and NodeResourcesFit."""
+
+    def __init__(self, nodes: _Nodes, fixed: Sequence[kube.Pod]) -> None:
+        self._nodes = nodes
+        self._fixed = fixed
+        self._pods: Counter[str] = Counter()
+        self._used: dict[str, resources.Amounts] = {}
+        self._capacity: dict[str, resources.Amounts] = {}
+        self._requests: dict[bytes | str, resources.Amounts] = {}
+        self._memo: dict[_Carrier, dict[str, bool]] = {}
+
+    def _weigh(self) -> None:
+        """Look at what nodes hold; put off until a minimum is asked for."""
+        self._capacity = {name: resources.node_capacity(node) for name, node in self._nodes.items()}
+        held: dict[bytes | str, resources.Amounts] = {}
+        for pod in self._fixed:
+            memo = _requests_text(pod, bound=True)
+            if memo not in held:
+                held[memo] = resources.pod_requests(pod, bound=True)
+            node = pod.spec.nodeName or ""
+            self._pods[node] += 1
+            used = self._used.setdefault(node, {})
+            for name, amount in held[memo].items():
+                used[name] = used.get(name, 0) + amount
+
+    def by(self, carrier: _Carrier, pod: kube.Pod, node: str) -> bool:
+        """Whether ``pod``, one of the carrier's, could use the node."""
+        answers = self._memo.setdefault(carrier, {})
+        if node not in answers:
+            answers[node] = carrier.pinned in (None, node) and self._accepts(pod.spec, node) and self._fits(carrier, pod, node)
+        return answers[node]
+
+    def _accepts(self, spec: kube.PodSpec, name: str) -> bool:
+        node = self._nodes[name]
+        if node.spec and node.spec.unschedulable and matching.untolerated_taint(spec.tolerations, [_UNSCHEDULABLE]):
+            return False
+        return not matching.untolerated_taint(spec.tolerations, _taints(node)) and matching.node_affinity_fault(spec, node) is None
+
+    def _fits(self, carrier: _Carrier, pod: kube.Pod, node: str) -> bool:
+        if not self._capacity:
+            self._weigh()
+        requests = self._requests.get(carrier.requests)
+        if requests is None:
+            requests = self._requests[carrier.requests] = resources.pod_requests(pod, bound=False)
+        return not resources.fit_faults(requests, self._pods[node], self._used.get(node, {}), self._capacity[node])
+
+
+class _Spread:
+    """The distinct soft constraints of the pods to be placed, and what they cost."""
+
+    def __init__(self, snapshot: Snapshot, nodes: _Nodes, policy: Policy, usable: _Usable) -> None:
+        self._nodes = nodes
+        self._defaults = _Defaults(snapshot, policy)
+        self._usable = usable
+        self._eligible = _Eligible(nodes)
+        self._carriers: dict[_Constraint, dict[_Carrier, kube.Pod]] = {}
+        self._read: dict[tuple[object, ...], list[_Constraint]] = {}
+        self._domains: dict[tuple[frozenset[str], str], dict[str, list[str]]] = {}
+
+    def carry(self, pod: kube.Pod, kind: _Kind) -> None:
+        """Take note of the constraints of a pod to be placed."""
+        own = pod.spec.topologySpreadConstraints
+        rules = _rules_text(pod.spec)
+        memo: tuple[object, ...]
+        if own:
+            keys = {key for constraint in own for key in constraint.matchLabelKeys or ()}
+            memo = (kind.namespace, rules, _text(own), tuple(kind.labels.get(key) for key in sorted(keys)))
+        else:
+            owner = kube.controller_of(pod)
+            memo = (id(kind), rules, (owner.kind, owner.name) if owner else None)
+        if memo not in self._read:
+            self._read[memo] = list(self._constraints(pod, kind))
+        constraints = self._read[memo]
+        if not constraints:
+            return
+        pinned = (pod.spec.nodeName or None) if is_mirror(pod) else None
+        carrier = _Carrier(rules, _requests_text(pod, bound=False), pinned)
+        for constraint in constraints:
+            self._carriers.setdefault(constraint, {}).setdefault(carrier, pod)
+
+    def _constraints(self, pod: kube.Pod, kind: _Kind) -> Iterator[_Constraint]:
+        if not pod.spec.topologySpreadConstraints:
+            selector = self._defaults.selector(pod, kind) if self._defaults.constraints else ()
+            for entry in self._defaults.constraints if selector else ():
+                eligible = self._eligible.of(pod.spec, {entry.topologyKey})
+                yield _Constraint(kind.namespace, selector, entry.topologyKey, entry.maxSkew, eligible)
+            return
+        soft = [c for c in pod.spec.topologySpreadConstraints if c.whenUnsatisfiable == "ScheduleAnyway"]
+        keys = {c.topologyKey for c in soft}
+        for c in soft:
+            extra = [matching.Requirement(k, "In", (kind.labels[k],)) for k in c.matchLabelKeys or () if k in kind.labels]
+            try:
+                selector = matching.label_selector(c.labelSelector, extra)
+            except matching.InvalidSelector:
+                continue  # the API server refuses it; nothing is known of what it counts
+            if selector:  # a nil selector counts nothing, an empty one neither
+                yield _Constraint(kind.namespace, selector, c.topologyKey, c.maxSkew, self._eligible.of(pod.spec, keys, c))
+
+    def points(self, kinds: _Kinds) -> int:
+        counts = self._counts(kinds)
+        return sum(SPREAD_POINTS * self._above(c, counts[c.namespace, c.selector], carriers) for c, carriers in self._carriers.items())
+
+    def _counts(self, kinds: _Kinds) -> dict[tuple[str, matching.Selector], Counter[str]]:
+        """Pods by node that each selector selects, terminating ones left out."""
+        counts: dict[tuple[str, matching.Selector], Counter[str]] = {}
+        shelves: dict[str, matching.Shelf[matching.Selector]] = {}
+        for namespace, selector in {(c.namespace, c.selector): None for c in self._carriers}:
+            counts[namespace, selector] = Counter()
+            shelves.setdefault(namespace, matching.Shelf()).file(selector, selector)
+        for kind in kinds:
+            for selector in shelves[kind.namespace].candidates(kind.labels) if kind.namespace in shelves else ():
+                if matching.selects(selector, kind.labels):
+                    counts[kind.namespace, selector].update(kind.counted)
+        return counts
+
+    def _above(self, constraint: _Constraint, on: Counter[str], carriers: Mapping[_Carrier, kube.Pod]) -> int:
+        """How many pods are above the least count plus maxSkew, over all eligible domains."""
+        eligible, key = constraint.eligible, constraint.key
+        shared = [node for node in eligible if node in on] if len(eligible) < len(on) else [node for node in on if node in eligible]
+        found: Counter[str] = Counter()
+        for node in shared:
+            found[_labels(self._nodes[node])[key]] += on[node]
+        if max(found.values(), default=0) <= constraint.max_skew:
+            return 0
+        least = self._least(constraint, found, carriers)
+        return 0 if least is None else sum(max(0, number - least - constraint.max_skew) for number in found.values())
+
+    def _least(self, constraint: _Constraint, found: Counter[str], carriers: Mapping[_Carrier, kube.Pod]) -> int | None:
+        """The least count of the eligible domains that a carrier could use; None if there is no such domain."""
+        domains = self._by_domain(constraint.eligible, constraint.key)
+        empty = ((domain, 0) for domain in domains if domain not in found)
+        for domain, number in chain(empty, sorted(found.items(), key=lambda entry: entry[1])):
+            if any(self._usable.by(carrier, pod, node) for node in domains[domain] for carrier, pod in carriers.items()):
+                return number
+        return None
+
+    def _by_domain(self, eligible: frozenset[str], key: str) -> dict[str, list[str]]:
+        memo = eligible, key
+        if memo not in self._domains:
+            found = self._domains[memo] = {}
+            for name in sorted(eligible):
+                found.setdefault(_labels(self._nodes[name])[key], []).append(name)
+        return self._domains[memo]
+
+
+class _Eligible:
+    """The nodes on which a constraint counts."""
+
+    def __init__(self, nodes: _Nodes) -> None:
+        self._nodes = nodes
+        self._by_label: dict[tuple[str, str], list[str]] = {}
+        for name, node in nodes.items():
+            for pair in _labels(node).items():
+                self._by_label.setdefault(pair, []).append(name)
+        self._memo: dict[tuple[object, ...], frozenset[str]] = {}
+        self._same: dict[frozenset[str], frozenset[str]] = {}
+
+    def of(self, spec: kube.PodSpec, keys: Collection[str], constraint: kube.TopologySpreadConstraint | None = None) -> frozenset[str]:
+        """Nodes with all the keys that node affinity and tolerations of the pod accept, as far as the constraint asks for that.
+        Without a constraint the API's defaults hold: node affinity counts, taints do not."""
+        honour_affinity = constraint is None or (constraint.nodeAffinityPolicy or "Honor") == "Honor"
+        honour_taints = constraint is not None and constraint.nodeTaintsPolicy == "Honor"
+        wanted = _text(spec.nodeSelector, _node_affinity(spec)) if honour_affinity else None
+        memo = (frozenset(keys), wanted, _text(spec.tolerations) if honour_taints else None)
+        if memo not in self._memo:
+            found = frozenset(
+                name
+                for name in (self._candidates(spec) if honour_affinity else self._nodes)
+                if all(key in _labels(self._nodes[name]) for key in keys)
+                and not (honour_affinity and matching.node_affinity_fault(spec, self._nodes[name]))
+                and not (honour_taints and matching.untolerated_taint(spec.tolerations, _taints(self._nodes[name])))
+            )
+            self._memo[memo] = self._same.setdefault(found, found)  # one object per set: comparing it then costs nothing
+        return self._memo[memo]
+
+    def _candidates(self, spec: kube.PodSpec) -> Iterable[str]:
+        """Nodes beyond which node affinity accepts none: pods that name their node (daemons, local volumes) need no look at all others."""
+        if spec.nodeSelector:
+            return min((self._by_label.get(pair, []) for pair in spec.nodeSelector.items()), key=len)
+        wanted = _node_affinity(spec)
+        required = wanted.requiredDuringSchedulingIgnoredDuringExecution if wanted else None
+        found: dict[str, None] = {}
+        for term in (required.nodeSelectorTerms or ()) if required else ():
+            named = next((e for e in term.matchFields or () if e.key == "metadata.name" and e.operator == "In"), None)
+            if named is None:
+                return self._nodes
+            found.update((name, None) for name in named.values or () if name in self._nodes)
+        return found if required else self._nodes
+
+
+class _Defaults:
+    """The policy's default constraints, and what they count for a pod: what the Services that select it and its controller select."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        self.constraints = policy.defaultConstraints
+        self._services: dict[str, matching.Shelf[matching.Selector]] = {}
+        for service in snapshot.services:
+            labels = service.spec.selector if service.spec else None
+            if labels:
+                selector = matching.label_selector(kube.LabelSelector(matchLabels=labels))
+                self._services.setdefault(service.metadata.namespace or "default", matching.Shelf()).file(selector, selector)
+        self._owners: dict[tuple[str, str, str], kube.LabelSelector | dict[str, str] | None] = {
+            (kind, owner.metadata.namespace or "default", owner.metadata.name or ""): owner.spec.selector if owner.spec else None
+            for kind in ("ReplicaSet", "ReplicationController", "StatefulSet")
+            for owner in snapshot.workloads.get(kind, ())
+        }
+
+    def selector(self, pod: kube.Pod, kind: _Kind) -> matching.Selector:
+        """What the default constraints of a pod count; empty if it gets none."""
+        labels: dict[str, str] = {}
+        services = self._services.get(kind.namespace)
+        for selector in services.candidates(kind.labels) if services else ():
+            if matching.selects(selector, kind.labels):
+                labels.update((requirement.key, requirement.values[0]) for requirement in selector or ())
+        owner = kube.controller_of(pod)
+        owned = self._owners.get((owner.kind, kind.namespace, owner.name)) if owner else None
+        if isinstance(owned, dict):  # a ReplicationController
+            labels.update(owned)
+            owned = None
+        joined = [matching.Requirement(key, "In", (value,)) for key, value in labels.items()]
+        try:
+            return matching.label_selector(owned or kube.LabelSelector(), joined)
+        except matching.InvalidSelector:
+            return matching.label_selector(kube.LabelSelector(), joined)  # upstream goes on without the controller
