@@ -19,6 +19,7 @@ import cli
 from models import snapshot as snapshots
 from models.kube import Node, ObjectMeta, Pod, PodSpec
 from models.placement import Assignment, Placement, Reason, Seconds, SnapshotRef, TierResult, Unmodelled, Unplaced
+from models.policy import Policy
 from models.snapshot import InputError, Snapshot
 from report import documents
 from solver import explain as explaining
@@ -236,6 +237,8 @@ def test_solve_options_reach_the_engine(run: Run, fakes: Fakes) -> None:
     values = ["--time-limit", "2.5", "--engine", "greedy", "--seed", "7", "--workers", "3", "--daemon-namespaces", "kube-system, logs,logs"]
     run("solve", "x", *flags, *values)
     assert fakes.options == Options("greedy", 2.5, 3, 7, True, True, True, ("kube-system", "logs"))
+    run("solve", "x", "--strategy", "spread", "--shorthand", "symmetric")
+    assert fakes.options == Options(policy=Policy(shorthand="symmetric"), search_strategy=True)
 
 
 def test_formats(run: Run) -> None:
@@ -328,7 +331,7 @@ def test_explain_forms(run: Run, fakes: Fakes) -> None:
 
 def test_explain_options_reach_the_engine(run: Run, fakes: Fakes) -> None:
     assert run(*["explain", "x", "--pod", "prod/x", "--node", "n1", "--include-gated", "--daemon-namespaces", "a,b"]).exit_code == 0
-    assert fakes.asked == {"pod": "prod/x", "node": "n1", "include_gated": True, "daemon_namespaces": ("a", "b")}
+    assert fakes.asked == {"pod": "prod/x", "node": "n1", "include_gated": True, "daemon_namespaces": ("a", "b"), "policy": Policy()}
 
 
 @pytest.mark.parametrize(

@@ -693,7 +693,11 @@ def test_order_numbers() -> None:
     ("tiers", "why"),
     [
         ([("placed", 1, 1, 7), ("placed", 1, 1, 0)], []),
-        ([("placed", 1, 1, 7), ("placed", 1, 1, 0), ("soft", 5, 4, None)], ["tier soft: the bound 4 is below the value 5"]),
+        ([("placed", 1, 1, 7), ("placed", 1, 1, 0), ("soft", 0, -1, None)], ["tier soft: the bound -1 is below the value 0"]),
+        (
+            [("placed", 1, 1, 7), ("placed", 1, 1, 0), ("soft", 5, 5, None)],
+            ["tier soft: the value is 5, the placement is worth 0 (no preference met)"],
+        ),
         ([("placed", 1, 1, 7)], ["there are pending pods of priority 0 and no tier placed of that priority"]),
         ([("placed", 1, 1, 7), ("placed", 0, 1, 0)], ["tier placed of priority 0: the value is 0, 1 such pods are assigned"]),
         ([("placed", 1, 1, 7), ("placed", 1, 1, 0), ("placed", 1, 1, 0)], ["tier placed of priority 0 is given twice"]),
