@@ -192,7 +192,7 @@ class _Compiler:
         keys = tuple(sorted({c.topologyKey for c in constraints}))
         wanted = [(c, keys) for c in constraints]
         if not pod.spec.topologySpreadConstraints:
-            wanted = [(c, (c.topologyKey,)) for c in self.default_spread.of(pod)]
+            wanted = self.default_spread.of(pod)
         found = []
         for constraint, carried in wanted:
             extra = label_key_requirements(pod.metadata.labels or {}, constraint.matchLabelKeys)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models import alignment, quantity
-from models.container_affinity import AnnotationError, Entry, Hints, has_hints, parse, views
+from models.container_affinity import COLOCATE, AnnotationError, Entry, Hints, has_hints, parse, views
 from models.container_expressions import Expression, View
-from models.kube import Container, ObjectMeta, Pod
+from models.kube import Container, ObjectMeta, Pod, is_terminal, is_terminating
 from models.policy import Policy
 from models.requests import counts_as_resource
 from models.scope import Scope
@@ -25,8 +25,6 @@ from models.snapshot import InputError, Snapshot
 Ints = NDArray[np.int64]
 Amounts = tuple[tuple[str, int], ...]  # (resource, mCPU or units), sorted
 _ALWAYS = Expression("", "AlwaysTrue", ())
-#: Points of the policy switches colocatePods and colocateNamespaces (spec, section 4).
-COLOCATE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +88,19 @@ def warnings(snapshot: Snapshot, policy: Policy) -> list[str]:
         InputError: an annotation of a pod that waits to be placed cannot be read.
     """
     found: list[str] = []
-    _hints(snapshot, range(len(snapshot.pods)), policy, found)
+    _hints(snapshot, range(len(snapshot.pods)), policy, found, strict=[i for i, pod in enumerate(snapshot.pods) if _waits(pod)])
     return list(dict.fromkeys(found))
 
 
-def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: list[str]) -> dict[int, Hints]:
+def _waits(pod: Pod) -> bool:
+    return not (pod.spec.nodeName or pod.spec.schedulingGates or is_terminal(pod) or is_terminating(pod))
+
+
+def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: list[str], *, strict: Iterable[int]) -> dict[int, Hints]:
+    """``strict``: the pods that must be readable."""
     found: dict[int, Hints] = {}
     problems = []
+    must = frozenset(strict)
     if not policy.multipliers.containerAffinity:
         return found
     for i in indices:
@@ -107,7 +111,7 @@ def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: l
                 warned.extend(found[i].warnings)
             except AnnotationError as error:
                 # A running pod has been let in with its annotation; it only loses its say.
-                if pod.spec.nodeName:
+                if i not in must:
                     warned.append(f"{error}; its hints are ignored")
                 else:
                     problems.append(str(error))
@@ -132,7 +136,7 @@ class ContainerTable:
         self._predicates: dict[tuple[Expression, Expression], int] = {}
         self._policy = policy
         colocate = bool(policy.multipliers.containerAffinity) and (policy.colocatePods or policy.colocateNamespaces)
-        hints = _hints(snapshot, (*scope.fixed, *scope.pending), policy, [])
+        hints = _hints(snapshot, (*scope.fixed, *scope.pending), policy, [], strict=scope.pending)
         if not hints and not colocate and not rejecting:
             return
         pods = [*scope.fixed, *scope.pending]

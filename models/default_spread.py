@@ -7,7 +7,7 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go (buildDefaul
 from __future__ import annotations
 
 from models import kube
-from models.policy import Policy
+from models.policy import SYSTEM_CONSTRAINTS, Policy
 from models.snapshot import Snapshot
 
 _OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet")
@@ -40,14 +40,19 @@ class DefaultSpread:
         selector = self._selector(pod)
         return None if selector is None else (selector.matchLabels, selector.matchExpressions)
 
-    def of(self, pod: kube.Pod) -> list[kube.TopologySpreadConstraint]:
-        """The default constraints of a pod."""
+    def of(self, pod: kube.Pod) -> list[tuple[kube.TopologySpreadConstraint, tuple[str, ...]]]:
+        """The default constraints of a pod, each with the topology keys that eligible nodes carry: its own for the system's defaults, those
+        of all constraints for others (scoring.go, requireAllTopologies)."""
         selector = self._selector(pod)
         if selector is None:
             return []
+        keys = tuple(sorted({c.topologyKey for c in self._constraints}))
         return [
-            kube.TopologySpreadConstraint(
-                maxSkew=c.maxSkew, topologyKey=c.topologyKey, whenUnsatisfiable="ScheduleAnyway", labelSelector=selector
+            (
+                kube.TopologySpreadConstraint(
+                    maxSkew=c.maxSkew, topologyKey=c.topologyKey, whenUnsatisfiable="ScheduleAnyway", labelSelector=selector
+                ),
+                (c.topologyKey,) if self._constraints == SYSTEM_CONSTRAINTS else keys,
             )
             for c in self._constraints
         ]

@@ -72,7 +72,7 @@ class TopologyZone(_Section, frozen=True):
     """A NUMA zone of a node topology; ``resources`` is what it has to give. Zones of equal ``socket`` share a socket."""
 
     name: _Name
-    resources: dict[str, str | int]
+    resources: dict[str, str | int | float]
     socket: str = ""
 
 
@@ -95,7 +95,8 @@ class Topology(_Section, frozen=True):
         for zone in self.zones:
             for name, raw in zone.resources.items():
                 try:
-                    quantity.parse(raw)
+                    if quantity.units(raw) < 0:
+                        raise quantity.QuantityError(f"got {raw!r}, expected no negative amount")
                 except quantity.QuantityError as error:
                     raise ValueError(f"zone {zone.name}: resources[{name}]: {error}") from None
 
@@ -153,6 +154,11 @@ class Policy(_Section, frozen=True):
     refuseAllNamespacesAntiAffinity: bool = False
     topologies: tuple[Topology, ...] = ()
 
+    def __post_init__(self) -> None:
+        keys = [constraint.topologyKey for constraint in self.defaultConstraints]
+        if len(set(keys)) < len(keys):
+            raise ValueError("defaultConstraints: each topologyKey once expected")
+
 
 DEFAULT: Final = Policy()
 
@@ -161,7 +167,8 @@ def read(path: str) -> Policy:
     """Read a policy file.
 
     Raises:
-        InputError: not readable, not YAML, an unknown field, or a value out of range; the message names file and field.
+        InputError: not YAML, an unknown field, or a value out of range; the message names file and field.
+        OSError: the file cannot be read.
     """
     try:
         data = Path(path).read_bytes()

@@ -7,7 +7,6 @@ Manager has a say, what it will take itself, in bind order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from ortools.sat.python import cp_model
 
@@ -15,7 +14,7 @@ from models.cluster import Cluster
 from models.containers import INIT, WHOLE, ContainerClass
 from models.topology import Tree
 from solver import zone_pools
-from solver.container_points import ContainerPoints, Pools
+from solver.container_points import ContainerPoints, Pools, Zones
 from solver.soft_encoding import node_points
 from solver.soft_points import Points
 from solver.zone_pools import Free, Item
@@ -23,17 +22,6 @@ from solver.zones import NodeZones, chosen_items
 
 #: Deterministic seconds of CP-SAT for the zones of one node.
 EFFORT = 4.0
-
-
-@dataclass
-class Zones:
-    """``pools``: per (class, node), for each pod there in bind order the pool of each container. ``points``: raw points of container
-    affinity. ``elsewhere``: nodes where the kubelet's own order takes other zones than those chosen."""
-
-    pools: dict[tuple[int, int], list[Pools]] = field(default_factory=dict)
-    points: int = 0
-    elsewhere: list[int] = field(default_factory=list)
-    proved: bool = True
 
 
 def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> Zones:
@@ -48,6 +36,8 @@ def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[in
         tree = cluster.trees.get(n)
         if tree is not None:
             chosen = _first(cluster, tree, pods)
+            hints = bool(cluster.policy.multipliers.containerAffinity)
+            zones.zoneless.update((g, i) for g in set(pods) for i in chosen_items(_class(cluster, g), tree, hints=hints)[1])
             hinted = [g for g in pods if g in involved]
             if hinted and n in found.zoned:
                 taken = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
@@ -141,13 +131,15 @@ def _best(
     node.close()
     points = Points()
     node_points(model, found, node, n, upper, dict(upper), 1, points)
-    model.maximize(points.expression())
+    # Among the best, the one nearest to the start, which is what the kubelet takes itself.
+    same = _kept(model, cluster, node, pods, start)
+    weights = [*((len(pods) + 1) * w for w in points.weights), *(1 for _ in same)]
+    model.maximize(cp_model.LinearExpr.weighted_sum([*points.variables, *same], weights))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = EFFORT
     solver.parameters.catch_sigint_signal = False
     status = solver.solve(model)
-    zones.proved &= status == cp_model.OPTIMAL
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return list(start)
     dealt: dict[int, list[Pools]] = {}
@@ -162,4 +154,18 @@ def _best(
         concerned: Mapping[int, None] = dict.fromkeys(found.involved)
         return found.on_node(n, [(g, pools) for g, pools in zip(pods, chosen, strict=True) if g in concerned])
 
-    return best if value(best) >= value(start) else list(start)
+    return best if value(best) > value(start) else list(start)
+
+
+def _kept(model: cp_model.CpModel, cluster: Cluster, node: NodeZones, pods: Sequence[int], start: Sequence[Pools]) -> list[cp_model.IntVar]:
+    """How many pods of each pattern are as in the start."""
+    kept = []
+    for g, layout in node.layouts.items():
+        width = len(_class(cluster, g).requests)
+        for pattern in layout.patterns:
+            pools = tuple(layout.pool(pattern, i) for i in range(width))
+            number = sum(h == g and chosen == pools for h, chosen in zip(pods, start, strict=True))
+            if number:
+                kept.append(model.new_int_var(0, number, ""))
+                model.add(kept[-1] <= pattern.pods)
+    return kept

@@ -163,7 +163,7 @@ class Components:
             component.encoding = encoding
         encoding = component.encoding
         answer = cpsat.run(encoding.model, seconds)
-        if answer.bound is not None:
+        if answer.bound is not None and not encoding.zoneless:
             component.bound = min(component.bound, answer.bound)
         if answer.solution is not None and component.points is not None:
             counts = np.zeros((len(component.classes), self.cluster.n_nodes), dtype=np.int64)

@@ -9,6 +9,7 @@ Source: specification of container affinity, sections 4 and 5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +19,18 @@ from models.topology import Tree
 from solver.zone_pools import closeness
 
 Pools = tuple[int | None, ...]  # per container; None: somewhere on the node
+
+
+@dataclass
+class Zones:
+    """``pools``: per (class, node), for each pod there in bind order the pool of each container. ``points``: raw points of container
+    affinity. ``elsewhere``: nodes where the kubelet's own order takes other zones than those chosen. ``zoneless``: (class, container)
+    that hints concern and that got none, the patterns being too many."""
+
+    pools: dict[tuple[int, int], list[Pools]] = field(default_factory=dict)
+    points: int = 0
+    elsewhere: list[int] = field(default_factory=list)
+    zoneless: set[tuple[int, int]] = field(default_factory=set)
 
 
 class ContainerPoints:

@@ -4,46 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from ortools.sat.python import cp_model
 
+from solver.budget import Budget
 from solver.options import Options
 
 #: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
 DETERMINISTIC_WORKERS = 4
 #: (incumbent, bound) of a solve, in the model's own terms
 OnValue = Callable[[int, int], None]
-
-
-class Budget:
-    """Time that is left: wall-clock seconds, or CP-SAT's deterministic seconds."""
-
-    def __init__(self, options: Options, started: float) -> None:
-        self._deterministic = options.deterministic
-        self._limit = options.time_limit
-        self._started = started
-        self._spent = 0.0
-
-    def left(self) -> float:
-        if self._limit is None:
-            return float("inf")
-        return self._limit - (self._spent if self._deterministic else time.monotonic() - self._started)
-
-    def grant(self, solver: cp_model.CpSolver, seconds: float) -> None:
-        """Limit a solve to a share of what is left."""
-        seconds = min(seconds, self.left())
-        if seconds != float("inf"):
-            if self._deterministic:
-                solver.parameters.max_deterministic_time = max(seconds, 0.01)
-            else:
-                solver.parameters.max_time_in_seconds = max(seconds, 0.01)
-
-    def spend(self, solver: cp_model.CpSolver) -> None:
-        self._spent += solver.deterministic_time
 
 
 class _Watch(cp_model.CpSolverSolutionCallback):

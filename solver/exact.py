@@ -11,7 +11,8 @@ from ortools.sat.python import cp_model
 
 from models.cluster import Cluster, Ints
 from solver import rules
-from solver.cpsat import Budget, CpSat, OnValue, add_hint
+from solver.budget import Budget
+from solver.cpsat import CpSat, OnValue, add_hint
 from solver.encoding import Encoding
 from solver.options import Options
 from solver.ordering import Sequence_, find_order

@@ -49,9 +49,13 @@ def rank(cluster: Cluster, construction: Construction) -> tuple[int, ...]:
 
 
 class _Builder:
-    def __init__(self, cluster: Cluster, active: Sequence[Rule]) -> None:
+    """``even``: fill nodes evenly (spread) instead of the tightest first."""
+
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], *, even: bool = False) -> None:
         self.cluster = cluster
         self.active = active
+        self.even = even
+        self._concerned = [[r for r in active if r.concerned(g)] for g in range(cluster.n_classes)]
         self.fit = next(r for r in active if isinstance(r, NodeResourcesFit))
         self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
         self.spread = next(r for r in active if isinstance(r, PodTopologySpread))
@@ -66,10 +70,21 @@ class _Builder:
         return ~blocked
 
     def put(self, g: int, n: int, k: int) -> None:
-        for rule in self.active:
+        for rule in self._concerned[g]:
             rule.place(g, n, k)
         self.counts[g, n] += k
         self.sequence.append((g, n, k))
+
+    def put_many(self, g: int, nodes: Ints, pods: Ints) -> None:
+        """pods[i] pods of class g on nodes[i], distinct nodes."""
+        self.fit.place_many(g, nodes, pods)
+        listed = list(zip(nodes.tolist(), pods.tolist(), strict=True))
+        for rule in self._concerned[g]:
+            if rule is not self.fit:
+                for n, k in listed:
+                    rule.place(g, n, k)
+        self.counts[g, nodes] += pods
+        self.sequence += [(g, n, k) for n, k in listed]
 
     def tightness(self, g: int) -> Floats:
         """float64[N]: what would be left on each node, as a share of the largest node, over the resources the class asks for most.
@@ -88,15 +103,52 @@ class _Builder:
         for rule in self.active:
             room = np.minimum(room, rule.room(g))
         room[self.spread.breaks(g)] = 0
-        nodes = np.flatnonzero(room)
-        done = 0
-        for n in nodes[np.argsort(self.tightness(g)[nodes], kind="stable")].tolist():
-            k = min(int(room[n]), wanted - done)
-            if k <= 0:
-                break
-            self.put(g, n, k)
-            done += k
-        return done
+        if self.even:
+            pods = self._evenly(g, room, wanted)
+            nodes = np.flatnonzero(pods)
+        else:
+            nodes = np.flatnonzero(room)
+            nodes = nodes[np.argsort(self.tightness(g)[nodes], kind="stable")]
+            pods = np.zeros_like(room)
+            pods[nodes] = np.minimum(room[nodes], np.maximum(wanted - (np.cumsum(room[nodes]) - room[nodes]), 0))
+            nodes = nodes[pods[nodes] > 0]
+        self.put_many(g, nodes, pods[nodes])
+        return int(pods.sum())
+
+    def _evenly(self, g: int, room: Ints, wanted: int) -> Ints:
+        """int64[N]: the pods of each node when all are filled up to one utilisation, as high as the pods go."""
+        asked = [r for r in range(min(2, len(self.cluster.resources))) if self.cluster.demand[g, r]]
+        total = self.cluster.allocatable
+        used = total - self.fit.free
+
+        def upto(share: int) -> Ints:
+            """Pods that bring no node above ``share`` thousandths."""
+            pods = room
+            for r in asked:
+                pods = np.minimum(pods, (total[:, r] // 1000 * share - used[:, r]) // self.cluster.demand[g, r])
+            if not asked:
+                pods = np.minimum(pods, self.cluster.n_nodes and share * max(1, wanted) // 1000)
+            return np.asarray(np.maximum(pods, 0), dtype=np.int64)
+
+        low, high = 0, 1001
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if int(upto(middle).sum()) <= wanted else (low, middle)
+        pods = upto(low)
+        rest = wanted - int(pods.sum())
+        more = np.minimum(upto(high) if high <= 1000 else room, room) - pods
+        while rest > 0 and more.any():  # one more for each that has room on the next step
+            nodes = np.flatnonzero(more > 0)[:rest]
+            pods[nodes] += 1
+            more[nodes] -= 1
+            rest -= len(nodes)
+        left = room - pods
+        while rest > 0 and left.any():
+            nodes = np.flatnonzero(left > 0)[:rest]
+            pods[nodes] += 1
+            left[nodes] -= 1
+            rest -= len(nodes)
+        return pods
 
     def step(self, g: int) -> bool:
         """Place one pod: emptiest spread domain, then (for a group that opens) the roomiest domain, then the tightest node."""
@@ -112,7 +164,8 @@ class _Builder:
                 codes, size = self.cluster.domains(key)
                 total = np.bincount(codes[nodes], weights=room[nodes], minlength=size)[codes[nodes]]
                 nodes = nodes[total == total.max()]
-        self.put(g, int(nodes[np.argmin(self.tightness(g)[nodes])]), 1)
+        tightness = self.tightness(g)[nodes]
+        self.put(g, int(nodes[np.argmax(tightness) if self.even else np.argmin(tightness)]), 1)
         return True
 
     def run(self, order: Sequence[int], expired: _Clock, wanted_of: Ints | None = None) -> None:
@@ -161,14 +214,23 @@ def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[
 
 
 def construct(
-    cluster: Cluster, limits: Ints, *, seed: int = 0, tries: int = 1, deadline: float | None = None, stop: threading.Event | None = None
+    cluster: Cluster,
+    limits: Ints,
+    *,
+    seed: int = 0,
+    tries: int = 1,
+    deadline: float | None = None,
+    stop: threading.Event | None = None,
+    even: bool = False,
 ) -> Construction:
-    """The best of several greedy constructions. ``limits``: int64[G, N], pods per class and node at most (0: excluded)."""
+    """The best of several greedy constructions. ``limits``: int64[G, N], pods per class and node at most (0: excluded). ``even``: the
+    first one fills nodes evenly; where that places every pod, it is the answer."""
     best: Construction | None = None
     goal = int(fits(cluster, limits).sum())
     clock = _Clock(deadline, stop)
-    for order in _orders(cluster, limits, tries, seed):
-        builder = _Builder(cluster, rules.build(cluster))
+    orders = _orders(cluster, limits, tries, seed)
+    for attempt, order in enumerate([*orders[:1], *orders] if even else orders):
+        builder = _Builder(cluster, rules.build(cluster), even=even and attempt == 0)
         builder.run([g for g in order if limits[g].any()], clock)
         found = Construction(builder.counts, builder.sequence)
         if best is None or rank(cluster, found) > rank(cluster, best):

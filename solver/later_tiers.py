@@ -6,29 +6,35 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models import placement as doc
 from models.cluster import Cluster, Ints
 from solver import preferences, rules
-from solver.assign_zones import Zones, assign
-from solver.cpsat import Budget
-from solver.encoding import Encoding
+from solver.budget import Budget
+from solver.container_points import Zones
 from solver.limits import fits
 from solver.local_search import LocalSearch
 from solver.objective import Objective
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
 from solver.rules.base import Rule
-from solver.soft_search import LARGE, SoftOutcome, SoftSearch
-from solver.strategy import Spread, Strategy, choose
+from solver.soft_outcome import LARGE, SoftOutcome
+from solver.strategy import Spread, Strategy
 
-#: Without --strategy on the command line or in the policy, the strategy tier may take this share of the time that the search took, and
-#: at least so many seconds; CP-SAT only sees it on models of at most so many variables.
-SHARE, LEAST, SMALL = 0.05, 0.25, 1_000
+#: Unless a strategy was asked for, its tier may take this share of the time that the search took, and at least so many seconds; CP-SAT
+#: only sees it on models of at most so many variables, and pods are moved one by one only where there are at most so many of them.
+SHARE, LEAST, SMALL, FEW = 0.05, 0.25, 1_000, 3_000
+#: Otherwise this share of the time is kept for it.
+RESERVE = 0.25
 #: With it, moving pods one by one takes at most this share of what is left.
 MOVES = 0.3
+
+if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
+    from solver.encoding import Encoding
+    from solver.soft_search import SoftSearch
 
 Report = Callable[[str, int, int], None]
 
@@ -47,47 +53,57 @@ class LaterTiers:
     searched: bool = False
 
 
+@dataclass
+class Start:
+    """A placement int64[G, N] with its bind order, and the exact model if there is one."""
+
+    counts: Ints
+    sequence: Sequence_
+    encoding: Encoding | None = None
+
+
 def improve(
     cluster: Cluster,
     active: Sequence[Rule],
     limits: Ints,
-    counts: Ints,
-    sequence: Sequence_,
-    encoding: Encoding | None,
+    start: Start,
+    strategy: Strategy | None,
     options: Options,
     stop: threading.Event,
     report: Report,
     started: float,
 ) -> LaterTiers:
-    """Improve a placement int64[G, N] with its bind order without placing fewer pods of any priority."""
+    """Improve a placement without placing fewer pods of any priority."""
     objective = Objective(cluster, active)
     budget = Budget(options, started)
-    left = _left(cluster, limits, counts)
-    searched = False
+    left = _left(cluster, limits, start.counts)
     search: SoftSearch | None = None
-    best = SoftOutcome(counts, sequence, Zones(), 0, 0)
-    later = LaterTiers(counts, sequence, best.zones)
+    best = SoftOutcome(start.counts, start.sequence, Zones(), 0, 0)
     if not objective.empty:
+        from solver.soft_search import SoftSearch
+
         search = SoftSearch(cluster, objective, limits, options, budget, stop, lambda v, b: report("soft", v, b))
-        best = search.improve(counts, sequence, left, encoding)
-        searched = search.asked
-        later.tiers.append(doc.TierResult("soft", best.value, best.bound))
-        later.notes += best.notes
-    else:
-        best.zones = assign(cluster, objective.containers, sequence)
-    strategy = choose(cluster, options.policy.strategy)
+        reserve = RESERVE if strategy is not None and options.search_strategy else 0.0
+        best = search.improve(start.counts, start.sequence, left, start.encoding, reserve=reserve)
+    elif cluster.trees:
+        from solver.assign_zones import assign
+
+        best.zones = assign(cluster, objective.containers, start.sequence)
+    polished: doc.TierResult | None = None
+    polish = _Strategy(cluster, objective, limits, options, budget, stop, started, lambda v, b: report("strategy", v, b))
     if strategy is not None:
-        polish = _Strategy(cluster, objective, limits, options, budget, stop, started, lambda v, b: report("strategy", v, b))
-        later.tiers.append(polish.improve(strategy, best, left, search, encoding))
-        searched |= polish.asked
-    later.counts, later.sequence, later.zones, later.searched = best.counts, best.sequence, best.zones, searched
-    if not objective.empty:
+        polished = polish.improve(strategy, best, left, search, start.encoding)
+    later = LaterTiers(best.counts, best.sequence, best.zones, zoneless=best.zones.zoneless)
+    if search is not None:
+        later.tiers.append(doc.TierResult("soft", best.value, max(best.value, best.bound)))
         later.preferences = preferences.report(objective, best.counts, best.sequence, best.zones)
+        later.notes += best.notes
+    if polished is not None:
+        later.tiers.append(polished)
+    later.searched = polish.asked or (search is not None and search.asked)
     for n in best.zones.elsewhere:
         name = cluster.nodes.names[n]
         later.notes.append(f"node {name}: the kubelet's own order takes other NUMA zones than those listed; they need pinning")
-    if search is not None:
-        later.zoneless = search.zoneless
     return later
 
 
@@ -124,16 +140,19 @@ class _Strategy:
         value, bound = strategy.value(best.counts), strategy.bound(best.counts, complete=complete)
         self.report(value, bound)
         size = int(np.count_nonzero(self.limits))
-        allowance = max(LEAST, SHARE * (time.monotonic() - self.started))
-        if value < bound and isinstance(strategy, Spread) and not self.stop.is_set():
+        allowance = LEAST if self.options.deterministic else max(LEAST, SHARE * (time.monotonic() - self.started))
+        few = int(best.counts.sum()) <= FEW
+        if value < bound and isinstance(strategy, Spread) and not self.stop.is_set() and (few or self.options.search_strategy):
             seconds = MOVES * self.budget.left() if self.options.search_strategy else allowance / 2
-            self._move(strategy, best, min(seconds, 20.0))
+            self._move(strategy, best, min(max(seconds, 0.01), 20.0))
             value = strategy.value(best.counts)
             self.report(value, bound)
         limit = LARGE if self.options.search_strategy else SMALL
         done = self.stop.is_set() or self.budget.left() <= 0 or self.options.engine == "greedy"
         if value < bound and size <= limit and not done:
             self.asked = True
+            from solver.soft_search import SoftSearch
+
             search = search or SoftSearch(self.cluster, self.objective, self.limits, self.options, self.budget, self.stop)
             seconds = self.budget.left() if self.options.search_strategy else allowance / 2
             proved = search.strategy(
@@ -164,6 +183,10 @@ class _Strategy:
         found = find_order(self.cluster, search.counts, seed=self.options.seed)
         if found.sequence is None:
             return
-        zones = assign(self.cluster, self.objective.containers, found.sequence)
-        if zones.points >= best.zones.points:
-            best.counts, best.sequence, best.zones = search.counts.copy(), found.sequence, zones
+        value, zones = 0, Zones()
+        if self.cluster.trees or not self.objective.empty:
+            from solver.soft_search import value_of
+
+            value, zones = value_of(self.objective, search.counts, found.sequence)
+        if value >= best.value:
+            best.counts, best.sequence, best.zones, best.value = search.counts.copy(), found.sequence, zones, value

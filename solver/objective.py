@@ -169,6 +169,11 @@ class Objective:
         return rows
 
     @property
+    def taints(self) -> bool:
+        """Whether some PreferNoSchedule taint is not tolerated."""
+        return bool(self._taints)
+
+    @property
     def empty(self) -> bool:
         """Whether no preference concerns the pods to be placed."""
         listed = self.terms or self.tallies or self._taints or self.containers.involved

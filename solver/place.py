@@ -26,6 +26,7 @@ from solver.limits import fits, possible
 from solver.options import OnProgress, Options, Progress
 from solver.ordering import Sequence_
 from solver.rules.base import Rule
+from solver.strategy import Strategy, choose
 from solver.verify import verify
 from solver.zone_pools import bits
 
@@ -104,9 +105,10 @@ def place(
     compiled = time.monotonic()
     active = rules.build(cluster)
     limits = possible(cluster, active)
+    strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
     answer = _search(cluster, active, limits, options, stop, tell, compiled)
     if answer.counts.any():
-        _improve(cluster, active, limits, answer, options, stop, tell, compiled)
+        _improve(cluster, active, limits, answer, strategy, options, stop, tell, compiled)
     solved = time.monotonic()
     result = _document(cluster, options, answer)
     tell("verify")
@@ -127,7 +129,9 @@ def _search(
     bounds = _fits_per_priority(cluster, limits)
     tell("greedy")
     deadline = None if options.time_limit is None or options.deterministic else started + options.time_limit
-    built = construct(cluster, limits, seed=options.seed, tries=GREEDY_TRIES, deadline=deadline, stop=stop)
+    built = construct(
+        cluster, limits, seed=options.seed, tries=GREEDY_TRIES, deadline=deadline, stop=stop, even=options.policy.strategy == "spread"
+    )
     answer = _Answer(built.counts, built.sequence, bounds, "greedy", interrupted=stop.is_set())
     for priority, value in sorted(built.per_priority(cluster).items(), reverse=True):
         tell("greedy", priority, value, bounds[priority])
@@ -145,7 +149,7 @@ def _search(
     if options.engine == "auto" and pairs > EXACT_LIMIT:
         answer.notes.append(f"engine auto chose greedy: an exact model would have {pairs} variables (limit {EXACT_LIMIT})")
         return answer
-    from solver.cpsat import Budget
+    from solver.budget import Budget
     from solver.exact import Exact
 
     for priority, value in sorted(built.per_priority(cluster).items(), reverse=True):
@@ -161,18 +165,20 @@ def _improve(
     active: Sequence[Rule],
     limits: Ints,
     answer: _Answer,
+    strategy: Strategy | None,
     options: Options,
     stop: threading.Event,
     tell: _Tell,
     started: float,
 ) -> None:
     """The soft tier and the strategy tier, the placed tiers held."""
-    from solver.later_tiers import improve
+    from solver.later_tiers import Start, improve
 
     def report(tier: str, value: int, bound: int) -> None:
         tell("exact" if options.engine != "greedy" else "greedy", None, value, bound, tier=tier)
 
-    answer.later = improve(cluster, active, limits, answer.counts, answer.sequence, answer.encoding, options, stop, report, started)
+    start = Start(answer.counts, answer.sequence, answer.encoding)
+    answer.later = improve(cluster, active, limits, start, strategy, options, stop, report, started)
     answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
     answer.notes += answer.later.notes
     if answer.later.searched:
@@ -245,7 +251,11 @@ def _document(cluster: Cluster, options: Options, answer: _Answer) -> doc.Placem
         objective=tiers,
         assignments=assignments,
         unplaced=_unplaced(cluster, answer, keys, dealt),
-        unmodelled=unmodelled.find(snapshot, (snapshot.pods[i] for i in cluster.scope.pending)) + _zoneless(cluster, answer),
+        unmodelled=[
+            *unmodelled.find(snapshot, (snapshot.pods[i] for i in cluster.scope.pending)),
+            *_zoneless(cluster, answer),
+            *_held_zones(cluster),
+        ],
         preferences=answer.later.preferences if answer.later is not None else None,
         policy=options.policy if options.policy != DEFAULT else None,
         notes=answer.notes,
@@ -270,6 +280,18 @@ def _zoneless(cluster: Cluster, answer: _Answer) -> list[doc.Unmodelled]:
     ]
     return [
         doc.Unmodelled(key, f"containers[{name}]", "its container-affinity hints do not guide the choice of zones") for key, name in keys
+    ]
+
+
+def _held_zones(cluster: Cluster) -> list[doc.Unmodelled]:
+    """Nodes whose published zones lack what movable pods hold there: which zones come free when they go is not known."""
+    movable = {cluster.snapshot.pods[i].spec.nodeName for i in cluster.scope.pending} - {None}
+    names = [cluster.nodes.names[n] for n in sorted(cluster.trees) if cluster.nodes.names[n] in movable]
+    return [
+        doc.Unmodelled(
+            f"Node/{name}", "NodeResourceTopology zones[].resources[].available", "zones of pods that are placed anew count as taken"
+        )
+        for name in names
     ]
 
 

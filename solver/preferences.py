@@ -9,7 +9,7 @@ import numpy as np
 from models import placement as doc
 from models.cluster import Cluster, Ints, PodClass, Pull
 from models.kube import Pod, controller_of, pod_key
-from solver.assign_zones import Zones
+from solver.container_points import Zones
 from solver.objective import (
     CONTAINER_AFFINITY,
     FAMILIES,
@@ -22,6 +22,7 @@ from solver.objective import (
     Objective,
     per_domain,
 )
+from solver.zone_pools import closeness
 
 #: So many unmet preferences are listed.
 LISTED = 50
@@ -58,6 +59,10 @@ def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int
 
 
 def _present(objective: Objective, family: str) -> bool:
+    if family == TAINTS:
+        return objective.taints
+    if family == NODE_AFFINITY:
+        return any(cls.prefers for cls in objective.cluster.classes)
     if family == TOPOLOGY_SPREAD:
         return bool(objective.tallies)
     if family == CONTAINER_AFFINITY:
@@ -234,6 +239,49 @@ class _Unmet:
                     lost += short * int(self.counts[g, n])
                     pods += int(self.counts[g, n]) if short > 0 else 0
             self._add(g, CONTAINER_AFFINITY, "hints between its own containers", pods, lost)
+            self._add(
+                g, CONTAINER_AFFINITY, "hints towards containers of other pods", int(self.counts[g].sum()), self._outer(cluster, g, zones)
+            )
+
+    def _outer(self, cluster: Cluster, g: int, zones: Zones) -> int:
+        """Points that the scoped hints of a class lost: all that could be near for a pull, what is near for a push."""
+        found = self.objective.containers
+        cls, levels = found.class_of(g), found.levels
+        placed = self.counts.sum(axis=1)
+        lost = 0
+        for i, own in enumerate(cls.entries):
+            for predicate, weight in own:
+                near = self._near(cluster, g, i, predicate, zones)
+                if weight > 0:
+                    fixed = cluster.fixed_containers.satisfying.get(predicate)
+                    others = sum(int(placed[h]) for h, _ in found.satisfying(predicate, found.involved))
+                    others += int(fixed.sum()) if fixed is not None else 0
+                    own_hit = int(predicate in cls.hits[i])
+                    lost += weight * (int(placed[g]) * (others - own_hit) * levels.sameZone - near)
+                else:
+                    lost -= weight * near
+        return lost
+
+    def _near(self, cluster: Cluster, g: int, i: int, predicate: int, zones: Zones) -> int:
+        """Σ of closeness between container i of the class's pods and the containers that satisfy a predicate."""
+        found = self.objective.containers
+        total = 0
+        for n in np.flatnonzero(self.counts[g]).tolist():
+            tree = cluster.trees[n] if n in found.zoned else None
+            fixed = cluster.fixed_containers.satisfying.get(predicate)
+            outer = found.levels.sameZone if tree is None else found.levels.sameNode
+            total += int(self.counts[g, n]) * outer * (int(fixed[n]) if fixed is not None else 0)
+            here = [(h, j) for h, j in found.satisfying(predicate, found.involved) if self.counts[h, n]]
+            if tree is None:
+                met = sum(int(self.counts[h, n]) for h, _ in here) - int((g, i) in here)
+                total += int(self.counts[g, n]) * met * outer
+                continue
+            for k, mine in enumerate(zones.pools.get((g, n), ())):
+                for h, j in here:
+                    for m, theirs in enumerate(zones.pools.get((h, n), ())):
+                        if (g, k, i) != (h, m, j):
+                            total += closeness(tree, found.levels, mine[i], theirs[j])
+        return total
 
 
 def _text(pull: Pull) -> str:

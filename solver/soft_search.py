@@ -10,45 +10,33 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from models.cluster import Cluster, Ints
 from solver import rules, soft_encoding
-from solver.assign_zones import Zones, assign
+from solver.assign_zones import assign
+from solver.budget import Budget
 from solver.components import Component, Components
-from solver.cpsat import Budget, CpSat, add_hint
+from solver.container_points import Zones
+from solver.cpsat import CpSat, add_hint
 from solver.encoding import Encoding
 from solver.local_search import COLD, HOT, LocalSearch
 from solver.objective import CONTAINER_AFFINITY, Objective
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
+from solver.soft_outcome import LARGE, SoftOutcome
 from solver.soft_points import Points
 from solver.strategy import Strategy
 
 #: Up to this many variables CP-SAT gets the whole model first.
 SMALL = 3_000
-#: Above this many, it never does: presolve alone would take the time.
-LARGE = 250_000
 #: Shares of the time: CP-SAT on a small model, annealing, groups.
 FIRST, ANNEAL, GROUPS = 0.35, 0.25, 0.4
 #: Annealing ends after this many sweeps over the pods, or seconds; after a group has moved, the rest settles for a few sweeps.
 SWEEPS, SECONDS, SETTLE = 400, 20.0, 6
 #: Seconds for a group in the first round; the hard ones share what is left.
 GLANCE = 0.5
-
-
-@dataclass
-class SoftOutcome:
-    """``value``: weighted points of the incumbent, ``bound``: points that no placement with the same placed tiers exceeds."""
-
-    counts: Ints
-    sequence: Sequence_
-    zones: Zones
-    value: int
-    bound: int
-    notes: list[str] = field(default_factory=list)
 
 
 class SoftSearch:
@@ -70,18 +58,13 @@ class SoftSearch:
         self._sound = True
         self._made: tuple[Encoding, Points] | None = None
         self.asked = False  # whether CP-SAT was
-        self.zoneless: set[tuple[int, int]] = set()
 
-    def value(self, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
-        """Weighted points of a placement with the best zones for it."""
-        zones = assign(self.cluster, self.objective.containers, sequence)
-        families = self.objective.families(counts)
-        families[CONTAINER_AFFINITY] = zones.points
-        return self.objective.total(families), zones
-
-    def improve(self, counts: Ints, sequence: Sequence_, left: dict[int, int], encoding: Encoding | None = None) -> SoftOutcome:
-        """``left``: per priority, pods that fit somewhere and are left unplaced, which stay as many."""
-        value, zones = self.value(counts, sequence)
+    def improve(
+        self, counts: Ints, sequence: Sequence_, left: dict[int, int], encoding: Encoding | None = None, *, reserve: float = 0.0
+    ) -> SoftOutcome:
+        """``left``: per priority, pods that fit somewhere and are left unplaced, which stay as many. ``reserve``: share of the time that is
+        left over."""
+        value, zones = value_of(self.objective, counts, sequence)
         components = Components(self.cluster, self.objective, self.limits, left)
         best = SoftOutcome(counts, sequence, zones, value, max(value, components.bound))
         self._tell(best)
@@ -97,7 +80,7 @@ class SoftSearch:
             self._anneal(best, search)
             self._groups(best, components, search)
         if not self._finished(best) and size <= LARGE:
-            self._whole(best, left, self.cpsat.budget.left(), encoding)
+            self._whole(best, left, self.cpsat.budget.left() * (1 - reserve), encoding)
         return best
 
     def _finished(self, best: SoftOutcome) -> bool:
@@ -114,7 +97,7 @@ class SoftSearch:
         found = find_order(self.cluster, counts, seed=self.options.seed)
         if found.sequence is None:
             return False
-        value, zones = self.value(counts, found.sequence)
+        value, zones = value_of(self.objective, counts, found.sequence)
         if value <= best.value:
             return False
         best.counts, best.sequence, best.value, best.zones = counts, found.sequence, value, zones
@@ -207,7 +190,7 @@ class SoftSearch:
                 members = [encoding.left[g] for g in np.flatnonzero(self.cluster.priority == priority).tolist()]
                 encoding.model.add(encoding.sum(members) <= most)
             encoding.model.maximize(points.expression())
-            self.zoneless |= encoding.zoneless
+            self._sound &= not encoding.zoneless  # containers that the model leaves without zones could gain more than it knows
             self._made = encoding, points
         return self._made
 
@@ -258,9 +241,9 @@ class SoftSearch:
             counts[g, n] = answer.solution[variable.index]
         found = find_order(self.cluster, counts, seed=self.options.seed)
         if found.sequence is not None and strategy.value(counts) > strategy.value(best.counts):
-            value, zones = self.value(counts, found.sequence)
+            value, zones = value_of(self.objective, counts, found.sequence)
             if value >= best.value:
-                best.counts, best.sequence, best.zones = counts, found.sequence, zones
+                best.counts, best.sequence, best.zones, best.value = counts, found.sequence, zones, value
         return bound
 
     def _cut(self, best: SoftOutcome, encoding: Encoding, counts: Ints) -> bool:
@@ -276,6 +259,14 @@ class SoftSearch:
     def _reporter(self, best: SoftOutcome) -> Callable[[int, int], None] | None:
         report = self.report
         return None if report is None else lambda value, bound: report(max(value, best.value), min(bound, best.bound))
+
+
+def value_of(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
+    """Weighted points of a placement with the best zones for it."""
+    zones = assign(objective.cluster, objective.containers, sequence)
+    families = objective.families(counts)
+    families[CONTAINER_AFFINITY] = zones.points
+    return objective.total(families), zones
 
 
 def _only(counts: Ints, classes: list[int]) -> Ints:

@@ -9,6 +9,7 @@ Values are negative costs, so that every tier is maximised.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +18,14 @@ from models.cluster import Cluster, Ints
 from models.kube import Pod, controller_of
 from models.scope import is_mirror
 from models.snapshot import InputError
-from solver.soft_points import Encodes, Points
+
+if TYPE_CHECKING:
+    from solver.soft_points import Encodes, Points
 
 #: Width of a linear piece of f, in thousandths.
 STEP = 100
+#: Dearest node, in thousandths: sums over millions of nodes stay within 64 bits.
+_DEAREST = 10**12
 _COLUMNS = 2  # cpu and memory lead the resources
 
 
@@ -66,16 +71,18 @@ class Spread:
         return min(best, -total)
 
     def _poured(self, used: Ints, total: Ints, demand: int) -> int:
-        """Least Σ f in fractions, rounded up."""
-        nodes = [(int(u), int(t)) for u, t in zip(used, total, strict=True) if t > 0]
-        if not nodes:
+        """Least Σ f in fractions, rounded up. Equal nodes are poured together."""
+        here = total > 0
+        if not here.any():
             return 0
+        kinds, number = np.unique(np.stack([used[here], total[here]], axis=1), axis=0, return_counts=True)
+        nodes = [(int(u), int(t), int(k)) for (u, t), k in zip(kinds, number, strict=True)]
         segments: list[tuple[float, float, Fraction]] = []  # (slope, room, slope exactly); floats only find the price
-        for u, t in nodes:
+        for u, t, k in nodes:
             at = Fraction(1000 * u, t)
-            for k in range(int(at // STEP), 10):
-                room = Fraction(t * STEP, 1000) if k > at // STEP else Fraction(t, 1000) * (STEP * (k + 1) - at)
-                segments.append(((2 * k + 1) / t, float(room), Fraction((2 * k + 1) * 1000, t)))
+            for piece in range(int(at // STEP), 10):
+                room = Fraction(t * STEP, 1000) if piece > at // STEP else Fraction(t, 1000) * (STEP * (piece + 1) - at)
+                segments.append(((2 * piece + 1) / t, float(room) * k, Fraction((2 * piece + 1) * 1000, t)))
         segments.sort(key=lambda segment: segment[0])
         left = float(demand)
         price = Fraction(0)
@@ -84,12 +91,7 @@ class Spread:
             left -= width
             if left <= 0:
                 break
-        cost = price * demand
-        memo: dict[tuple[int, int], Fraction] = {}
-        for u, t in nodes:
-            if (u, t) not in memo:
-                memo[u, t] = self._least(u, t, price)
-            cost += memo[u, t]
+        cost = price * demand + sum(k * self._least(u, t, price) for u, t, k in nodes)
         return -((-cost.numerator) // cost.denominator)
 
     @staticmethod
@@ -109,6 +111,8 @@ class Spread:
 
     def encode(self, encoding: Encodes) -> Points:
         """The value as a linear expression: utilisation above its row, cost above the tangents of f."""
+        from solver.soft_points import Points
+
         points, model = Points(), encoding.model
         for n in range(self.cluster.n_nodes):
             here = encoding.classes_on(n)
@@ -172,6 +176,8 @@ class Pack:
         return -base - more
 
     def encode(self, encoding: Encodes) -> Points:
+        from solver.soft_points import Points
+
         points, model, cluster = Points(), encoding.model, self.cluster
         for n in range(cluster.n_nodes):
             here = encoding.classes_on(n)
@@ -200,13 +206,15 @@ def _prices(cluster: Cluster, label: str) -> Ints:
     for n, name in enumerate(cluster.nodes.names):
         raw = cluster.nodes.labels(n).get(label)
         try:
-            price = quantity.parse(raw) if raw is not None else None
+            price = quantity.ceil(quantity.parse(raw) * 1000) if raw is not None else None
         except quantity.QuantityError:
             price = None
-        if price is None or price < 0:
-            problems.append(f"Node {name}: metadata.labels[{label}]: got {raw!r}, expected a price (policy: priceLabel)")
+        if price is None or not 0 <= price <= _DEAREST:
+            problems.append(
+                f"Node {name}: metadata.labels[{label}]: got {raw!r}, expected a price of at most a billion (policy: priceLabel)"
+            )
         else:
-            prices.append(quantity.ceil(price * 1000))
+            prices.append(price)
     if problems:
         raise InputError(problems)
     return np.array(prices, dtype=np.int64)

@@ -109,6 +109,15 @@ class Judge:
         self._spread.add(pod, node)
         self._volumes.add(pod, node, placed=placed)
 
+    def used(self) -> dict[str, resources.Amounts]:
+        """What the pods of each node hold by now."""
+        return {name: held.used for name, held in self._held.items()}
+
+    @property
+    def capacity(self) -> dict[str, resources.Amounts]:
+        """What each node has."""
+        return self._capacity
+
     def spread_of(self, pod: kube.Pod) -> spread.Spread:
         """The parsed DoNotSchedule constraints of a candidate."""
         return self._candidates[id(pod)].spread
@@ -199,7 +208,7 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
         found.append(Violation(entries[position].pod, entries[position].node, "PodTopologySpread", why))
     pending = {key for key, pod in pods.items() if why_not_pending(pod, nodes, placement.snapshot) is None}
     absent = {key for key in named if key in pods and pods[key].spec.nodeName}
-    return found + objective_faults(snapshot, placement, entries, absent, pending)
+    return found + objective_faults(snapshot, placement, entries, absent, pending, judge)
 
 
 def _once(groups: list[list[Assignment]]) -> list[list[Assignment]]:

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 from models.placement import Assignment, Placement
 from models.policy import DEFAULT
 from models.snapshot import Snapshot
 from solver import verify_soft, verify_strategy, verify_zones
 from solver.verify_document import DOCUMENT, Violation
+from solver.verify_resources import Amounts
+
+
+class State(Protocol):
+    """What nodes have and hold, in the checker's own books."""
+
+    def used(self) -> dict[str, Amounts]: ...
+    @property
+    def capacity(self) -> dict[str, Amounts]: ...
 
 
 def objective_faults(
-    snapshot: Snapshot, placement: Placement, entries: Sequence[Assignment], absent: Collection[str], pending: Collection[str]
+    snapshot: Snapshot,
+    placement: Placement,
+    entries: Sequence[Assignment],
+    absent: Collection[str],
+    pending: Collection[str],
+    state: State,
 ) -> list[Violation]:
     """Zones that cannot be, pods that a kubelet rejects, and values of tiers or families that are not what they claim.
 
     ``entries``: the assignments of known pods to known nodes in bind order; ``absent``: bound pods that the document places anew;
-    ``pending``: all pods that it has to place.
+    ``pending``: all pods that it has to place; ``state``: of the nodes in the end.
     """
     policy = placement.policy or DEFAULT
     placed: Mapping[str, str] = {entry.pod: entry.node for entry in entries}
@@ -42,7 +57,7 @@ def objective_faults(
             elif claim.multiplier and claim.value != families[claim.family]:
                 fault(f"preferences: {claim.family} is said to be {claim.value}, it is {families[claim.family]}")
     if "strategy" in told:
-        points = verify_strategy.points(snapshot, placed, absent, policy)
+        points = verify_strategy.points(snapshot, placed, absent, policy, used=state.used(), capacity=state.capacity)
         if points is None:
             fault(f"tier strategy: the policy's strategy {policy.strategy!r} has no value here")
         elif points != told["strategy"].value:

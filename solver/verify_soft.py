@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from models import kube
-from models.policy import Policy
+from models.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
 from models.snapshot import Snapshot
 from solver import verify_affinity as affinity
 from solver import verify_matching as matching
@@ -444,7 +444,7 @@ class _Spread:
         if not pod.spec.topologySpreadConstraints:
             selector = self._defaults.selector(pod, kind) if self._defaults.constraints else ()
             for entry in self._defaults.constraints if selector else ():
-                eligible = self._eligible.of(pod.spec, {entry.topologyKey})
+                eligible = self._eligible.of(pod.spec, self._defaults.keys(entry))
                 yield _Constraint(kind.namespace, selector, entry.topologyKey, entry.maxSkew, eligible)
             return
         soft = [c for c in pod.spec.topologySpreadConstraints if c.whenUnsatisfiable == "ScheduleAnyway"]
@@ -566,6 +566,10 @@ class _Defaults:
             for kind in ("ReplicaSet", "ReplicationController", "StatefulSet")
             for owner in snapshot.workloads.get(kind, ())
         }
+
+    def keys(self, constraint: DefaultConstraint) -> set[str]:
+        """The topology keys of eligible nodes: the constraint's own for the system's defaults, those of all constraints for others."""
+        return {constraint.topologyKey} if self.constraints == SYSTEM_CONSTRAINTS else {c.topologyKey for c in self.constraints}
 
     def selector(self, pod: kube.Pod, kind: _Kind) -> matching.Selector:
         """What the default constraints of a pod count; empty if it gets none."""

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from models import kube, quantity
@@ -17,29 +17,33 @@ from solver import verify_resources as resources
 _MIRROR: Final = "kubernetes.io/config.mirror"
 
 
-def points(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str], policy: Policy) -> int | None:
+def points(
+    snapshot: Snapshot,
+    placed: Mapping[str, str],
+    absent: Collection[str],
+    policy: Policy,
+    *,
+    used: Mapping[str, resources.Amounts] | None = None,
+    capacity: Mapping[str, resources.Amounts] | None = None,
+) -> int | None:
     """The negative cost of a placement (pod key -> node name) under the policy's strategy; None where it has none, or lacks a price.
+    ``used``: what the pods of each node hold, ``capacity``: what it has, where the caller knows.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
     if policy.strategy == "none" or not snapshot.nodes:
         return None
-    at: dict[str, list[kube.Pod]] = {node.metadata.name or "": [] for node in snapshot.nodes}
-    fresh: set[str] = set()
-    for pod in snapshot.pods:
-        key = kube.pod_key(pod)
-        if key in placed:
-            at[placed[key]].append(pod)
-            fresh.add(placed[key])
-        elif pod.spec.nodeName in at and not kube.is_terminal(pod) and key not in absent:
-            at[pod.spec.nodeName].append(pod)
     if policy.strategy == "spread":
-        return -sum(_utilisation(node, at[node.metadata.name or ""], placed) for node in snapshot.nodes)
+        held = used if used is not None else _used(snapshot, placed, absent)
+        known = capacity if capacity is not None else {n.metadata.name or "": resources.node_capacity(n) for n in snapshot.nodes}
+        return -sum(_utilisation(amounts, held.get(name, {})) for name, amounts in known.items())
+    names = {node.metadata.name or "" for node in snapshot.nodes}
+    occupied = {node for node in placed.values() if node in names}
+    occupied.update(pod.spec.nodeName or "" for pod in _running(snapshot, placed, absent) if _stays(pod))
     total = 0
     for node in snapshot.nodes:
-        name = node.metadata.name or ""
-        if name in fresh or any(_stays(pod) for pod in at[name]):
+        if node.metadata.name in occupied:
             price = _price(node, policy.priceLabel)
             if price is None:
                 return None
@@ -47,14 +51,35 @@ def points(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str
     return -total
 
 
-def _utilisation(node: kube.Node, pods: list[kube.Pod], placed: Mapping[str, str]) -> int:
-    capacity = resources.node_capacity(node)
+def _running(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]) -> Iterator[kube.Pod]:
+    """Bound pods that stay where they are."""
+    for pod in snapshot.pods:
+        if pod.spec.nodeName and not kube.is_terminal(pod) and kube.pod_key(pod) not in absent and kube.pod_key(pod) not in placed:
+            yield pod
+
+
+def _used(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]) -> dict[str, resources.Amounts]:
+    found: dict[str, resources.Amounts] = {}
+
+    def add(node: str, amounts: resources.Amounts) -> None:
+        held = found.setdefault(node, {})
+        for name, amount in amounts.items():
+            held[name] = held.get(name, 0) + amount
+
+    for pod in _running(snapshot, placed, absent):
+        add(pod.spec.nodeName or "", resources.pod_requests(pod, bound=True))
+    for pod in snapshot.pods:
+        if kube.pod_key(pod) in placed:
+            add(placed[kube.pod_key(pod)], resources.pod_requests(pod, bound=False))
+    return found
+
+
+def _utilisation(capacity: resources.Amounts, held: resources.Amounts) -> int:
     cost = 0
     for name in ("cpu", "memory"):
         whole = capacity.get(name, 0)
         if whole > 0:
-            used = sum(resources.pod_requests(pod, bound=kube.pod_key(pod) not in placed).get(name, 0) for pod in pods)
-            share = -(-1000 * used // whole)
+            share = -(-1000 * held.get(name, 0) // whole)
             full, part = divmod(share, 100)
             cost += 100 * full**2 + part * (2 * full + 1)
     return cost

@@ -9,15 +9,17 @@ policy_restricted.go); scheduler-plugins pkg/noderesourcetopology/filter.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import islice
 
 from models.alignment import aligned, missing
 from models.containers import INIT, WHOLE, Amounts, ContainerClass, ZoneAsk
 from models.policy import Closeness
 from models.topology import Tree
 
+#: A request with more choices of zones than this is not part of the model.
+MOST_POOLS = 1_000
 #: Up to this many zones every union of pools counts; beyond, those of so many.
 ALL_UNIONS, FEW = 10, 5
 Free = list[dict[str, int]]  # per zone: what is left
@@ -69,24 +71,37 @@ def lacking(cls: ContainerClass, tree: Tree, allocatable: Mapping[str, int]) -> 
     return sorted({name for ask in listed for name in missing(tree, ask.amounts, allocatable)})
 
 
+def subsets(zones: Sequence[Mapping[str, int]], amounts: Amounts, k: int) -> Iterator[int]:
+    """The sets of k zones that together have the amounts, in the kubelet's order: lowest as a number first."""
+    least = [(name, amount) for name, amount in amounts if amount > 0]
+
+    def reachable(top: int, chosen: int, left: Sequence[int]) -> bool:
+        """Whether the best ``chosen`` zones below ``top`` could have what is left, resource by resource."""
+        return all(
+            need <= 0 or sum(sorted((zones[z].get(name, 0) for z in range(top)), reverse=True)[:chosen]) >= need
+            for (name, _), need in zip(least, left, strict=True)
+        )
+
+    def below(top: int, chosen: int, left: Sequence[int]) -> Iterator[int]:
+        if not chosen:
+            if all(need <= 0 for need in left):
+                yield 0
+            return
+        for highest in range(chosen - 1, top):
+            rest = [need - zones[highest].get(name, 0) for (name, _), need in zip(least, left, strict=True)]
+            if reachable(highest, chosen - 1, rest):
+                yield from (1 << highest | lower for lower in below(highest, chosen - 1, rest))
+
+    start = [amount for _, amount in least]
+    if reachable(len(zones), k, start):
+        yield from below(len(zones), k, start)
+
+
 def width(tree: Tree, amounts: Amounts) -> int:
     """The number of zones that a request must get: 1, or under `restricted` the fewest whose total capacity could hold it (0: none)."""
     if tree.policy != "restricted":
         return 1
-    for k in range(1, len(tree.zones) + 1):
-        for chosen in combinations(range(len(tree.zones)), k):
-            if all(sum(tree.capacity[z].get(name, 0) for z in chosen) >= amount for name, amount in amounts):
-                return k
-    return 0
-
-
-def candidates(tree: Tree, amounts: Amounts) -> list[int]:
-    """Every pool of the right number of zones, in the kubelet's order."""
-    k = width(tree, amounts)
-    if not k:
-        return []
-    found = [sum(1 << z for z in chosen) for chosen in combinations(range(len(tree.zones)), k)]
-    return sorted(found)
+    return next((k for k in range(1, len(tree.zones) + 1) if next(subsets(tree.capacity, amounts, k), None) is not None), 0)
 
 
 def first_fit(tree: Tree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | None:
@@ -94,7 +109,8 @@ def first_fit(tree: Tree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | 
     got: list[int] = []
     taken: list[tuple[int, str, int]] = []
     for ask in wanted:
-        pool = next((p for p in candidates(tree, ask.amounts) if _holds(free, p, ask.amounts)), None)
+        k = width(tree, ask.amounts)
+        pool = next(subsets(free, ask.amounts, k), None) if k else None
         if pool is None:
             for z, name, amount in taken:
                 free[z][name] += amount
@@ -112,19 +128,16 @@ def first_fit(tree: Tree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | 
     return got
 
 
-def _holds(free: Free, pool: int, amounts: Amounts) -> bool:
-    return all(sum(max(0, free[z].get(name, 0)) for z in bits(pool)) >= amount for name, amount in amounts)
-
-
 def items(cls: ContainerClass, tree: Tree, *, hints: bool) -> list[Item] | None:
     """What of a pod gets pools on a node; None if the kubelet would reject the pod even on the empty node. ``hints``: also the
     containers that hints concern."""
     found: list[Item] = []
     for ask in asks(cls, tree):
-        pools = tuple(p for p in candidates(tree, ask.amounts) if all(total(tree, p, name) >= amount for name, amount in ask.amounts))
+        k = width(tree, ask.amounts)
+        pools = tuple(islice(subsets(tree.available, ask.amounts, k), MOST_POOLS + 1)) if k else ()
         if not pools:
             return None
-        if ask.container != INIT:
+        if ask.container != INIT and len(pools) <= MOST_POOLS:  # with more, only the replay of the kubelet decides
             found.append(Item(ask.container, ask.amounts, pools, True))
     if hints and len(tree.zones) > 1 and not any(item.container == WHOLE for item in found):
         have = {item.container for item in found}

@@ -54,6 +54,10 @@ class Rule(ABC):
         """int64[N]: a cheap upper bound on the pods of class g that one node can ever take under this rule (``local`` rules: ``room``)."""
         return np.full(self.cluster.n_nodes, PLENTY)
 
+    def concerned(self, g: int) -> bool:
+        """Whether placing pods of class g changes this rule's state at all."""
+        return True
+
     def place(self, g: int, n: int, k: int = 1) -> None:
         """Put k pods of class g on node n into the state."""
 
@@ -76,6 +80,9 @@ class StaticRule(Rule):
     """A rule whose verdict depends on pod and node alone."""
 
     text: ClassVar[str]
+
+    def concerned(self, g: int) -> bool:
+        return False
 
     def rejects(self, g: int) -> Bools:
         return self.never(g)

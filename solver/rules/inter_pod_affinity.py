@@ -193,6 +193,9 @@ class InterPodAffinity(Rule):
         """Whether placing pods of the class changes this rule's verdict on other nodes (or on other pods of it)."""
         return bool(self._own[g] or self._matching[g] or self._feeds[g])
 
+    def concerned(self, g: int) -> bool:
+        return self.touches(g) or self._attraction_of[g] is not None
+
     def provides(self, g: int) -> bool:
         """Whether pods with required affinity may stand on pods of the class."""
         return bool(self._feeds[g])

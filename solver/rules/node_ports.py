@@ -57,6 +57,9 @@ class NodePorts(Rule):
     def room(self, g: int) -> Ints:
         return np.where(self._taken(g), 0, 1 if self.cluster.classes[g].ports else PLENTY)
 
+    def concerned(self, g: int) -> bool:
+        return bool(self.cluster.classes[g].ports)
+
     def place(self, g: int, n: int, k: int = 1) -> None:
         for port in self.cluster.classes[g].ports:
             self._used[port][n] += k

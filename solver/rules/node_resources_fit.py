@@ -57,6 +57,11 @@ class NodeResourcesFit(Rule):
         self.free[n] -= k * self.cluster.demand[g]
         self.slots[n] -= k
 
+    def place_many(self, g: int, nodes: Ints, pods: Ints) -> None:
+        """Put pods[i] pods of class g on nodes[i] (distinct nodes)."""
+        self.free[nodes] -= pods[:, None] * self.cluster.demand[g]
+        self.slots[nodes] -= pods
+
     def remove(self, g: int, n: int, k: int = 1) -> None:
         self.place(g, n, -k)
 

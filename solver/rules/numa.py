@@ -76,7 +76,8 @@ class NodeResourceTopologyMatch(Rule):
         never = np.zeros(self.cluster.n_nodes, dtype=bool)
         asks = {}
         for n, node in self._nodes.items():
-            allocatable = dict(zip(self.cluster.resources, self.cluster.allocatable[n].tolist(), strict=True))
+            status = self.cluster.snapshot.nodes[n].status
+            allocatable = dict.fromkeys((status.allocatable or {}) if status is not None else (), 0)
             if zone_pools.lacking(cls, node.tree, allocatable) or zone_pools.items(cls, node.tree, hints=False) is None:
                 never[n] = True
             wanted = zone_pools.asks(cls, node.tree)
@@ -87,6 +88,9 @@ class NodeResourceTopologyMatch(Rule):
     def touches(self, g: int) -> bool:
         """Whether the kubelet of some node aligns pods of the class."""
         return bool(self._asks[g])
+
+    def concerned(self, g: int) -> bool:
+        return self.touches(g)
 
     def never(self, g: int) -> Bools:
         return self._never[g]

@@ -171,6 +171,9 @@ class PodTopologySpread(Rule):
         """Whether placing pods of the class changes this rule's verdict on other nodes."""
         return bool(self._feeds[g]) or any(index is not None for _, index in self._of[g])
 
+    def concerned(self, g: int) -> bool:
+        return self.touches(g)
+
     def order_links(self) -> list[list[int]]:
         """Groups of classes whose order matters to each other: a tally's owners with those that it counts."""
         links = []

@@ -125,6 +125,9 @@ class VolumeBinding(Rule):
             mask[n] = self._choices.pick(g, int(n)) is None
         return mask
 
+    def concerned(self, g: int) -> bool:
+        return bool(self.cluster.classes[g].claims)
+
     def place(self, g: int, n: int, k: int = 1) -> None:
         self._choices.place(g, n, k)
 
@@ -229,6 +232,9 @@ class VolumeRestrictions(Rule):
     def room(self, g: int) -> Ints:
         return np.where(self.rejects(g), 0, 1 if self._single[g] else PLENTY)
 
+    def concerned(self, g: int) -> bool:
+        return bool(self._single[g])
+
     def place(self, g: int, n: int, k: int = 1) -> None:
         for key in self._single[g]:
             self._used[key] += k
@@ -330,6 +336,9 @@ class NodeVolumeLimits(Rule):
 
     def never(self, g: int) -> Bools:
         return self._base[g]
+
+    def concerned(self, g: int) -> bool:
+        return bool(self.cluster.classes[g].claims)
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         before = dict(self._choices.chosen)

@@ -50,6 +50,7 @@ TABLE: dict[str, Row] = {
         on={"shop/db-2": {"a2", "b2", "c1"}, "shop/report-0": {"a1", "b1"}, "shop/report-1": {"a1", "b1"}},
     ),
     "peter-sheep-wolf.yaml": Row(),
+    "two-socket-joint.yaml": Row(),
     "scs-control-plane.yaml": Row(
         unplaced={"gamma/gamma-cp-7": "InterPodAffinity"},
         apart=(

@@ -15,7 +15,7 @@ from models.compile import compile_cluster
 from models.scope import select
 from report.documents import encode, placement_document
 from solver import rules
-from solver.cpsat import Budget
+from solver.budget import Budget
 from solver.encoding import Encoding
 from solver.exact import Exact
 from solver.greedy import construct

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from models.container_affinity import matrix
 from models.kube import Pod, pod_key
 from models.placement import Placement
-from models.policy import DEFAULT
+from models.policy import DEFAULT, Policy
 from models.requests import pod_request
-from models.snapshot import Snapshot, load
+from models.snapshot import Snapshot, from_objects, load
 from models.topology import Tree, tree
 from solver.options import Options
 from solver.place import place
 from solver.verify import verify
+from tests.objects import node, pod
 
 FILE = Path(__file__).resolve().parents[2] / "instances" / "two-socket-joint.yaml"
 POINTS = (DEFAULT.closeness.sameNode, DEFAULT.closeness.sameSocket, DEFAULT.closeness.sameZone)
@@ -196,3 +200,17 @@ def test_other_engines_keep_to_what_is_possible() -> None:
         north = frozenset(a.pod for a in result.assignments if a.node == "north")
         (choice,) = [c for c in choices() if c.north == north]
         assert soft.value == choice.points, "zones are at their best for the machines"
+
+
+def test_without_a_gain_the_zones_are_those_that_the_kubelet_takes() -> None:
+    """The hint is content in any zone, so nothing needs pinning: both pods go where the kubelet puts them, in the first zone."""
+    zones: list[dict[str, Any]] = [{"name": f"node-{i}", "resources": {"cpu": "4", "memory": "8Gi"}} for i in range(2)]
+    policy = msgspec.convert({"topologies": [{"nodes": ["n1"], "topologyManagerPolicy": "single-numa-node", "zones": zones}]}, Policy)
+    amounts = {"cpu": "1", "memory": "1Gi"}
+    pair, other = pod("pair"), pod("other")
+    for made, names in ((pair, "ab"), (other, "c")):
+        made["spec"]["containers"] = [{"name": n, "image": "i", "resources": {"requests": amounts, "limits": amounts}} for n in names]
+    pair["metadata"]["annotations"] = {"resource-policy.nri.io/affinity": "a: [b]"}
+    result = place(from_objects([node("n1", cpu="8", memory="16Gi"), pair, other]), Options(engine="exact", policy=policy))
+    assert {c.name: c.zones for a in result.assignments for c in a.containers} == {name: ["node-0"] for name in "abc"}
+    assert not [note for note in result.notes if "pinning" in note]

@@ -27,7 +27,7 @@ from tests.solver.test_agreement import State, accepted, document, matrix, reach
 
 INSTANCES = 60
 #: Choices of zones tried on one node; instances with more are left out.
-MOST = 20_000
+MOST = 2_000
 
 
 def sets_of(tree: object) -> list[tuple[str, ...]]:

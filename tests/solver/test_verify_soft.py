@@ -559,10 +559,17 @@ def test_other_controllers_and_own_constraints_bring_no_defaults() -> None:
     assert points("topologySpread", [*zones("z0", "z1"), service(A), *own], on("n0", "n0", "n0"), policy=policy) == -100
 
 
-def test_default_constraints_need_only_their_own_key() -> None:
+def test_default_constraints_of_ones_own_need_the_keys_of_all() -> None:
     policy = Policy(defaultConstraints=(DefaultConstraint(ZONE, 1), DefaultConstraint("rack", 1)))
     objects = [*zones("z0", "z1"), node("n2", labels={"rack": "r0"}), node("n3", labels={"rack": "r1"}), service(A), *crowd(6)]
-    assert points("topologySpread", objects, on("n0", "n0", "n0", "n2", "n2", "n2"), policy=policy) == -200 - 200
+    assert points("topologySpread", objects, on("n0", "n0", "n0", "n2", "n2", "n2"), policy=policy) == 0
+    both = [node(f"m{i}", labels={"rack": f"r{i}", ZONE: "z0"}) for i in range(2)]
+    assert points("topologySpread", [*both, service(A), *crowd(4)], on("m0", "m0", "m0", "m0"), policy=policy) == -300
+
+
+def test_the_systems_default_constraints_need_only_their_own_key() -> None:
+    hosts = [node(f"h{i}", labels={"kubernetes.io/hostname": f"h{i}"}) for i in range(2)]
+    assert points("topologySpread", [*hosts, service(A), *crowd(6)], on(*["h0"] * 6), policy=Policy()) == -300
 
 
 def test_default_constraints_heed_node_affinity_and_no_taints() -> None:

@@ -1,0 +1,38 @@
+"""The time that a run may take."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from solver.options import Options
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+
+class Budget:
+    """Time that is left: wall-clock seconds, or CP-SAT's deterministic seconds."""
+
+    def __init__(self, options: Options, started: float) -> None:
+        self._deterministic = options.deterministic
+        self._limit = options.time_limit
+        self._started = started
+        self._spent = 0.0
+
+    def left(self) -> float:
+        if self._limit is None:
+            return float("inf")
+        return self._limit - (self._spent if self._deterministic else time.monotonic() - self._started)
+
+    def grant(self, solver: cp_model.CpSolver, seconds: float) -> None:
+        """Limit a solve to a share of what is left."""
+        seconds = min(seconds, self.left())
+        if seconds != float("inf"):
+            if self._deterministic:
+                solver.parameters.max_deterministic_time = max(seconds, 0.01)
+            else:
+                solver.parameters.max_time_in_seconds = max(seconds, 0.01)
+
+    def spend(self, solver: cp_model.CpSolver) -> None:
+        self._spent += solver.deterministic_time
