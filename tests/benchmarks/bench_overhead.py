@@ -1,0 +1,58 @@
+"""Time of the whole command next to another commit, side by side: what a change costs where it should cost nothing.
+
+    python tests/benchmarks/bench_overhead.py COMMIT [--runs 7] [--options "--strategy none"] SNAPSHOT…
+
+The other commit is checked out into a temporary folder and run by the same interpreter, run by run in turn; the table has medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(root: Path, snapshot: str, options: list[str]) -> float:
+    """Seconds of one `kubestow solve` from the sources in a folder."""
+    command = [sys.executable, str(root / "cli.py"), "solve", snapshot, "-q", "-f", "json", "-o", str(root / "out.json"), *options]
+    started = time.monotonic()
+    subprocess.run(command, cwd=root, check=False, stdout=subprocess.DEVNULL)
+    return time.monotonic() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commit")
+    parser.add_argument("snapshots", nargs="+", metavar="SNAPSHOT")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--options", default="", help="options of the newer command only")
+    arguments = parser.parse_args()
+    table = Table("snapshot", arguments.commit[:10], "here", "ratio", title="seconds of kubestow solve, medians")
+    with tempfile.TemporaryDirectory() as folder:
+        before, now = Path(folder) / "before", Path(folder) / "now"
+        for target, commit in ((before, arguments.commit), (now, "HEAD")):
+            subprocess.run(["git", "clone", "-q", str(ROOT), str(target)], check=True)
+            subprocess.run(["git", "-C", str(target), "checkout", "-q", commit], check=True)
+        for snapshot in arguments.snapshots:
+            path = str(Path(snapshot).resolve())
+            times: tuple[list[float], list[float]] = ([], [])
+            for _ in range(arguments.runs + 1):  # the first one warms up
+                times[0].append(run(before, path, []))
+                times[1].append(run(now, path, shlex.split(arguments.options)))
+            old, new = (statistics.median(found[1:]) for found in times)
+            table.add_row(Path(snapshot).name, f"{old:.2f}", f"{new:.2f}", f"{new / old:.2f}")
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()

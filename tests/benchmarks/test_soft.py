@@ -1,0 +1,37 @@
+"""Soft preferences on the benchmark instances: better than kube-scheduler's own placement, with a bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.policy import DEFAULT
+from models.snapshot import load
+from solver import verify_soft
+from tests.benchmarks.bench_soft import DATA, baseline, instances, recorded, solve
+
+
+@pytest.mark.parametrize("name", instances())
+def test_the_scoring_is_that_of_the_recorded_baseline(name: str) -> None:
+    snapshot = load([str(DATA / f"{name}.json.gz")])
+    placed = recorded(name)
+    families = verify_soft.score(snapshot, placed, (), DEFAULT, pending=set(placed)).families
+    assert sum(families.values()) == baseline()[name]
+
+
+@pytest.mark.parametrize("name", instances()[:1])
+def test_better_than_kube_scheduler_in_seconds(name: str) -> None:
+    result, _ = solve(name, 10.0)
+    check(name, result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", instances())
+def test_better_than_kube_scheduler_on_every_instance(name: str) -> None:
+    result, _ = solve(name, 60.0)
+    check(name, result)
+
+
+def check(name: str, result: object) -> None:
+    tiers = {t.tier: t for t in result.objective}  # type: ignore[attr-defined]
+    assert tiers["placed"].value == tiers["placed"].bound
+    assert baseline()[name] < tiers["soft"].value <= tiers["soft"].bound
