@@ -26,7 +26,7 @@ from solver.strategy import Spread, Strategy
 
 #: Unless a strategy was asked for, its tier may take this share of the time that the search took, and at least so many seconds; CP-SAT
 #: only sees it on models of at most so many variables, and pods are moved one by one only where there are at most so many of them.
-SHARE, LEAST, SMALL, FEW = 0.05, 0.25, 1_000, 3_000
+SHARE, LEAST, SMALL, FEW = 0.05, 0.02, 200, 3_000
 #: Otherwise this share of the time is kept for it.
 RESERVE = 0.25
 #: With it, moving pods one by one takes at most this share of what is left.

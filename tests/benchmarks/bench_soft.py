@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_soft.py [--time-limit 60] [INSTANCE…]
 
 kube-scheduler's column is its recorded placement (baseline-soft.json) scored by the same function: preferred node affinity, preferred pod
-affinity over all ordered pairs, -100 per untolerated soft taint and per pod above a ScheduleAnyway maxSkew. Seconds are of the whole process
+affinity over all ordered pairs, -100 per untolerated soft taint and per pod above a ScheduleAnyway maxSkew. Seconds: the whole process
 from file to verified placement.
 """
 
