@@ -398,9 +398,12 @@ def _load(paths: Sequence[str], *, quiet: bool, verbose: bool, policy: Policy | 
     snapshot = _input(lambda: load(paths))
     warnings = list(snapshot.warnings)
     if policy is not None:
-        from models.containers import warnings as hint_warnings
+        from models.annotations import has_hints
 
-        warnings += _input(lambda: hint_warnings(snapshot, policy))
+        if any(has_hints(pod) for pod in snapshot.pods):
+            from models.hints import warnings as hint_warnings
+
+            warnings += _input(lambda: hint_warnings(snapshot, policy))
     if not quiet:
         shown = warnings if verbose else warnings[:_WARNINGS]
         for warning in shown:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,10 @@ from models.policy import Policy
 from models.scope import Scope
 from models.selectors import Bools, NodeTable, Requirement, Selector
 from models.snapshot import Snapshot
-from models.topology import Tree
 from models.volumes import VolumeTable
+
+if TYPE_CHECKING:
+    from models.topology import Tree
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from models import kube, quantity, requests, topology
+from models import kube, quantity, requests
+from models.annotations import has_hints
 from models.cluster import (
     HARD_EFFECTS,
     Affinity,
@@ -25,7 +27,7 @@ from models.cluster import (
     Spread,
     Term,
 )
-from models.containers import ContainerClass, ContainerTable
+from models.containers import ContainerClass, NoContainers
 from models.default_spread import DefaultSpread
 from models.kube import Pod, PodAffinityTerm, PodSpec, Toleration
 from models.policy import DEFAULT, Policy, node_topologies
@@ -33,6 +35,9 @@ from models.scope import Scope, is_mirror
 from models.selectors import Bools, NodeTable, Selector, canonical, label_key_requirements, selector_matches
 from models.snapshot import InputError, Snapshot
 from models.volumes import VolumeTable, claim_keys, named_claims
+
+if TYPE_CHECKING:
+    from models.topology import Tree
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 #: What a node holds is cut off here: no quantity is larger, so a node that holds as much has nothing left either way, and differences
@@ -100,7 +105,7 @@ class _Compiler:
         self.toleration_sets: list[tuple[Toleration, ...]] = []
         self._toleration_ids: dict[bytes, int] = {}
         self.trees = _trees(snapshot, policy)
-        self.containers = ContainerTable(snapshot, scope, policy, rejecting=any(tree.rejects for tree in self.trees.values()))
+        self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in self.trees.values()))
         self.default_spread = DefaultSpread(snapshot, policy)
 
     # Which namespaces a term covers: None for all of them.
@@ -461,14 +466,30 @@ def _fixed_pulls(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dic
     return where
 
 
-def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, topology.Tree]:
+def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> NoContainers:
+    """The table of container classes, where anything asks for one."""
+    on = bool(policy.multipliers.containerAffinity)
+    hinted = on and (policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods))
+    if not (rejecting or hinted):
+        return NoContainers()
+    from models.hints import ContainerTable
+
+    return ContainerTable(snapshot, scope, policy, rejecting=rejecting)
+
+
+def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, Tree]:
     """The topology of each node that has one.
 
     Raises:
         InputError: a NodeResourceTopology that cannot be read.
     """
+    listed = node_topologies(policy, snapshot)
+    if not listed:
+        return {}
+    from models import topology
+
     trees, problems = {}, []
-    for name, found in node_topologies(policy, snapshot).items():
+    for name, found in listed.items():
         try:
             tree = topology.tree(found)
         except topology.TopologyError as error:

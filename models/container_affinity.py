@@ -17,14 +17,11 @@ from typing import Any, Final, NamedTuple, NoReturn
 import yaml
 
 from models import kube
+from models.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
 from models.container_expressions import Expression, ExpressionError, View, clean
 from models.qos import qos_class
 from models.structure import shorten
 
-#: The two names of the annotations; the current one first.
-PREFIXES: Final = ("resource-policy.nri.io/", "cri-resource-manager.intel.com/")
-_AFFINITY, _ANTI_AFFINITY = "affinity", "anti-affinity"
-_KEYS: Final = tuple(prefix + kind for prefix in PREFIXES for kind in (_AFFINITY, _ANTI_AFFINITY))
 #: ``kubestow.dev/tags.<container>: key=value,key=value`` gives a container tags, which no Kubernetes object states.
 TAGS: Final = "kubestow.dev/tags."
 
@@ -60,12 +57,6 @@ class Hints:
 # --- reading a pod ----------------------------------------------------------------------------------------------------
 
 
-def has_hints(pod: kube.Pod) -> bool:
-    """Whether the pod has any of the annotations, well-formed or not."""
-    annotations = pod.metadata.annotations
-    return annotations is not None and any(key in annotations for key in _KEYS)
-
-
 def parse(pod: kube.Pod, *, symmetric: bool = False) -> Hints:
     """The hints in a pod's annotations. ``symmetric``: the shorthand ``c3: [c1]`` also gives c1 an entry to c3.
 
@@ -86,7 +77,7 @@ def parse_annotations(annotations: Mapping[str, str] | None, *, where: str, cont
         AnnotationError: an annotation that is read is malformed.
     """
     given = annotations or {}
-    present = [prefix for prefix in PREFIXES if any(prefix + kind in given for kind in (_AFFINITY, _ANTI_AFFINITY))]
+    present = [prefix for prefix in PREFIXES if any(prefix + kind in given for kind in (AFFINITY, ANTI_AFFINITY))]
     if not present:
         return Hints((), ())
     where = _one_line(where)
@@ -94,11 +85,11 @@ def parse_annotations(annotations: Mapping[str, str] | None, *, where: str, cont
     if len(present) > 1:
         warnings.append(f"{where}: has annotations {PREFIXES[0]}* and {PREFIXES[1]}*, the latter are ignored")
     entries: list[Entry] = []
-    for kind in (_AFFINITY, _ANTI_AFFINITY):
+    for kind in (AFFINITY, ANTI_AFFINITY):
         name = present[0] + kind
         if name not in given:
             continue
-        outcome = _read(given[name], kind == _ANTI_AFFINITY, symmetric)
+        outcome = _read(given[name], kind == ANTI_AFFINITY, symmetric)
         if outcome.error is not None:
             raise AnnotationError(f"{where}: annotation {name}: {outcome.error}")
         entries += [entry for entry in outcome.entries if entry.container in containers]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from models import kinds, kube
-from models.container_affinity import AnnotationError, Hints, affinity, has_hints, parse, views
+from models.annotations import has_hints
+from models.container_affinity import AnnotationError, Hints, affinity, parse, views
 from models.container_expressions import View
 from models.policy import Policy
 from models.snapshot import InputError, Snapshot

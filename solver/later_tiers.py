@@ -12,11 +12,10 @@ import numpy as np
 
 from models import placement as doc
 from models.cluster import Cluster, Ints
-from solver import preferences, rules
+from solver import rules
 from solver.budget import Budget
 from solver.container_points import Zones
 from solver.limits import fits
-from solver.local_search import LocalSearch
 from solver.objective import Objective
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
@@ -96,6 +95,8 @@ def improve(
     later = LaterTiers(best.counts, best.sequence, best.zones, zoneless=best.zones.zoneless)
     if search is not None:
         later.tiers.append(doc.TierResult("soft", best.value, max(best.value, best.bound)))
+        from solver import preferences
+
         later.preferences = preferences.report(objective, best.counts, best.sequence, best.zones)
         later.notes += best.notes
     if polished is not None:
@@ -164,6 +165,8 @@ class _Strategy:
 
     def _move(self, strategy: Spread, best: SoftOutcome, seconds: float) -> None:
         """One pod after the other to emptier nodes, no preference losing."""
+        from solver.local_search import LocalSearch
+
         active = rules.build(self.cluster)
         for g, n, k in best.sequence:
             for rule in active:

@@ -16,7 +16,8 @@ from itertools import chain
 import msgspec
 
 from models import kube
-from models.container_affinity import COLOCATE, TAGS, AnnotationError, Entry, has_hints, parse, views
+from models.annotations import has_hints
+from models.container_affinity import COLOCATE, TAGS, AnnotationError, Entry, parse, views
 from models.container_expressions import Expression, View
 from models.policy import Closeness, Policy
 from solver.verify_kubelet import Machine

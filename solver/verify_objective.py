@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from models.annotations import has_hints
 from models.placement import Assignment, Placement
-from models.policy import DEFAULT
+from models.policy import DEFAULT, Policy, node_topologies
 from models.snapshot import Snapshot
-from solver import verify_soft, verify_strategy, verify_zones
+from solver import verify_strategy
 from solver.verify_document import DOCUMENT, Violation
 from solver.verify_resources import Amounts
 
@@ -36,16 +37,24 @@ def objective_faults(
     """
     policy = placement.policy or DEFAULT
     placed: Mapping[str, str] = {entry.pod: entry.node for entry in entries}
-    zones = verify_zones.judge(snapshot, entries, absent, policy)
-    found = [Violation(*fault) for fault in zones.faults]
+    found: list[Violation] = []
+    container_points = 0
+    if _zones_matter(snapshot, entries, policy):
+        from solver import verify_zones
+
+        zones = verify_zones.judge(snapshot, entries, absent, policy)
+        found += [Violation(*fault) for fault in zones.faults]
+        container_points = zones.points
 
     def fault(why: str) -> None:
         found.append(Violation("", "", DOCUMENT, why))
 
     told = {tier.tier: tier for tier in placement.objective if tier.tier != "placed"}
     if "soft" in told:
+        from solver import verify_soft
+
         families = verify_soft.score(snapshot, placed, absent, policy, pending=pending).families
-        families["containerAffinity"] = zones.points
+        families["containerAffinity"] = container_points
         weights = {family: int(getattr(policy.multipliers, family)) for family in families}
         total = sum(points * weights[family] for family, points in families.items())
         if total != told["soft"].value:
@@ -63,3 +72,11 @@ def objective_faults(
         elif points != told["strategy"].value:
             fault(f"tier strategy: the value is {told['strategy'].value}, the placement is worth {points}")
     return found
+
+
+def _zones_matter(snapshot: Snapshot, entries: Sequence[Assignment], policy: Policy) -> bool:
+    """Whether anything speaks of NUMA zones or of hints between containers; what judges them is loaded only then."""
+    hinted = policy.multipliers.containerAffinity and (
+        policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods)
+    )
+    return bool(hinted or any(entry.containers for entry in entries) or node_topologies(policy, snapshot))

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from models import kube, quantity
-from models.container_affinity import has_hints
 from models.placement import Assignment
 from models.policy import Policy, node_topologies
 from models.snapshot import Snapshot
@@ -78,8 +77,6 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
         QuantityError: a quantity is malformed or beyond 64 bits.
     """
     topologies = node_topologies(policy, snapshot)
-    if not topologies and not any(entry.containers for entry in placed) and not _hinted(snapshot, policy):
-        return Zones()
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
     pods = {kube.pod_key(pod): pod for pod in snapshot.pods if not kube.is_terminal(pod)}
     listed = {entry.pod: entry for entry in reversed(placed) if entry.pod in pods and entry.node in nodes}
@@ -105,12 +102,6 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
                 pod.asks = asked[memo]
         _judge_node(name, machine, entries, fixed.get(name, ()), policy, zones)
     return zones
-
-
-def _hinted(snapshot: Snapshot, policy: Policy) -> bool:
-    if not policy.multipliers.containerAffinity:
-        return False
-    return policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods)
 
 
 def _alike(pod: kube.Pod) -> tuple[object, ...]:

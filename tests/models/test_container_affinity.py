@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models import kube
-from models.container_affinity import AnnotationError, Entry, Hints, affinity, has_hints, matrix, parse, parse_annotations, reaches, views
+from models.annotations import has_hints
+from models.container_affinity import AnnotationError, Entry, Hints, affinity, matrix, parse, parse_annotations, reaches, views
 from models.container_expressions import Expression
 from models.qos import qos_class
 
