@@ -8,6 +8,7 @@ upper bound.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -15,7 +16,9 @@ from ortools.sat.python import cp_model
 from models.cluster import Cluster, Ids, Ints
 from solver.limits import fits, possible
 from solver.rules.base import Rule
-from solver.zones import NodeZones, chosen_items
+
+if TYPE_CHECKING:
+    from solver.zones import NodeZones
 
 
 class Encoding:
@@ -101,6 +104,10 @@ class Encoding:
 
     def add_zones(self) -> None:
         """Choices of NUMA zones for the containers that need them, on every node that has zones."""
+        if not self.cluster.trees:
+            return
+        from solver.zones import NodeZones, chosen_items
+
         hints = bool(self.cluster.policy.multipliers.containerAffinity)
         for n, tree in self.cluster.trees.items():
             zones = NodeZones(self.model, tree)

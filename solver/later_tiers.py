@@ -23,9 +23,9 @@ from solver.rules.base import Rule
 from solver.soft_outcome import LARGE, SoftOutcome
 from solver.strategy import Spread, Strategy
 
-#: Unless a strategy was asked for, its tier may take this share of the time that the search took, and at least so many seconds; CP-SAT
-#: only sees it on models of at most so many variables, and pods are moved one by one only where there are at most so many of them.
-SHARE, LEAST, SMALL, FEW = 0.05, 0.02, 200, 3_000
+#: Unless a strategy was asked for, construction alone follows it; CP-SAT sees it on models of at most so many variables only, for this
+#: share of the time that the search took and at least so many seconds.
+SHARE, LEAST, SMALL = 0.05, 0.25, 200
 #: Otherwise this share of the time is kept for it.
 RESERVE = 0.25
 #: With it, moving pods one by one takes at most this share of what is left.
@@ -142,9 +142,8 @@ class _Strategy:
         self.report(value, bound)
         size = int(np.count_nonzero(self.limits))
         allowance = LEAST if self.options.deterministic else max(LEAST, SHARE * (time.monotonic() - self.started))
-        few = int(best.counts.sum()) <= FEW
-        if value < bound and isinstance(strategy, Spread) and not self.stop.is_set() and (few or self.options.search_strategy):
-            seconds = MOVES * self.budget.left() if self.options.search_strategy else allowance / 2
+        if value < bound and isinstance(strategy, Spread) and self.options.search_strategy and not self.stop.is_set():
+            seconds = MOVES * self.budget.left()
             self._move(strategy, best, min(max(seconds, 0.01), 20.0))
             value = strategy.value(best.counts)
             self.report(value, bound)
@@ -155,7 +154,7 @@ class _Strategy:
             from solver.soft_search import SoftSearch
 
             search = search or SoftSearch(self.cluster, self.objective, self.limits, self.options, self.budget, self.stop)
-            seconds = self.budget.left() if self.options.search_strategy else allowance / 2
+            seconds = self.budget.left() if self.options.search_strategy else allowance
             proved = search.strategy(
                 strategy, best, left, min(seconds, self.budget.left()), encoding, lambda v, b: self.report(v, min(b, bound))
             )

@@ -19,7 +19,6 @@ from models.kube import Pod, pod_key
 from models.policy import DEFAULT
 from models.scope import Scope, select
 from models.snapshot import InputError, Snapshot
-from models.topology import Tree
 from solver import rules
 from solver.greedy import complete, construct
 from solver.limits import fits, possible
@@ -28,9 +27,9 @@ from solver.ordering import Sequence_
 from solver.rules.base import Rule
 from solver.strategy import Strategy, choose
 from solver.verify import verify
-from solver.zone_pools import bits
 
 if TYPE_CHECKING:
+    from models.topology import Tree
     from solver.container_points import Pools
     from solver.encoding import Encoding
     from solver.later_tiers import LaterTiers
@@ -263,6 +262,8 @@ def _document(cluster: Cluster, options: Options, answer: _Answer) -> doc.Placem
 
 
 def _containers(pod: Pod, tree: Tree, pools: Pools) -> list[doc.ContainerZones]:
+    from solver.zone_pools import bits
+
     return [
         doc.ContainerZones(container.name or "", [tree.zones[z] for z in bits(pool)])
         for container, pool in zip(running(pod), pools, strict=True)

@@ -13,34 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.cluster import Cluster, Ints
-from models.containers import INIT, ZoneAsk
 from models.selectors import Bools
-from models.topology import Tree
-from solver import zone_pools
 from solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
     from solver.encoding import Encoding
-
-
-class _Node:
-    """The zones of one node whose policy rejects: what is left, and the pods placed, in order."""
-
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        self.placed: list[int] = []
-        self.free = self._fresh()
-
-    def _fresh(self) -> zone_pools.Free:
-        return [dict(zone) for zone in self.tree.available]
-
-    def accepts(self, wanted: tuple[ZoneAsk, ...]) -> bool:
-        return zone_pools.first_fit(self.tree, [dict(zone) for zone in self.free], wanted) is not None
-
-    def replay(self, wanted: dict[int, tuple[ZoneAsk, ...]]) -> None:
-        self.free = self._fresh()
-        for g in self.placed:
-            zone_pools.first_fit(self.tree, self.free, wanted[g])
+    from solver.kubelet import Asks, Kubelet
 
 
 class NodeResourceTopologyMatch(Rule):
@@ -51,36 +29,32 @@ class NodeResourceTopologyMatch(Rule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._nodes = {n: _Node(tree) for n, tree in cluster.trees.items() if tree.rejects}
-        self._hard = np.zeros(cluster.n_nodes, dtype=bool)
-        self._hard[list(self._nodes)] = True
-        self._asks: list[dict[int, tuple[ZoneAsk, ...]]] = [{} for _ in cluster.classes]
-        self._never = [np.zeros(0, dtype=bool)] * cluster.n_classes
+        self._nodes = _kubelets(cluster)
+        self._asks: list[dict[int, Asks]] = [{} for _ in cluster.classes]
         nothing = np.zeros(cluster.n_nodes, dtype=bool)
-        memo: dict[object, tuple[dict[int, tuple[ZoneAsk, ...]], Bools]] = {}
-        for g, cls in enumerate(cluster.classes):
+        self._never = [nothing] * cluster.n_classes
+        memo: dict[object, tuple[dict[int, Asks], Bools]] = {}
+        for g, cls in enumerate(cluster.classes) if self._nodes else ():
             found = cls.containers
-            if found is None or not self._nodes or not (found.per_container or found.per_pod):
-                self._never[g] = nothing
-                continue
-            key = (found.per_container, found.per_pod)
-            if key not in memo:
-                memo[key] = self._read(g)
-            self._asks[g], self._never[g] = memo[key]
+            if found is not None and (found.per_container or found.per_pod):
+                key = (found.per_container, found.per_pod)
+                if key not in memo:
+                    memo[key] = self._read(g)
+                self._asks[g], self._never[g] = memo[key]
         self._masks: dict[int, Bools] = {}
         self._stale: dict[int, set[int]] = {}
 
-    def _read(self, g: int) -> tuple[dict[int, tuple[ZoneAsk, ...]], Bools]:
+    def _read(self, g: int) -> tuple[dict[int, Asks], Bools]:
+        """What each node's kubelet aligns of a pod of the class, and where it never can."""
         cls = self.cluster.classes[g].containers
         assert cls is not None
         never = np.zeros(self.cluster.n_nodes, dtype=bool)
         asks = {}
-        for n, node in self._nodes.items():
+        for n, kubelet in self._nodes.items():
             status = self.cluster.snapshot.nodes[n].status
             allocatable = dict.fromkeys((status.allocatable or {}) if status is not None else (), 0)
-            if zone_pools.lacking(cls, node.tree, allocatable) or zone_pools.items(cls, node.tree, hints=False) is None:
-                never[n] = True
-            wanted = zone_pools.asks(cls, node.tree)
+            never[n] = kubelet.never(cls, allocatable)
+            wanted = kubelet.asks(cls)
             if wanted:
                 asks[n] = wanted
         return asks, never
@@ -113,52 +87,34 @@ class NodeResourceTopologyMatch(Rule):
         room = np.where(self.rejects(g), 0, PLENTY)
         for n, wanted in self._asks[g].items():
             if room[n]:
-                free = [dict(zone) for zone in self._nodes[n].free]
-                k = 0
-                while k < self.cluster.count[g] and zone_pools.first_fit(self._nodes[n].tree, free, wanted) is not None:
-                    k += 1
-                room[n] = k
+                room[n] = self._nodes[n].room(wanted, int(self.cluster.count[g]))
         return room
 
     def most(self, g: int) -> Ints:
-        """Zones together hold no more than the sum of what they have."""
         most = np.full(self.cluster.n_nodes, PLENTY)
         for n, wanted in self._asks[g].items():
-            tree = self._nodes[n].tree
-            per_pod: dict[str, int] = {}
-            for ask in wanted:
-                if ask.container != INIT:
-                    for name, amount in ask.amounts:
-                        per_pod[name] = per_pod.get(name, 0) + amount
-            whole = (1 << len(tree.zones)) - 1
-            for name, amount in per_pod.items():
-                most[n] = min(most[n], zone_pools.total(tree, whole, name) // amount)
+            limit = self._nodes[n].most(wanted)
+            if limit is not None:
+                most[n] = limit
         return most
 
     def _changed(self, n: int) -> None:
-        for stale in self._stale.values():
-            stale.add(n)
-        for g in self._stale:
-            self._stale[g] &= self._asks[g].keys()
+        for g, stale in self._stale.items():
+            if n in self._asks[g]:
+                stale.add(n)
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         wanted = self._asks[g].get(n)
-        if wanted is None:
-            return
-        node = self._nodes[n]
-        for _ in range(k):
-            zone_pools.first_fit(node.tree, node.free, wanted)
-            node.placed.append(g)
-        self._changed(n)
+        if wanted is not None:
+            for _ in range(k):
+                self._nodes[n].take(g, wanted)
+            self._changed(n)
 
     def remove(self, g: int, n: int, k: int = 1) -> None:
-        if n not in self._asks[g]:
-            return
-        node = self._nodes[n]
-        for _ in range(k):
-            node.placed.pop(len(node.placed) - 1 - node.placed[::-1].index(g))
-        node.replay({h: self._asks[h][n] for h in set(node.placed)})
-        self._changed(n)
+        if n in self._asks[g]:
+            for _ in range(k):
+                self._nodes[n].lose(g, {h: self._asks[h][n] for h in set(self._nodes[n].placed)})
+            self._changed(n)
 
     def order_links(self) -> list[list[int]]:
         """Aligned classes matter to each other wherever they may meet."""
@@ -171,3 +127,12 @@ class NodeResourceTopologyMatch(Rule):
     def message(self, g: int, rejected: Bools) -> str:
         policies = sorted({self._nodes[n].tree.policy for n in np.flatnonzero(rejected).tolist() if n in self._nodes})
         return f"no NUMA zones with room under the Topology Manager policy {' or '.join(policies)}"
+
+
+def _kubelets(cluster: Cluster) -> dict[int, Kubelet]:
+    """Of the nodes whose policy rejects."""
+    if not any(tree.rejects for tree in cluster.trees.values()):
+        return {}
+    from solver.kubelet import Kubelet
+
+    return {n: Kubelet(tree) for n, tree in cluster.trees.items() if tree.rejects}
