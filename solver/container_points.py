@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models.cluster import Cluster, Ints
 from models.containers import ContainerClass
-from models.topology import Tree
-from solver.zone_pools import closeness
+
+if TYPE_CHECKING:
+    from models.topology import Tree
 
 Pools = tuple[int | None, ...]  # per container; None: somewhere on the node
 
@@ -86,6 +88,8 @@ class ContainerPoints:
 
     def inside(self, g: int, tree: Tree, pools: Sequence[int | None]) -> int:
         """Points of the default-scope hints inside one pod on a node with zones."""
+        from solver.zone_pools import closeness
+
         return sum(w * closeness(tree, self.levels, pools[i], pools[j]) for i, j, w in self.class_of(g).inner)
 
     def on_node(self, n: int, pods: Sequence[tuple[int, Pools]]) -> int:
@@ -94,6 +98,8 @@ class ContainerPoints:
 
     def per_pod(self, n: int, pods: Sequence[tuple[int, Pools]]) -> list[int]:
         """The same by pod: a pair counts for the one that owns the hint."""
+        from solver.zone_pools import closeness
+
         tree = self.cluster.trees[n] if n in self.zoned else None
         points = []
         satisfying: dict[int, list[tuple[int, int, int | None]]] = {}

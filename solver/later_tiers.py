@@ -25,7 +25,7 @@ from solver.strategy import Spread, Strategy
 
 #: Unless a strategy was asked for, construction alone follows it; CP-SAT sees it on models of at most so many variables only, for this
 #: share of the time that the search took and at least so many seconds.
-SHARE, LEAST, SMALL = 0.05, 0.25, 200
+SHARE, LEAST, SMALL = 0.05, 0.25, 100
 #: Otherwise this share of the time is kept for it.
 RESERVE = 0.25
 #: With it, moving pods one by one takes at most this share of what is left.
