@@ -16,7 +16,8 @@ from models.cluster import Cluster, Ints
 from solver import rules, soft_encoding
 from solver.cpsat import CpSat
 from solver.encoding import Encoding
-from solver.objective import Objective
+from solver.objective import Objective, Term
+from solver.partition import connected
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.numa import NodeResourceTopologyMatch
@@ -42,15 +43,6 @@ class Component:
 
 def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
     """Classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
-    cluster = objective.cluster
-    parent = list(range(cluster.n_classes))
-
-    def root(g: int) -> int:
-        while parent[g] != g:
-            parent[g] = parent[parent[g]]
-            g = parent[g]
-        return g
-
     links = [np.flatnonzero((objective.terms[t].own != 0) | objective.terms[t].matches).tolist() for t in objective.pairs]
     links += [np.flatnonzero(tally.matches).tolist() for tally in objective.tallies]
     links += [link for rule in active if not isinstance(rule, NodeResourceTopologyMatch) for link in rule.order_links()]
@@ -59,13 +51,7 @@ def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
         links.append(
             [g for g, _, _ in found.owners(predicate, found.involved)] + [g for g, _ in found.satisfying(predicate, found.involved)]
         )
-    for link in links:
-        for g in link:
-            parent[root(g)] = root(link[0])
-    listed: dict[int, list[int]] = {}
-    for g in range(cluster.n_classes):
-        listed.setdefault(root(g), []).append(g)
-    return sorted(listed.values(), key=len)
+    return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
 
 
 class Components:
@@ -126,7 +112,7 @@ class Components:
         return np.asarray(self.objective.node_points(g) + multiplier * (found.static(g) + zoned), dtype=np.int64)
 
     def _ceiling(self, classes: Sequence[int]) -> int:
-        """A bound without any search: every pull met in full, no repulsion felt."""
+        """A bound without any search: every pull met in full, no repulsion felt but what too few domains force on equal pods."""
         total = self._flat(classes)
         o, inside = self.objective, set(classes)
         count = np.minimum(self.cluster.count, self.limits.sum(axis=1))
@@ -137,6 +123,10 @@ class Components:
             for g in owners:
                 met = matched - int(term.matches[g])
                 total += o.multipliers[term.family] * int(term.own[g]) * int(count[g]) * met
+            repelled = [g for g in np.flatnonzero(term.own < 0).tolist() if g in inside and term.matches[g]]
+            for g in repelled:
+                if not self.left.get(int(self.cluster.priority[g]), 0):
+                    total += o.multipliers[term.family] * int(term.own[g]) * self._crowding(g, term)
         found = o.containers
         mine = [g for g in found.involved if g in inside]
         for predicate in found.predicates(mine):
@@ -145,6 +135,17 @@ class Components:
                 gain = max(weight * found.levels.sameZone, weight * found.levels.sameNode, 0)
                 total += o.multipliers["containerAffinity"] * gain * int(count[g]) * satisfying
         return total
+
+    def _crowding(self, g: int, term: Term) -> int:
+        """Ordered pairs of pods of a class that share a domain at least, all of them being placed."""
+        room = self.limits[g]
+        if room[term.codes < 0].any():
+            return 0
+        per_domain = np.zeros(term.size, dtype=np.int64)
+        np.add.at(per_domain, term.codes, room)
+        pods, domains = int(min(self.cluster.count[g], room.sum())), int(np.count_nonzero(per_domain))
+        each, more = divmod(pods, max(1, domains))
+        return each * (each - 1) * (domains - more) + (each + 1) * each * more
 
     def solve(self, component: Component, cpsat: CpSat, seconds: float) -> None:
         """Tighten the bound of a group, and find a placement for it alone."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.cluster import Cluster, Ints
+from solver.partition import connected
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.numa import NodeResourceTopologyMatch
@@ -37,7 +38,7 @@ class Ordering:
 def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: int = 20_000, seed: int = 0) -> Ordering:
     """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to ``states``."""
     rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster), NodeVolumeLimits(cluster)]
-    groups = _groups(cluster, rules)
+    groups = _groups(rules)
     numa = NodeResourceTopologyMatch(cluster)
     aligned = [g for g in range(cluster.n_classes) if numa.touches(g) and counts[g].any()]
     alone: list[_Left] = []
@@ -46,7 +47,7 @@ def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: in
         if {g for group in groups for g in group}.isdisjoint(aligned):
             alone = _per_node(numa, aligned, counts)  # the kubelets of different nodes have nothing to do with each other
         else:
-            groups = _groups(cluster, rules)
+            groups = _groups(rules)
     tied = {g for group in groups for g in group}.union(aligned if alone else ())
     by_priority = np.argsort(-cluster.priority, kind="stable").tolist()
     # (-priority, whether order is free, part): higher priorities first, as far as the rules leave a choice
@@ -81,26 +82,10 @@ def _per_node(numa: NodeResourceTopologyMatch, aligned: Sequence[int], counts: I
     return [left for _, left in sorted(found.items())]
 
 
-def _groups(cluster: Cluster, rules: Sequence[Rule]) -> list[list[int]]:
-    """Connected components of the classes whose order matters to each other."""
-    parent = list(range(cluster.n_classes))
-
-    def root(g: int) -> int:
-        while parent[g] != g:
-            parent[g] = parent[parent[g]]
-            g = parent[g]
-        return g
-
-    members: set[int] = set()
-    links = [link for rule in rules for link in rule.order_links()]
-    for link in links:
-        members.update(link)
-        for g in link[1:]:
-            parent[root(g)] = root(link[0])
-    groups: dict[int, list[int]] = {}
-    for g in sorted(members):
-        groups.setdefault(root(g), []).append(g)
-    return list(groups.values())
+def _groups(rules: Sequence[Rule]) -> list[list[int]]:
+    """The classes whose order matters to each other."""
+    links = [link for rule in rules for link in rule.order_links() if link]
+    return connected(links, {g for link in links for g in link})
 
 
 def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, restarts: int, states: int, seed: int) -> Ordering:

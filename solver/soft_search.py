@@ -150,7 +150,8 @@ class SoftSearch:
         """Bound each group alone, and give the groups that lost most what they would like, if the whole gains."""
         started, whole = self.cpsat.budget.left(), self.cpsat.budget.left() * GROUPS
         for seconds in (GLANCE, GLANCE * 6, whole):
-            waiting = [c for c in components.found if not c.proved]
+            open_ = {id(c): c.bound - self._points_of(best, c) for c in components.found if not c.proved}
+            waiting = sorted((c for c in components.found if open_.get(id(c), 0) > 0), key=lambda c: -open_[id(c)])
             for i, component in enumerate(waiting):
                 left = whole - (started - self.cpsat.budget.left())
                 if self._finished(best) or left <= 0:
@@ -170,13 +171,16 @@ class SoftSearch:
         assert component.counts is not None
         if any(g not in search.mobile for g in component.classes):
             return
-        now = self.objective.total(self.objective.families(_only(best.counts, component.classes)))
-        if component.value is None or component.value <= now:
+        if component.value is None or component.value <= self._points_of(best, component):
             return
         search.go_to(best.counts)
         if search.force(component.classes, component.counts):
             search.run(self._clock(search, self.cpsat.budget.left() * ANNEAL, SETTLE), hot=HOT / 10, cold=COLD)
             self._adopt(best, search.counts.copy())
+
+    def _points_of(self, best: SoftOutcome, component: Component) -> int:
+        """What a group has in the incumbent, hints between containers not counted."""
+        return self.objective.total(self.objective.families(_only(best.counts, component.classes)))
 
     # --- the whole model ---------------------------------------------------------------------------------------------------------
 
