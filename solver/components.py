@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
+from models.cluster import Cluster, Ints, domain_sum
 from solver import rules, soft_encoding
 from solver.cpsat import CpSat
 from solver.encoding import Encoding
@@ -141,8 +141,7 @@ class Components:
         room = self.limits[g]
         if room[term.codes < 0].any():
             return 0
-        per_domain = np.zeros(term.size, dtype=np.int64)
-        np.add.at(per_domain, term.codes, room)
+        per_domain = domain_sum(term.codes, term.size, room)
         pods, domains = int(min(self.cluster.count[g], room.sum())), int(np.count_nonzero(per_domain))
         each, more = divmod(pods, max(1, domains))
         return each * (each - 1) * (domains - more) + (each + 1) * each * more
