@@ -45,6 +45,7 @@ def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[in
                 now = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
                 if sorted(map(str, taken)) != sorted(map(str, now)):
                     zones.elsewhere.append(n)
+                chosen = _rest(cluster, found, n, tree, pods, chosen)
             for g, pools in zip(pods, chosen, strict=True):
                 zones.pools.setdefault((g, n), []).append(pools)
         else:
@@ -85,6 +86,42 @@ def _first(cluster: Cluster, tree: Tree, pods: Sequence[int]) -> list[Pools]:
     ]
 
 
+def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: Tree, pods: Sequence[int], chosen: Sequence[Pools]) -> list[Pools]:
+    """Zones one by one for the containers that the model leaves out because patterns would be too many: each where it gains most, twice."""
+    chosen = list(chosen)
+    todo: list[tuple[int, Item]] = []
+    room = _Room(tree)
+    for k, g in enumerate(pods):
+        kept, dropped = chosen_items(_class(cluster, g), tree, hints=True)
+        for item in kept or ():
+            pool = chosen[k][item.container] if item.container != WHOLE else next((p for p in chosen[k] if p is not None), None)
+            if pool is not None and (item.hard or pool != room.whole):
+                room.put(item, pool)
+        every = zone_pools.items(_class(cluster, g), tree, hints=True) or ()
+        todo += [(k, item) for item in every if item.container in dropped and not item.hard]
+    involved = set(found.involved)
+
+    def points(k: int, item: Item, pool: int) -> int:
+        pools = list(chosen[k])
+        pools[item.container] = pool
+        trial = [(g, tuple(pools) if j == k else chosen[j]) for j, g in enumerate(pods) if g in involved]
+        return found.on_node(n, trial)
+
+    for again in (False, True):
+        if again and any(pool is not None and pool.bit_count() > 1 for pools in chosen for pool in pools):
+            break  # a container that moved would leave room that a wider pool of another then must not ignore
+        for k, item in todo:
+            if again:
+                room.put(item, chosen[k][item.container] or 0, sign=-1)
+            pool = max(room.open(item), key=lambda p: points(k, item, p))
+            if pool != room.whole:
+                room.put(item, pool)
+            pools = list(chosen[k])
+            pools[item.container] = pool
+            chosen[k] = tuple(pools)
+    return chosen
+
+
 class _Room:
     """What pools hold, for containers that the kubelet does not align: they get the tightest pool that leaves no set of zones short."""
 
@@ -93,17 +130,21 @@ class _Room:
         self.whole = (1 << len(tree.zones)) - 1
         self.used: dict[int, dict[str, int]] = {}
 
-    def put(self, item: Item, pool: int) -> None:
+    def put(self, item: Item, pool: int, *, sign: int = 1) -> None:
         held = self.used.setdefault(pool, {})
         for name, amount in item.amounts:
-            held[name] = held.get(name, 0) + amount
+            held[name] = held.get(name, 0) + sign * amount
+
+    def open(self, item: Item) -> list[int]:
+        """The pools that a container may have now: those with room and none tighter inside that has; else the whole node."""
+        fitting = [p for p in item.pools if p != self.whole and self._fits(p, item)]
+        return [p for p in fitting if not zone_pools.wider(fitting, p)] or [self.whole]
 
     def take(self, item: Item) -> int:
-        for pool in item.pools:
-            if pool != self.whole and self._fits(pool, item):
-                self.put(item, pool)
-                return pool
-        return self.whole
+        pool = self.open(item)[0]
+        if pool != self.whole:
+            self.put(item, pool)
+        return pool
 
     def _fits(self, pool: int, item: Item) -> bool:
         for zones in zone_pools.unions(self.tree, {*self.used, pool}):

@@ -272,7 +272,7 @@ def _containers(pod: Pod, tree: Tree, pools: Pools) -> list[doc.ContainerZones]:
 
 
 def _zoneless(cluster: Cluster, answer: _Answer) -> list[doc.Unmodelled]:
-    """Containers that hints concern and that got no zones, since the patterns of their pod would be too many."""
+    """Containers that hints concern and that are not in the model, since the patterns of their pod would be too many."""
     found = answer.later.zoneless if answer.later is not None else set()
     keys = [
         (pod_key(cluster.snapshot.pods[i]), running(cluster.snapshot.pods[i])[c].name)
@@ -280,7 +280,8 @@ def _zoneless(cluster: Cluster, answer: _Answer) -> list[doc.Unmodelled]:
         for i in cluster.classes[g].pods
     ]
     return [
-        doc.Unmodelled(key, f"containers[{name}]", "its container-affinity hints do not guide the choice of zones") for key, name in keys
+        doc.Unmodelled(key, f"containers[{name}]", "its zones were chosen after those of the other containers, not together with them")
+        for key, name in keys
     ]
 
 
