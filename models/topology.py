@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from models import kube, quantity
@@ -51,6 +51,8 @@ class Tree:
     capacity: tuple[Mapping[str, int], ...]
     policy: str
     scope: str
+    #: Memo of :func:`solver.zone_pools.width`, by amounts.
+    widths: dict[tuple[tuple[str, int], ...], int] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def rejects(self) -> bool:

@@ -20,8 +20,8 @@ from solver.soft_points import Points
 from solver.zone_pools import Free, Item
 from solver.zones import NodeZones, chosen_items
 
-#: Deterministic seconds of CP-SAT for the zones of one node.
-EFFORT = 4.0
+#: Deterministic seconds of CP-SAT for the zones of all nodes together, and the least for one.
+EFFORT, LEAST = 0.5, 0.01
 
 
 def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> Zones:
@@ -32,6 +32,7 @@ def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[in
     for g, n, k in sequence:
         if cluster.classes[g].containers is not None:
             per_node.setdefault(n, []).extend([g] * k)
+    effort = max(LEAST, EFFORT / max(1, len(found.zoned & per_node.keys())))
     for n, pods in sorted(per_node.items()):
         tree = cluster.trees.get(n)
         if tree is not None:
@@ -41,7 +42,12 @@ def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[in
             hinted = [g for g in pods if g in involved]
             if hinted and n in found.zoned:
                 taken = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
-                chosen = _best(cluster, found, n, tree, pods, chosen, zones)
+                key = (n, tuple(pods), tuple(chosen))
+                if key not in found.solved and found.stop is not None and found.stop.is_set():
+                    found.solved[key] = list(chosen)
+                if key not in found.solved:
+                    found.solved[key] = _best(cluster, found, n, tree, pods, chosen, effort)
+                chosen = found.solved[key]
                 now = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
                 if sorted(map(str, taken)) != sorted(map(str, now)):
                     zones.elsewhere.append(n)
@@ -157,7 +163,7 @@ class _Room:
 
 
 def _best(
-    cluster: Cluster, found: ContainerPoints, n: int, tree: Tree, pods: Sequence[int], start: Sequence[Pools], zones: Zones
+    cluster: Cluster, found: ContainerPoints, n: int, tree: Tree, pods: Sequence[int], start: Sequence[Pools], effort: float
 ) -> list[Pools]:
     """The zones with the most points, or the start if nothing better is found in time."""
     model = cp_model.CpModel()
@@ -178,7 +184,7 @@ def _best(
     model.maximize(cp_model.LinearExpr.weighted_sum([*points.variables, *same], weights))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = EFFORT
+    solver.parameters.max_deterministic_time = effort
     solver.parameters.catch_sigint_signal = False
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

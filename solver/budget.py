@@ -34,5 +34,9 @@ class Budget:
             else:
                 solver.parameters.max_time_in_seconds = max(seconds, 0.01)
 
+    def charge(self, seconds: float) -> None:
+        """Count deterministic seconds of work that CP-SAT does not see."""
+        self._spent += seconds
+
     def spend(self, solver: cp_model.CpSolver) -> None:
         self._spent += solver.deterministic_time

@@ -44,7 +44,9 @@ class Component:
 def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
     """Classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
     links = [np.flatnonzero((objective.terms[t].own != 0) | objective.terms[t].matches).tolist() for t in objective.pairs]
-    links += [np.flatnonzero(tally.matches).tolist() for tally in objective.tallies]
+    for tally in objective.tallies:
+        owners = [g for g, cls in enumerate(objective.cluster.classes) if tally.spread in cls.soft_spread]
+        links.append(owners + np.flatnonzero(tally.matches).tolist())
     links += [link for rule in active if not isinstance(rule, NodeResourceTopologyMatch) for link in rule.order_links()]
     found = objective.containers
     for predicate in found.predicates(found.involved):
@@ -61,6 +63,8 @@ class Components:
         self.cluster, self.objective, self.limits, self.left = cluster, objective, limits, left
         active = rules.build(cluster)
         self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
+        self._paired = set(objective.pairs)
+        self._count = np.minimum(cluster.count, limits.sum(axis=1))
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, active)]
         for component in self.found:
             component.proved = not self._worth(component)
@@ -75,8 +79,7 @@ class Components:
 
     def _tied(self, g: int) -> bool:
         o = self.objective
-        pairs = set(o.pairs)
-        tied = any(t in pairs for t in (*o.owned[g], *o.matching[g])) or o.feeds[g] or g in o.containers.involved
+        tied = any(t in self._paired for t in (*o.owned[g], *o.matching[g])) or o.feeds[g] or g in o.containers.involved
         return bool(tied or self.cluster.classes[g].spread)
 
     def _flat(self, classes: Sequence[int]) -> int:
@@ -114,9 +117,8 @@ class Components:
     def _ceiling(self, classes: Sequence[int]) -> int:
         """A bound without any search: every pull met in full, no repulsion felt but what too few domains force on equal pods."""
         total = self._flat(classes)
-        o, inside = self.objective, set(classes)
-        count = np.minimum(self.cluster.count, self.limits.sum(axis=1))
-        for t in o.pairs:
+        o, inside, count = self.objective, set(classes), self._count
+        for t in sorted({t for g in classes for t in o.owned[g]} & self._paired):
             term = o.terms[t]
             owners = [g for g in np.flatnonzero(term.own > 0).tolist() if g in inside]
             matched = int(count[term.matches].sum())

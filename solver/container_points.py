@@ -8,6 +8,7 @@ Source: specification of container affinity, sections 4 and 5.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -45,6 +46,10 @@ class ContainerPoints:
         self.involved = [g for g, c in enumerate(cluster.classes) if on and c.containers is not None and c.containers.involved()]
         self.zoned = {n for n, tree in cluster.trees.items() if len(tree.zones) > 1}
         self._rows: dict[int, Ints] = {}
+        #: Set to stop choosing zones: nodes not yet solved keep the first choice.
+        self.stop: threading.Event | None = None
+        #: Zones found for (node, pods in bind order, the choice to start from), so that no node is solved twice.
+        self.solved: dict[tuple[int, tuple[int, ...], tuple[Pools, ...]], list[Pools]] = {}
 
     def class_of(self, g: int) -> ContainerClass:
         found = self.cluster.classes[g].containers

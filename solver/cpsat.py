@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -38,6 +39,13 @@ class Answer:
     status: cp_model.CpSolverStatus
     solution: list[int] | None
     bound: int | None
+
+
+class Short(TypedDict):
+    """Limits of a small solve beside the main ones."""
+
+    seconds: float
+    deterministic: bool
 
 
 class CpSat:
@@ -94,6 +102,10 @@ class CpSat:
         if proved is not None and np.isfinite(proved):
             bound = int(np.floor(proved + 1e-6)) if maximise else int(np.ceil(proved - 1e-6))
         return Answer(status, list(solver.response_proto.solution) if solved else None, bound)
+
+    def short(self) -> Short:
+        """The time that completing a hint may take."""
+        return {"seconds": min(10.0, max(0.2, self.budget.left() / 4)), "deterministic": self.options.deterministic}
 
     def done(self) -> bool:
         return self.stop.is_set() or self.budget.left() <= 0

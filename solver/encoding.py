@@ -140,9 +140,9 @@ class Encoding:
     def weighted_sum(variables: Sequence[cp_model.IntVar], weights: Sequence[int]) -> cp_model.LinearExprT:
         return cp_model.LinearExpr.weighted_sum(variables, weights)
 
-    def assignment(self, counts: Ints, *, seconds: float = 10.0, objective: bool = False) -> list[int] | None:
+    def assignment(self, counts: Ints, *, seconds: float = 10.0, deterministic: bool = False, objective: bool = False) -> list[int] | None:
         """The value of every variable of the model under a placement int64[G, N]: a complete hint. None where the model refuses it.
-        ``objective``: the best values for the model's objective."""
+        ``objective``: the best values for the model's objective. ``seconds``: of the clock, or CP-SAT's own where ``deterministic``."""
         model = self.model.clone()
         if not objective:
             model.proto.clear_objective()
@@ -150,7 +150,10 @@ class Encoding:
             model.add(model.get_int_var_from_proto_index(variable.index) == int(counts[g, n]))
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
-        solver.parameters.max_time_in_seconds = seconds
+        if deterministic:
+            solver.parameters.max_deterministic_time = min(seconds, 2.0)
+        else:
+            solver.parameters.max_time_in_seconds = seconds
         solver.parameters.catch_sigint_signal = False
         status = solver.solve(model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

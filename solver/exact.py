@@ -51,7 +51,7 @@ class Exact:
         self.tiers = sorted({int(p) for p in cluster.priority}, reverse=True)
         self.members = {p: np.flatnonzero(cluster.priority == p).tolist() for p in self.tiers}
         self.fits = {p: sum(self.encoding.fits[g] for g in self.members[p]) for p in self.tiers}
-        self._sound = True  # every assignment that was cut off is proved to have no bind order
+        self.sound = True  # every assignment that was cut off is proved to have no bind order
 
     def solve(self, counts: Ints, sequence: Sequence_) -> Outcome:
         """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set."""
@@ -109,12 +109,12 @@ class Exact:
             if at_most is not None:
                 model.add(missing <= at_most)
             else:
-                add_hint(model, self.encoding.assignment(best.counts) or ())
+                add_hint(model, self.encoding.assignment(best.counts, **self.cpsat.short()) or ())
             answer = self.cpsat.run(model, seconds, self._reporter(p))
             least = answer.bound
             if at_most is not None:
                 least = at_most + 1 if answer.status == cp_model.INFEASIBLE else (None if least is None else min(least, at_most + 1))
-            if least is not None and self._sound and fits - least >= self._placed(best.counts, p):
+            if least is not None and self.sound and fits - least >= self._placed(best.counts, p):
                 best.bounds[p] = min(best.bounds[p], fits - least)
             if answer.solution is None:
                 return
@@ -134,7 +134,7 @@ class Exact:
             return True
         note = "an assignment without a bind order was cut off; proofs refer to placements that can be bound one by one"
         if not found.exhausted:
-            self._sound = False
+            self.sound = False
             note = "an assignment was set aside because no bind order was found in time; bounds count it as possible"
         if note not in best.notes:
             best.notes.append(note)

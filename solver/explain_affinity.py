@@ -42,7 +42,8 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
     pods = [p for p in snapshot.pods if not kube.is_terminal(p)]
     chosen = next((p for p in pods if kube.pod_key(p) == name), None) or _template(snapshot, name)
     if chosen is None:
-        raise UnknownPod(f"{name}: no such pod or workload in the snapshot")
+        ended = any(kube.pod_key(p) == name for p in snapshot.pods)
+        raise UnknownPod(f"{name}: {'the pod has ended' if ended else 'no such pod or workload in the snapshot'}")
     try:
         own, own_views = parse(chosen, symmetric=policy.shorthand == "symmetric"), views(chosen)
     except AnnotationError as error:

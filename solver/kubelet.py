@@ -51,6 +51,10 @@ class Kubelet:
         whole = (1 << len(self.tree.zones)) - 1
         return min((zone_pools.total(self.tree, whole, name) // amount for name, amount in per_pod.items()), default=None)
 
+    def path(self) -> object:
+        """What is left per zone, which depends on the order of arrival."""
+        return tuple(tuple(sorted(zone.items())) for zone in self._free)
+
     def take(self, g: int, wanted: Asks) -> None:
         """A pod of class g arrives."""
         zone_pools.first_fit(self.tree, self._free, wanted)

@@ -74,6 +74,7 @@ def improve(
 ) -> LaterTiers:
     """Improve a placement without placing fewer pods of any priority."""
     objective = Objective(cluster, active)
+    objective.containers.stop = stop
     budget = Budget(options, started)
     left = _left(cluster, limits, start.counts)
     search: SoftSearch | None = None

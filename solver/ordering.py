@@ -21,6 +21,8 @@ from solver.rules.numa import NodeResourceTopologyMatch
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 
+#: Replaying kubelets makes a state of the exhaustive search this many times dearer.
+ALIGNED = 8
 Sequence_ = list[tuple[int, int, int]]
 _Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
 
@@ -99,6 +101,8 @@ def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, restarts:
         sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None)
         if sequence is not None:
             return Ordering(sequence, [])
+    if any(search.aligned(g) for g in left):
+        states //= ALIGNED
     sequence, exhausted = search.exhaustive(left, states)
     return Ordering(sequence, sorted(left), exhausted and sequence is None)
 
@@ -107,7 +111,8 @@ class _Search:
     def __init__(self, cluster: Cluster, rules: Sequence[Rule], affinity: InterPodAffinity, spread: PodTopologySpread) -> None:
         self.cluster, self.rules, self.affinity, self.spread = cluster, rules, affinity, spread
 
-    def _aligned(self, g: int) -> bool:
+    def aligned(self, g: int) -> bool:
+        """Whether kubelets have a say on pods of the class."""
         return any(isinstance(rule, NodeResourceTopologyMatch) and rule.touches(g) for rule in self.rules)
 
     def _put(self, g: int, n: int, k: int) -> None:
@@ -123,7 +128,7 @@ class _Search:
     def attempt(self, left: _Left, rng: random.Random | None) -> Sequence_ | None:
         """One pass: openers first, then class after class as far as each goes, until nothing moves. The state is left as it was."""
         sequence: Sequence_ = []
-        queue = sorted(left, key=lambda g: (-int(self.cluster.priority[g]), -int(self.cluster.demand[g].max(initial=0)) * self._aligned(g)))
+        queue = sorted(left, key=lambda g: (-int(self.cluster.priority[g]), -int(self.cluster.demand[g].max(initial=0)) * self.aligned(g)))
         if rng is not None:
             rng.shuffle(queue)
         for g, n in self.affinity.openers({g: list(nodes) for g, nodes in left.items()}, rng):
@@ -145,8 +150,10 @@ class _Search:
                         self._take(left, sequence, g, n, 1)
                         if rng is not None and rng.random() < 0.3:
                             break
-                    elif self.affinity.opening(g) or self.cluster.classes[g].claims or self._aligned(g):
+                    elif self.affinity.opening(g) or self.cluster.classes[g].claims or self.aligned(g):
                         self._take(left, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
+                        if rng is not None and self.aligned(g) and rng.random() < 0.5:
+                            break
                     else:  # nothing that is accepted now can be refused later
                         for n in nodes.tolist():
                             self._take(left, sequence, g, n, left[g][n])
@@ -166,7 +173,7 @@ class _Search:
         """Depth-first over single pods with memory of dead states: (sequence or None, whether the search was complete)."""
         cells = [(g, n) for g, nodes in left.items() for n in nodes]
         remaining = [left[g][n] for g, n in cells]
-        dead: set[tuple[int, ...]] = set()
+        dead: set[tuple[object, ...]] = set()
         path: list[int] = []
         choices = [self._open_cells(cells, remaining)]
         while True:
@@ -179,12 +186,12 @@ class _Search:
                 self._put(*cells[i], 1)
                 remaining[i] -= 1
                 path.append(i)
-                if tuple(remaining) in dead:
+                if self._state(remaining) in dead:
                     choices.append([])
                 else:
                     choices.append(self._open_cells(cells, remaining))
                 continue
-            dead.add(tuple(remaining))
+            dead.add(self._state(remaining))
             choices.pop()
             if not path or len(dead) > states:
                 for i in path:
@@ -193,6 +200,10 @@ class _Search:
             i = path.pop()
             remaining[i] += 1
             self._put(*cells[i], -1)
+
+    def _state(self, remaining: list[int]) -> tuple[object, ...]:
+        """What is still to bind, and what of the rules' state depends on the order so far."""
+        return (*remaining, *(path for rule in self.rules if (path := rule.path()) is not None))
 
     def _open_cells(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
         masks: dict[int, set[int]] = {}

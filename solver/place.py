@@ -156,7 +156,9 @@ def _search(
     exact = Exact(cluster, options, Budget(options, started), stop, lambda p, value, bound: tell("exact", p, value, bound))
     outcome = exact.solve(built.counts, built.sequence)
     counts, sequence = complete(cluster, limits, outcome.counts, outcome.sequence)
-    return _Answer(counts, sequence, outcome.bounds, "exact", outcome.notes, outcome.interrupted, encoding=exact.encoding)
+    return _Answer(
+        counts, sequence, outcome.bounds, "exact", outcome.notes, outcome.interrupted, encoding=exact.encoding if exact.sound else None
+    )
 
 
 def _improve(

@@ -100,12 +100,13 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
             for predicate, weight in own:
                 satisfying = sum(int(placed[h]) for h, _ in containers.satisfying(predicate, containers.involved))
                 satisfying += int(np.max(cluster.fixed_containers.satisfying.get(predicate, np.zeros(1))))
-                found[CONTAINER_AFFINITY] += pods * satisfying * max(weight * levels.sameZone, 0)
+                found[CONTAINER_AFFINITY] += pods * satisfying * max(weight * levels.sameZone, weight * levels.sameNode, 0)
         for predicate in {p for own in cls.hits for p in own}:
             owned = cluster.fixed_containers.owning.get(predicate)
             if owned is not None:
                 hits = sum(predicate in own for own in cls.hits)
-                found[CONTAINER_AFFINITY] += pods * hits * max(0, int(owned.max()) * levels.sameZone)
+                most = max(int(w) * level for w in (owned.max(), owned.min()) for level in (levels.sameZone, levels.sameNode))
+                found[CONTAINER_AFFINITY] += pods * hits * max(0, most)
     return found
 
 

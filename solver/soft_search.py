@@ -35,8 +35,12 @@ SMALL = 3_000
 FIRST, ANNEAL, GROUPS = 0.35, 0.25, 0.4
 #: Annealing ends after this many sweeps over the pods, or seconds; after a group has moved, the rest settles for a few sweeps.
 SWEEPS, SECONDS, SETTLE = 400, 20.0, 6
+#: Deterministic seconds that one move counts, on few nodes.
+MOVE = 1e-5
 #: Seconds for a group in the first round; the hard ones share what is left.
 GLANCE = 0.5
+#: Seconds that a run without a time limit is taken to have.
+UNLIMITED = 600.0
 
 
 class SoftSearch:
@@ -91,8 +95,8 @@ class SoftSearch:
             self.report(best.value, best.bound)
 
     def _adopt(self, best: SoftOutcome, counts: Ints) -> bool:
-        """Take a better placement over if it has a bind order."""
-        if (counts == best.counts).all():
+        """Take a better placement over if it places as many pods of every priority and has a bind order."""
+        if (counts == best.counts).all() or not self._places_as_many(counts, best.counts):
             return False
         found = find_order(self.cluster, counts, seed=self.options.seed)
         if found.sequence is None:
@@ -103,6 +107,10 @@ class SoftSearch:
         best.counts, best.sequence, best.value, best.zones = counts, found.sequence, value, zones
         self._tell(best)
         return True
+
+    def _places_as_many(self, counts: Ints, than: Ints) -> bool:
+        change = counts.sum(axis=1) - than.sum(axis=1)
+        return all(int(change[self.cluster.priority == p].sum()) >= 0 for p in set(self.cluster.priority.tolist()))
 
     # --- local search ------------------------------------------------------------------------------------------------------------
 
@@ -117,13 +125,16 @@ class SoftSearch:
         """The share of a search that is over: by the clock, or by moves alone in a deterministic run."""
         started, blocks = time.monotonic(), 0
         most = max(1.0, sweeps * len(search.pairs) / search.block)
+        cost = search.block * MOVE * (1 + self.cluster.n_nodes / 500)
 
         def share() -> float:
             nonlocal blocks
             blocks += 1
-            done = (blocks - 1) / most
-            if not self.options.deterministic:
-                done = max(done, (time.monotonic() - started) / max(seconds, 1e-3))
+            spent = time.monotonic() - started
+            if self.options.deterministic:
+                spent = (blocks - 1) * cost
+                self.cpsat.budget.charge(cost)
+            done = max((blocks - 1) / most, spent / max(seconds, 1e-3))
             return 1.0 if self.cpsat.stop.is_set() else done
 
         return share
@@ -148,12 +159,13 @@ class SoftSearch:
 
     def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
         """Bound each group alone, and give the groups that lost most what they would like, if the whole gains."""
-        started, whole = self.cpsat.budget.left(), self.cpsat.budget.left() * GROUPS
+        started = min(self.cpsat.budget.left(), UNLIMITED)
+        whole = started * GROUPS
         for seconds in (GLANCE, GLANCE * 6, whole):
             open_ = {id(c): c.bound - self._points_of(best, c) for c in components.found if not c.proved}
             waiting = sorted((c for c in components.found if open_.get(id(c), 0) > 0), key=lambda c: -open_[id(c)])
             for i, component in enumerate(waiting):
-                left = whole - (started - self.cpsat.budget.left())
+                left = whole - (started - min(self.cpsat.budget.left(), UNLIMITED))
                 if self._finished(best) or left <= 0:
                     break
                 components.solve(component, self.cpsat, min(seconds, max(GLANCE, left / (len(waiting) - i))))
@@ -171,6 +183,8 @@ class SoftSearch:
         assert component.counts is not None
         if any(g not in search.mobile for g in component.classes):
             return
+        if (component.counts.sum(axis=1) < best.counts[component.classes].sum(axis=1)).any():
+            return  # alone it would rather leave pods out than repel
         if component.value is None or component.value <= self._points_of(best, component):
             return
         search.go_to(best.counts)
@@ -202,7 +216,7 @@ class SoftSearch:
         encoding, points = self._model(left, encoding)
         while not self.cpsat.done():
             model = encoding.model.clone()
-            add_hint(model, encoding.assignment(best.counts, objective=True) or ())
+            add_hint(model, encoding.assignment(best.counts, objective=True, **self.cpsat.short()) or ())
             answer = self.cpsat.run(model, seconds, self._reporter(best))
             if answer.bound is not None and self._sound:
                 best.bound = min(best.bound, max(best.value, answer.bound))
@@ -229,10 +243,13 @@ class SoftSearch:
         model = encoding.model
         if soft.variables:
             model.add(soft.expression() >= best.value)
-        points = strategy.encode(encoding)
+        try:
+            points = strategy.encode(encoding)
+        except OverflowError:
+            return 0  # no cost is below zero: as good a bound as none
         model.maximize(points.expression())
         bound = points.most + points.constant
-        hint = encoding.assignment(best.counts, objective=True)
+        hint = encoding.assignment(best.counts, objective=True, **self.cpsat.short())
         held = model.clone()
         add_hint(held, hint or ())
         answer = self.cpsat.run(held, seconds, report)

@@ -18,6 +18,10 @@ from ortools.linear_solver import pywraplp
 SCALE = 16
 #: Larger centres are left to the separate relaxations.
 MOST = 400
+#: And stars with more whole points than this.
+POINTS = 40_000
+#: The linear program looks at about so many values a class; the exact step looks at all.
+SAMPLE = 24
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Plane:
 
 def planes(repulsion: int, high: int, total: int, leaves: Sequence[Leaf], domains: int) -> list[Plane]:
     """Planes that are lowest at the totals, and where only a part of the centre or of the leaves takes part."""
-    if high > MOST or any(leaf.high > MOST for leaf in leaves):
+    if high > MOST or any(leaf.high > MOST for leaf in leaves) or (high + 1) * sum(leaf.high + 1 for leaf in leaves) > POINTS:
         return []
     found = []
     for share, shares in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5)):
@@ -58,11 +62,11 @@ def _plane(repulsion: int, high: int, total: float, leaves: Sequence[Leaf], tota
     alpha = solver.NumVar(-infinity, infinity, "")
     gamma = solver.NumVar(-infinity, infinity, "")
     betas = [solver.NumVar(-infinity, infinity, "") for _ in leaves]
-    for a in range(high + 1):
+    for a in _sample(high):
         # best[i] ≥ max over b of (w·a - β)·b - s·b(b-1): its points at the whole numbers that can be the maximum
         best = [solver.NumVar(-infinity, infinity, "") for _ in leaves]
         for leaf, beta, points in zip(leaves, betas, best, strict=True):
-            for b in range(leaf.high + 1) if leaf.repulsion else (0, leaf.high):
+            for b in _sample(leaf.high) if leaf.repulsion else (0, leaf.high):
                 solver.Add(points + b * beta >= b * leaf.weight * a - leaf.repulsion * b * (b - 1))
         solver.Add(alpha * a + gamma - sum(best) >= -repulsion * a * (a - 1))
     solver.Minimize(alpha * total + gamma * domains + sum(beta * t for beta, t in zip(betas, totals, strict=True)))
@@ -71,6 +75,12 @@ def _plane(repulsion: int, high: int, total: float, leaves: Sequence[Leaf], tota
     return _exact(
         repulsion, high, leaves, ceil(alpha.solution_value() * SCALE - 1e-6), [ceil(b.solution_value() * SCALE - 1e-6) for b in betas]
     )
+
+
+def _sample(high: int) -> list[int]:
+    """0 to high, at most SAMPLE + 1 of them: small numbers all, large ones thinned out."""
+    step = max(1, high // SAMPLE)
+    return sorted({*range(0, high + 1, step), *range(min(high, SAMPLE // 2) + 1), high})
 
 
 def _exact(repulsion: int, high: int, leaves: Sequence[Leaf], alpha: int, betas: Sequence[int]) -> Plane:

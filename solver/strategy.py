@@ -9,6 +9,7 @@ Values are negative costs, so that every tier is maximised.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 STEP = 100
 #: Dearest node, in thousandths: sums over millions of nodes stay within 64 bits.
 _DEAREST = 10**12
+#: Rows stay below this, so that CP-SAT can sum them.
+_LARGEST = 2**58
 _COLUMNS = 2  # cpu and memory lead the resources
 
 
@@ -128,7 +131,12 @@ class Spread:
                 most = max(now, 1000)
                 load = model.new_int_var(now, most, "")
                 variables = [encoding.x[g, n] for g in asking]
-                model.add(encoding.weighted_sum(variables, [1000 * int(self.demand[g, r]) for g in asking]) + 1000 * used <= total * load)
+                # Divided by what demands and total have in common; what is used is rounded up, which changes nothing in whole numbers.
+                unit = gcd(total, *(1000 * int(self.demand[g, r]) for g in asking))
+                weights = [1000 * int(self.demand[g, r]) // unit for g in asking]
+                if total // unit * most > _LARGEST:
+                    raise OverflowError("utilisation beyond what CP-SAT can sum")
+                model.add(encoding.weighted_sum(variables, weights) - -1000 * used // unit <= total // unit * load)
                 cost = model.new_int_var(int(bend(np.array([now]))[0]), int(bend(np.array([most]))[0]), "")
                 for k in range(now // STEP, -(-most // STEP)):
                     model.add(cost >= (2 * k + 1) * load - STEP * k * (k + 1))
@@ -211,7 +219,7 @@ def _prices(cluster: Cluster, label: str) -> Ints:
             price = None
         if price is None or not 0 <= price <= _DEAREST:
             problems.append(
-                f"Node {name}: metadata.labels[{label}]: got {raw!r}, expected a price of at most a billion (policy: priceLabel)"
+                f"Node {name}: metadata.labels[{label}]: got {raw!r}, expected a price from 0 to a billion (policy: priceLabel)"
             )
         else:
             prices.append(price)

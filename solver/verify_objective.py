@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from models.annotations import has_hints
-from models.placement import Assignment, Placement
+from models.placement import Assignment, FamilyResult, Placement, TierResult
 from models.policy import DEFAULT, Policy, node_topologies
 from models.snapshot import Snapshot
 from solver import verify_strategy
 from solver.verify_document import DOCUMENT, Violation
 from solver.verify_resources import Amounts
+
+_TIERS = ("placed", "soft", "strategy")
+
+
+def _family_faults(claims: Sequence[FamilyResult], families: Mapping[str, int], weights: Mapping[str, int]) -> Iterator[str]:
+    """What a document says wrongly of the families, or leaves out."""
+    for claim in claims:
+        if claim.family not in families:
+            yield f"preferences: there is no family {claim.family!r}"
+        elif claim.multiplier != weights[claim.family]:
+            yield f"preferences: the multiplier of {claim.family} is said to be {claim.multiplier}, the policy has {weights[claim.family]}"
+        elif claim.value != families[claim.family]:
+            yield f"preferences: {claim.family} is said to be {claim.value}, it is {families[claim.family]}"
+        elif claim.best < claim.value:
+            yield f"preferences: {claim.family} has value {claim.value} and is said to have at best {claim.best}"
+    said = [claim.family for claim in claims]
+    for family, points in families.items():
+        if said.count(family) > 1:
+            yield f"preferences: {family} is given twice"
+        if points and weights[family] and family not in said:
+            yield f"preferences: {family} is missing, it is {points}"
 
 
 class State(Protocol):
@@ -49,7 +70,20 @@ def objective_faults(
     def fault(why: str) -> None:
         found.append(Violation("", "", DOCUMENT, why))
 
-    told = {tier.tier: tier for tier in placement.objective if tier.tier != "placed"}
+    told: dict[str, TierResult] = {}
+    for tier in placement.objective:
+        if tier.tier not in _TIERS:
+            fault(f"there is no tier {tier.tier!r}")
+        elif tier.tier != "placed":
+            if tier.tier in told:
+                fault(f"tier {tier.tier} is given twice")
+            if tier.priority is not None:
+                fault(f"tier {tier.tier} has no priority")
+            told[tier.tier] = tier
+    if [_TIERS.index(t.tier) for t in placement.objective if t.tier in _TIERS] != sorted(
+        _TIERS.index(t.tier) for t in placement.objective if t.tier in _TIERS
+    ):
+        fault(f"tiers stand in the order {', '.join(_TIERS)}")
     if "soft" in told:
         from solver import verify_soft
 
@@ -60,11 +94,9 @@ def objective_faults(
         if total != told["soft"].value:
             parts = ", ".join(f"{family} {points}" for family, points in families.items() if points and weights[family])
             fault(f"tier soft: the value is {told['soft'].value}, the placement is worth {total} ({parts or 'no preference met'})")
-        for claim in placement.preferences.families if placement.preferences is not None else ():
-            if claim.family not in families:
-                fault(f"preferences: there is no family {claim.family!r}")
-            elif claim.multiplier and claim.value != families[claim.family]:
-                fault(f"preferences: {claim.family} is said to be {claim.value}, it is {families[claim.family]}")
+        if placement.preferences is not None:
+            for why in _family_faults(placement.preferences.families, families, weights):
+                fault(why)
     if "strategy" in told:
         points = verify_strategy.points(snapshot, placed, absent, policy, used=state.used(), capacity=state.capacity)
         if points is None:

@@ -101,6 +101,12 @@ def width(tree: Tree, amounts: Amounts) -> int:
     """The number of zones that a request must get: 1, or under `restricted` the fewest whose total capacity could hold it (0: none)."""
     if tree.policy != "restricted":
         return 1
+    if amounts not in tree.widths:
+        tree.widths[amounts] = _width(tree, amounts)
+    return tree.widths[amounts]
+
+
+def _width(tree: Tree, amounts: Amounts) -> int:
     return next((k for k in range(1, len(tree.zones) + 1) if next(subsets(tree.capacity, amounts, k), None) is not None), 0)
 
 

@@ -64,6 +64,10 @@ class Rule(ABC):
     def remove(self, g: int, n: int, k: int = 1) -> None:
         """Take k pods of class g on node n out of the state."""
 
+    def path(self) -> object:
+        """What of the state depends on the order in which pods arrived, not only on which did; None if nothing."""
+        return None
+
     def order_links(self) -> list[list[int]]:
         """Groups of classes whose bind order matters to each other under this rule."""
         return []

@@ -116,6 +116,9 @@ class NodeResourceTopologyMatch(Rule):
                 self._nodes[n].lose(g, {h: self._asks[h][n] for h in set(self._nodes[n].placed)})
             self._changed(n)
 
+    def path(self) -> object:
+        return tuple(kubelet.path() for kubelet in self._nodes.values())
+
     def order_links(self) -> list[list[int]]:
         """Aligned classes matter to each other wherever they may meet."""
         touching = [g for g in range(self.cluster.n_classes) if self.touches(g)]

@@ -134,6 +134,9 @@ class VolumeBinding(Rule):
     def remove(self, g: int, n: int, k: int = 1) -> None:
         self._choices.remove(g, n, k)
 
+    def path(self) -> object:
+        return tuple(sorted((key, volume or "") for key, volume in self._choices.chosen.items()))
+
     def order_links(self) -> list[list[int]]:
         """Classes whose claims compete for the same static volumes."""
         takers: dict[str, set[int]] = {}
