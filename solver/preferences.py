@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models import placement as doc
-from models.cluster import Cluster, Ints, PodClass, Pull
+from models.cluster import Cluster, Ints, PodClass, Pull, domain_sum
 from models.kube import Pod, controller_of, pod_key
 from solver.container_points import Zones
 from solver.objective import (
@@ -47,7 +47,7 @@ def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int
         for family in FAMILIES
         if weights[family] and (families[family] or best[family] or _present(objective, family))
     ]
-    unmet = _Unmet(objective, counts, zones)
+    unmet = _Unmet(objective, counts, sequence, zones)
     found = sorted(unmet.found, key=lambda u: (-u.lost, u.workload, u.preference))
     lost: dict[str, int] = {}
     for entry in found:
@@ -144,6 +144,19 @@ def _gained(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, in
     return gained
 
 
+def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> list[dict[str, Ints]]:
+    """Per class and workload, int64[N]: its pods on each node."""
+    found: list[dict[str, Ints]] = [{} for _ in cluster.classes]
+    dealt = [0] * cluster.n_classes
+    names: dict[int, str] = {}
+    for g, n, k in sequence:
+        for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
+            name = names.setdefault(i, workload(cluster.snapshot.pods[i]))
+            found[g].setdefault(name, np.zeros(cluster.n_nodes, dtype=np.int64))[n] += 1
+        dealt[g] += k
+    return found
+
+
 def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[tuple[int, int], list[int]]:
     """Weighted container points of each pod, per (class, node) in bind order."""
     found = objective.containers
@@ -166,83 +179,82 @@ def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, i
 
 
 class _Unmet:
-    """Collects what each class lost, one entry per preference."""
+    """Collects what each workload lost, one entry per preference."""
 
-    def __init__(self, objective: Objective, counts: Ints, zones: Zones) -> None:
+    def __init__(self, objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> None:
         self.objective, self.counts = objective, counts
-        self.found: list[doc.Unmet] = []
+        self._book: dict[tuple[str, str, str], tuple[int, int]] = {}
         cluster = objective.cluster
-        self.sums: dict[str, Ints] = {}
-        for t in objective.pairs:
-            term = objective.terms[t]
-            self.sums.setdefault(term.key, per_domain(counts, term.codes, term.size))
+        self._pods = _pods_of(cluster, sequence)
         for g in np.flatnonzero(counts.any(axis=1)).tolist():
             self._nodes(cluster, g, cluster.classes[g])
             self._pairs(cluster, g, cluster.classes[g])
         self._spread(cluster)
         self._containers(cluster, zones)
 
-    def _add(self, g: int, family: str, text: str, pods: int, lost: int) -> None:
+    @property
+    def found(self) -> list[doc.Unmet]:
+        return [doc.Unmet(owner, family, text, pods, lost) for (owner, family, text), (pods, lost) in self._book.items()]
+
+    def _enter(self, owner: str, family: str, text: str, pods: int, lost: int) -> None:
         lost *= self.objective.multipliers[family]
         if lost > 0:
-            owner = workload(self.objective.cluster.snapshot.pods[self.objective.cluster.classes[g].pods[0]])
-            self.found.append(doc.Unmet(owner, family, text, pods, lost))
+            before = self._book.get((owner, family, text), (0, 0))
+            self._book[owner, family, text] = (before[0] + pods, before[1] + lost)
+
+    def _add(self, g: int, family: str, text: str, lost: Ints) -> None:
+        """``lost``: int64[N], raw points that the class's pods on each node lost together; they are shared out by pods."""
+        here = np.maximum(self.counts[g], 1)
+        rest = lost.copy()
+        for owner, pods in self._pods[g].items():
+            share = lost * pods // here
+            rest -= share
+            self._enter(owner, family, text, int(pods[lost > 0].sum()), int(share.sum()))
+        if rest.any() and self._pods[g]:
+            self._enter(next(iter(self._pods[g])), family, text, 0, int(rest.sum()))
 
     def _nodes(self, cluster: Cluster, g: int, cls: PodClass) -> None:
         for chosen, weight in cls.prefers:
-            away = int(self.counts[g][~cluster.node_sets[chosen]].sum())
-            self._add(g, NODE_AFFINITY, f"preferred node affinity of weight {weight}", away, weight * away)
-        row = self.objective.static(g, TAINTS)
-        self._add(
-            g, TAINTS, "PreferNoSchedule taints that it does not tolerate", int(self.counts[g][row < 0].sum()), -int(row @ self.counts[g])
-        )
+            self._add(g, NODE_AFFINITY, f"preferred node affinity of weight {weight}", weight * self.counts[g] * ~cluster.node_sets[chosen])
+        taints = -self.objective.static(g, TAINTS) * self.counts[g]
+        self._add(g, TAINTS, "PreferNoSchedule taints that it does not tolerate", taints)
 
     def _pairs(self, cluster: Cluster, g: int, cls: PodClass) -> None:
-        here = self.counts[g]
-        pods = int(here.sum())
         for pull in cls.pulls:
             codes, size = cluster.domains(pull.key)
-            own = per_domain(here[None, :], codes, size)[0]
             matches = cluster.matches(pull.matcher)
-            fixed = cluster.fixed_count(pull.matcher)
-            pending = self.counts[matches].sum(axis=0)
-            met = per_domain((pending + fixed)[None, :], codes, size)[0] - int(matches[g])
+            standing = self.counts[matches].sum(axis=0) + cluster.fixed_count(pull.matcher)
+            met = np.append(domain_sum(codes, size, standing) - int(matches[g]), 0)[codes]
+            all_of_them = int(standing.sum()) - int(matches[g])
+            per_pod = pull.weight * (all_of_them - met) if pull.weight > 0 else -pull.weight * met
             family = REQUIRED_AFFINITY if pull.required else POD_AFFINITY
-            pairs = int(own @ met)
-            if pull.weight > 0:
-                possible = pods * (int(pending.sum()) + int(fixed.sum()) - int(matches[g]))
-                self._add(g, family, _text(pull), pods, pull.weight * (possible - pairs))
-            else:
-                close = int(own[met > 0].sum())
-                self._add(g, family, _text(pull), close, -pull.weight * pairs)
+            self._add(g, family, _text(pull), np.asarray(per_pod * self.counts[g], dtype=np.int64))
 
     def _spread(self, cluster: Cluster) -> None:
         for tally in self.objective.tallies:
             over = tally.excess(tally.arriving(self.counts))
-            owner = next(g for g, cls in enumerate(cluster.classes) if tally.spread in cls.soft_spread)
+            owner = next(cls for cls in cluster.classes if tally.spread in cls.soft_spread)
             text = f"ScheduleAnyway maxSkew {tally.spread.max_skew} over {tally.spread.key}"
-            self._add(owner, TOPOLOGY_SPREAD, text, over, SKEW_COST * over)
+            self._enter(workload(cluster.snapshot.pods[owner.pods[0]]), TOPOLOGY_SPREAD, text, over, SKEW_COST * over)
 
     def _containers(self, cluster: Cluster, zones: Zones) -> None:
         found = self.objective.containers
         for g in found.involved:
             cls = found.class_of(g)
             wanted = sum(max(w * found.levels.sameZone, w * found.levels.sameNode) for _, _, w in cls.inner)
-            lost = pods = 0
+            lost = np.zeros(cluster.n_nodes, dtype=np.int64)
             for n in np.flatnonzero(self.counts[g]).tolist():
                 if n in found.zoned:
-                    for pools in zones.pools.get((g, n), ()):
-                        short = wanted - found.inside(g, cluster.trees[n], pools)
-                        lost += short
-                        pods += short > 0
+                    lost[n] = sum(wanted - found.inside(g, cluster.trees[n], pools) for pools in zones.pools.get((g, n), ()))
                 else:
-                    short = wanted - found.levels.sameZone * sum(w for _, _, w in cls.inner)
-                    lost += short * int(self.counts[g, n])
-                    pods += int(self.counts[g, n]) if short > 0 else 0
-            self._add(g, CONTAINER_AFFINITY, "hints between its own containers", pods, lost)
-            self._add(
-                g, CONTAINER_AFFINITY, "hints towards containers of other pods", int(self.counts[g].sum()), self._outer(cluster, g, zones)
-            )
+                    lost[n] = (wanted - found.levels.sameZone * sum(w for _, _, w in cls.inner)) * int(self.counts[g, n])
+            self._add(g, CONTAINER_AFFINITY, "hints between its own containers", lost)
+            outer = self._outer(cluster, g, zones)
+            if outer > 0 and self._pods[g]:
+                placed = int(self.counts[g].sum())
+                for owner, pods in self._pods[g].items():
+                    part = int(pods.sum())
+                    self._enter(owner, CONTAINER_AFFINITY, "hints towards containers of other pods", part, outer * part // placed)
 
     def _outer(self, cluster: Cluster, g: int, zones: Zones) -> int:
         """Points that the scoped hints of a class lost: all that could be near for a pull, what is near for a push."""
