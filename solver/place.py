@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,8 +40,11 @@ GREEDY_TRIES = 8
 HOSTNAME = "kubernetes.io/hostname"
 
 
-class _Tell(Protocol):
+class _Tell:
     """Progress: phase, and for a tier its name, priority, incumbent and bound."""
+
+    def __init__(self, on_progress: OnProgress | None, started: float) -> None:
+        self._on_progress, self._started = on_progress, started
 
     def __call__(
         self,
@@ -51,7 +54,10 @@ class _Tell(Protocol):
         bound: int | None = None,
         detail: str | None = None,
         tier: str | None = None,
-    ) -> None: ...
+    ) -> None:
+        if self._on_progress is not None:
+            tier = tier or (None if priority is None else "placed")
+            self._on_progress(Progress(phase, tier, priority, value, bound, time.monotonic() - self._started, detail))
 
 
 class InternalFault(Exception):
@@ -82,18 +88,7 @@ def place(
     started = time.monotonic()
     stop = stop or threading.Event()
 
-    def tell(
-        phase: str,
-        priority: int | None = None,
-        value: int | None = None,
-        bound: int | None = None,
-        detail: str | None = None,
-        tier: str | None = None,
-    ) -> None:
-        if on_progress is not None:
-            tier = tier or (None if priority is None else "placed")
-            on_progress(Progress(phase, tier, priority, value, bound, time.monotonic() - started, detail))
-
+    tell = _Tell(on_progress, started)
     tell("compile")
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     if options.policy.refuseAllNamespacesAntiAffinity:

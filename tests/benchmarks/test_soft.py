@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from models.placement import Placement
 from models.policy import DEFAULT
 from models.snapshot import load
 from solver import verify_soft
@@ -31,7 +32,7 @@ def test_better_than_kube_scheduler_on_every_instance(name: str) -> None:
     check(name, result)
 
 
-def check(name: str, result: object) -> None:
-    tiers = {t.tier: t for t in result.objective}  # type: ignore[attr-defined]
+def check(name: str, result: Placement) -> None:
+    tiers = {t.tier: t for t in result.objective}
     assert tiers["placed"].value == tiers["placed"].bound
     assert baseline()[name] < tiers["soft"].value <= tiers["soft"].bound

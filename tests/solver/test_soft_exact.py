@@ -18,6 +18,7 @@ from models.placement import Assignment, ContainerZones, Placement
 from models.policy import DEFAULT, Policy
 from models.scope import select
 from models.snapshot import InputError, Snapshot
+from models.topology import Tree
 from solver import verify_soft, verify_strategy, verify_zones
 from solver.options import Options
 from solver.place import place
@@ -30,13 +31,9 @@ INSTANCES = 60
 MOST = 2_000
 
 
-def sets_of(tree: object) -> list[tuple[str, ...]]:
-    zones = tree.zones  # type: ignore[attr-defined]
-    sockets: dict[int, list[str]] = {}
-    for zone, socket in zip(zones, tree.socket, strict=True):  # type: ignore[attr-defined]
-        sockets.setdefault(socket, []).append(zone)
-    pairs = [tuple(c) for k in range(1, len(zones) + 1) for c in itertools.combinations(zones, k)]
-    return list(dict.fromkeys(pairs))
+def sets_of(tree: Tree) -> list[tuple[str, ...]]:
+    """Every set of zones."""
+    return [chosen for k in range(1, len(tree.zones) + 1) for chosen in itertools.combinations(tree.zones, k)]
 
 
 def zone_choices(snapshot: Snapshot, cluster: Cluster, entries: list[Assignment]) -> Iterator[list[Assignment]]:
