@@ -244,6 +244,13 @@ class Cluster:
     def n_classes(self) -> int:
         return len(self.classes)
 
+    def per_priority(self, values: Ints) -> dict[int, int]:
+        """Sums of int64[G] over the classes of each priority."""
+        found: dict[int, int] = {}
+        for priority, value in zip(self.priority.tolist(), values.tolist(), strict=True):
+            found[priority] = found.get(priority, 0) + value
+        return found
+
     def restricted(self, classes: Sequence[int]) -> Cluster:
         """The same cluster with only some of the pending classes."""
         chosen = np.array(classes, dtype=np.int64)

@@ -19,7 +19,6 @@ from solver.encoding import Encoding
 from solver.objective import Objective, Term
 from solver.partition import connected
 from solver.rules.base import Rule
-from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.numa import NodeResourceTopologyMatch
 from solver.soft_points import Points
 
@@ -62,7 +61,6 @@ class Components:
     def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int]) -> None:
         self.cluster, self.objective, self.limits, self.left = cluster, objective, limits, left
         active = rules.build(cluster)
-        self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
         self._paired = set(objective.pairs)
         self._count = np.minimum(cluster.count, limits.sum(axis=1))
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, active)]
@@ -168,9 +166,7 @@ class Components:
         if answer.bound is not None and not encoding.zoneless:
             component.bound = min(component.bound, answer.bound)
         if answer.solution is not None and component.points is not None:
-            counts = np.zeros((len(component.classes), self.cluster.n_nodes), dtype=np.int64)
-            for (g, n), variable in encoding.x.items():
-                counts[g, n] = answer.solution[variable.index]
+            counts = encoding.counts(answer.solution)
             value = component.points.value(answer.solution)
             if component.value is None or value > component.value:
                 component.value, component.counts = value, counts

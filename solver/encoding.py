@@ -120,6 +120,13 @@ class Encoding:
                 zones.close()
                 self.zones[n] = zones
 
+    def counts(self, solution: Sequence[int]) -> Ints:
+        """int64[G, N]: the placement in a solution (values by variable index)."""
+        found = np.zeros((self.cluster.n_classes, self.cluster.n_nodes), dtype=np.int64)
+        for cell, variable in self.x.items():
+            found[cell] = solution[variable.index]
+        return found
+
     def forbid(self, counts: Ints, classes: Sequence[int]) -> None:
         """Cut off this very assignment int64[G, N] of some classes."""
         differs = []

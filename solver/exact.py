@@ -65,12 +65,6 @@ class Exact:
 
     # --- the model --------------------------------------------------------------------------------------------------------
 
-    def _counts(self, solution: list[int]) -> Ints:
-        counts = np.zeros((self.cluster.n_classes, self.cluster.n_nodes), dtype=np.int64)
-        for (g, n), variable in self.encoding.x.items():
-            counts[g, n] = solution[variable.index]
-        return counts
-
     def _placed(self, counts: Ints, priority: int) -> int:
         return int(counts[self.members[priority]].sum())
 
@@ -87,7 +81,7 @@ class Exact:
             for left in self.encoding.left:
                 model.add(model.get_int_var_from_proto_index(left.index) == 0)
             answer = self.cpsat.run(model, self.budget.left() * 0.6, tight=len(self.encoding.x) <= TIGHT_LIMIT)
-            if answer.solution is None or self._adopt(best, self._counts(answer.solution)):
+            if answer.solution is None or self._adopt(best, self.encoding.counts(answer.solution)):
                 return
 
     def _tier(self, best: Outcome, p: int, tiers_left: int) -> None:
@@ -118,7 +112,7 @@ class Exact:
                 best.bounds[p] = min(best.bounds[p], fits - least)
             if answer.solution is None:
                 return
-            counts = self._counts(answer.solution)
+            counts = self.encoding.counts(answer.solution)
             if self._placed(counts, p) <= self._placed(best.counts, p) or self._adopt(best, counts):
                 return
 

@@ -35,11 +35,7 @@ class Construction:
 
     def per_priority(self, cluster: Cluster) -> dict[int, int]:
         """Placed pods per priority."""
-        placed = self.counts.sum(axis=1)
-        found: dict[int, int] = {}
-        for p, k in zip(cluster.priority.tolist(), placed.tolist(), strict=True):
-            found[p] = found.get(p, 0) + k
-        return found
+        return cluster.per_priority(self.counts.sum(axis=1))
 
 
 def rank(cluster: Cluster, construction: Construction) -> tuple[int, ...]:

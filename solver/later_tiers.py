@@ -76,7 +76,7 @@ def improve(
     objective = Objective(cluster, active)
     objective.containers.stop = stop
     budget = Budget(options, started)
-    left = _left(cluster, limits, start.counts)
+    left = cluster.per_priority(fits(cluster, limits) - start.counts.sum(axis=1))  # pods that fit somewhere and are not placed
     search: SoftSearch | None = None
     best = SoftOutcome(start.counts, start.sequence, Zones(), 0, 0)
     if not objective.empty:
@@ -107,15 +107,6 @@ def improve(
         name = cluster.nodes.names[n]
         later.notes.append(f"node {name}: the kubelet's own order takes other NUMA zones than those listed; they need pinning")
     return later
-
-
-def _left(cluster: Cluster, limits: Ints, counts: Ints) -> dict[int, int]:
-    """Per priority, the pods that fit somewhere and are not placed."""
-    missing = fits(cluster, limits) - counts.sum(axis=1)
-    found: dict[int, int] = {}
-    for priority, k in zip(cluster.priority.tolist(), missing.tolist(), strict=True):
-        found[priority] = found.get(priority, 0) + k
-    return found
 
 
 class _Strategy:
@@ -167,10 +158,7 @@ class _Strategy:
         """One pod after the other to emptier nodes, no preference losing."""
         from solver.local_search import LocalSearch
 
-        active = rules.build(self.cluster)
-        for g, n, k in best.sequence:
-            for rule in active:
-                rule.place(g, n, k)
+        active = rules.replay(self.cluster, best.sequence)
         search = LocalSearch(self.objective, active, self.limits, best.counts, seed=self.options.seed)
         started, looks = time.monotonic(), 0
         most = 3 * len(search.pairs) // search.block + 2

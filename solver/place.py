@@ -120,7 +120,7 @@ def _search(
     cluster: Cluster, active: Sequence[Rule], limits: Ints, options: Options, stop: threading.Event, tell: _Tell, started: float
 ) -> _Answer:
     """The placed tiers."""
-    bounds = _fits_per_priority(cluster, limits)
+    bounds = cluster.per_priority(fits(cluster, limits))  # a bound that holds before any search
     tell("greedy")
     deadline = None if options.time_limit is None or options.deterministic else started + options.time_limit
     built = construct(
@@ -202,14 +202,6 @@ def _refuse_hogs(snapshot: Snapshot, scope: Scope) -> None:
                 )
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
-
-
-def _fits_per_priority(cluster: Cluster, limits: Ints) -> dict[int, int]:
-    """Per priority, the pods that fit somewhere at all: a bound that holds before any search."""
-    found: dict[int, int] = {}
-    for priority, k in zip(cluster.priority.tolist(), fits(cluster, limits).tolist(), strict=True):
-        found[priority] = found.get(priority, 0) + k
-    return found
 
 
 def _document(cluster: Cluster, options: Options, answer: _Answer) -> doc.Placement:
@@ -298,10 +290,7 @@ def _unplaced(cluster: Cluster, answer: _Answer, keys: Sequence[str], dealt: Seq
     """The pods that are left, each with every rule that rejects it in the final state, and on how many nodes; gated ones last."""
     reasons: dict[int, list[doc.Reason]] = {}
     if any(dealt[g] < cls.count for g, cls in enumerate(cluster.classes)):
-        active = rules.build(cluster)
-        for g, n, k in answer.sequence:
-            for rule in active:
-                rule.place(g, n, k)
+        active = rules.replay(cluster, answer.sequence)
         for g, cls in enumerate(cluster.classes):
             left = cls.pods[dealt[g] :]
             if left:

@@ -109,16 +109,12 @@ class SoftSearch:
         return True
 
     def _places_as_many(self, counts: Ints, than: Ints) -> bool:
-        change = counts.sum(axis=1) - than.sum(axis=1)
-        return all(int(change[self.cluster.priority == p].sum()) >= 0 for p in set(self.cluster.priority.tolist()))
+        return all(change >= 0 for change in self.cluster.per_priority(counts.sum(axis=1) - than.sum(axis=1)).values())
 
     # --- local search ------------------------------------------------------------------------------------------------------------
 
     def _search(self, best: SoftOutcome) -> LocalSearch:
-        active = rules.build(self.cluster)
-        for g, n, k in best.sequence:
-            for rule in active:
-                rule.place(g, n, k)
+        active = rules.replay(self.cluster, best.sequence)
         return LocalSearch(self.objective, active, self.limits, best.counts, seed=self.options.seed)
 
     def _clock(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
@@ -222,9 +218,7 @@ class SoftSearch:
                 best.bound = min(best.bound, max(best.value, answer.bound))
             if answer.solution is None:
                 return
-            counts = np.zeros_like(best.counts)
-            for (g, n), variable in encoding.x.items():
-                counts[g, n] = answer.solution[variable.index]
+            counts = encoding.counts(answer.solution)
             if points.value(answer.solution) <= best.value or self._adopt(best, counts) or not self._cut(best, encoding, counts):
                 break
         best.bound = max(best.bound, best.value)
@@ -257,9 +251,7 @@ class SoftSearch:
             bound = answer.bound
         if answer.solution is None:
             return bound
-        counts = np.zeros_like(best.counts)
-        for (g, n), variable in encoding.x.items():
-            counts[g, n] = answer.solution[variable.index]
+        counts = encoding.counts(answer.solution)
         found = find_order(self.cluster, counts, seed=self.options.seed)
         if found.sequence is not None and strategy.value(counts) > strategy.value(best.counts):
             value, zones = value_of(self.objective, counts, found.sequence)

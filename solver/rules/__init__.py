@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from models.cluster import Cluster
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -32,3 +34,12 @@ ALL: tuple[type[Rule], ...] = (
 def build(cluster: Cluster) -> list[Rule]:
     """Every rule over a cluster, in the state of its fixed pods."""
     return [kind(cluster) for kind in ALL]
+
+
+def replay(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> list[Rule]:
+    """Every rule in the state that a placement leaves; ``sequence``: (class, node, pods) in bind order."""
+    active = build(cluster)
+    for g, n, k in sequence:
+        for rule in active:
+            rule.place(g, n, k)
+    return active
