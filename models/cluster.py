@@ -233,8 +233,9 @@ class Cluster:
     fixed_containers: FixedContainers
     _placed: PlacedPods
     _settled: PlacedPods
-    _memo: dict[tuple[int, bool], Ints] = field(default_factory=dict)
     _members: dict[str, list[Ids]] = field(default_factory=dict)
+    _none: dict[int, Ints] = field(default_factory=dict)
+    _by_profile: list[Ids] | None = None
 
     @property
     def n_nodes(self) -> int:
@@ -261,19 +262,42 @@ class Cluster:
             count=self.count[chosen],
             priority=self.priority[chosen],
             profile=self.profile[chosen],
+            _by_profile=None,
         )
 
     def matches(self, matcher: int) -> Bools:
         """bool[G]: the pod classes that a matcher matches."""
         return self.matchers.hits(matcher)[self.profile]
 
+    def matching(self, matcher: int) -> Ids:
+        """int32: the pod classes that a matcher matches, ascending."""
+        if self._by_profile is None:
+            order = np.argsort(self.profile, kind="stable").astype(np.int32)
+            edges = np.searchsorted(self.profile[order], np.arange(len(self.matchers.profiles) + 1))
+            self._by_profile = [order[edges[p] : edges[p + 1]] for p in range(len(self.matchers.profiles))]
+        hit = [self._by_profile[p] for p in np.flatnonzero(self.matchers.hits(matcher))]
+        return np.sort(np.concatenate(hit)) if hit else np.zeros(0, dtype=np.int32)
+
+    def none(self, size: int) -> Ints:
+        """int64[size] of zeros, shared: not to be written to."""
+        found = self._none.get(size)
+        if found is None:
+            found = self._none[size] = np.zeros(size, dtype=np.int64)
+            found.flags.writeable = False
+        return found
+
+    def fixed_per_domain(self, matcher: int, key: str, *, settled: bool = False, eligible: int | None = None) -> Ints:
+        """int64[D]: fixed pods per domain that a matcher matches (not to be written to); ``eligible``: on that set of nodes only."""
+        codes, size = self.domains(key)
+        per_node = self.fixed_count(matcher, settled=settled)
+        if eligible is not None:
+            per_node = np.where(self.node_sets[eligible], per_node, 0)
+        return domain_sum(codes, size, per_node) if per_node.any() else self.none(size)
+
     def fixed_count(self, matcher: int, *, settled: bool = False) -> Ints:
         """int64[N]: fixed pods per node that a matcher matches; ``settled`` leaves terminating ones out."""
-        key = (matcher, settled)
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = (self._settled if settled else self._placed).per_node(self.matchers.hits(matcher))
-        return found
+        found = (self._settled if settled else self._placed).per_node(self.matchers.hits(matcher))
+        return found if found.any() else self.none(self.n_nodes)
 
     def domains(self, key: str) -> tuple[Ids, int]:
         """The domain of each node under a topology key (int32[N], -1 without the key), and the number of domains."""

@@ -42,10 +42,8 @@ class Component:
 
 def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
     """Classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
-    links = [np.flatnonzero((objective.terms[t].own != 0) | objective.terms[t].matches).tolist() for t in objective.pairs]
-    for tally in objective.tallies:
-        owners = [g for g, cls in enumerate(objective.cluster.classes) if tally.spread in cls.soft_spread]
-        links.append(owners + np.flatnonzero(tally.matches).tolist())
+    links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
+    links += [tally.owners + tally.matches.tolist() for tally in objective.tallies]
     links += [link for rule in active if not isinstance(rule, NodeResourceTopologyMatch) for link in rule.order_links()]
     found = objective.containers
     for predicate in found.predicates(found.involved):
@@ -86,6 +84,8 @@ class Components:
     def _nodes_alone(self, g: int) -> int:
         """The most that node points alone give to the pods of a class that must be placed, best nodes first; or that all may stay away."""
         points = self.objective.node_points(g) if g not in self.objective.containers.involved else self._with_containers(g)
+        if not points.any():
+            return 0
         limits = self.limits[g]
         wanted = int(min(self.cluster.count[g], limits.sum()))
         free = self.left.get(int(self.cluster.priority[g]), 0)
@@ -118,15 +118,13 @@ class Components:
         o, inside, count = self.objective, set(classes), self._count
         for t in sorted({t for g in classes for t in o.owned[g]} & self._paired):
             term = o.terms[t]
-            owners = [g for g in np.flatnonzero(term.own > 0).tolist() if g in inside]
-            matched = int(count[term.matches].sum())
-            for g in owners:
-                met = matched - int(term.matches[g])
-                total += o.multipliers[term.family] * int(term.own[g]) * int(count[g]) * met
-            repelled = [g for g in np.flatnonzero(term.own < 0).tolist() if g in inside and term.matches[g]]
-            for g in repelled:
-                if not self.left.get(int(self.cluster.priority[g]), 0):
-                    total += o.multipliers[term.family] * int(term.own[g]) * self._crowding(g, term)
+            matched = int(count[sorted(term.matches)].sum())
+            for g in sorted(inside.intersection(term.own)):
+                weight = o.multipliers[term.family] * term.own[g]
+                if weight > 0:
+                    total += weight * int(count[g]) * (matched - int(g in term.matches))
+                elif g in term.matches and not self.left.get(int(self.cluster.priority[g]), 0):
+                    total += weight * self._crowding(g, term)
         found = o.containers
         mine = [g for g in found.involved if g in inside]
         for predicate in found.predicates(mine):

@@ -19,6 +19,7 @@ import numpy as np
 from models.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
 from models.selectors import Bools, tolerates
 from solver.container_points import ContainerPoints
+from solver.placed import Placed
 from solver.rules.base import Rule
 
 NODE_AFFINITY: Final = "nodeAffinity"
@@ -37,27 +38,34 @@ USABLE: Final = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffini
 
 @dataclass
 class Term:
-    """One distinct (matched pods, topologyKey) with all that own it. ``own``: int64[G] weight per pod of each class, in raw points."""
+    """One distinct (matched pods, topologyKey) with all that own it. ``own``: weight per pod of each owning class, in raw points."""
 
     family: str
     key: str
     codes: Ids  # [N]
     size: int
-    own: Ints
-    matches: Bools  # [G]
+    own: dict[int, int]
+    matches: frozenset[int]  # classes
     fixed_matched: Ints  # [D]: fixed pods it matches
     fixed_owned: Ints  # [D]: weights of fixed pods that own it
 
+    @property
+    def fixed(self) -> bool:
+        """Whether fixed pods take part."""
+        return bool(self.fixed_matched.any() or self.fixed_owned.any())
+
     def static(self, g: int) -> Ints:
         """int64[D]: points of one pod of class g against the fixed pods, both ways."""
-        return np.asarray(self.own[g] * self.fixed_matched + int(self.matches[g]) * self.fixed_owned, dtype=np.int64)
+        return np.asarray(self.own.get(g, 0) * self.fixed_matched + int(g in self.matches) * self.fixed_owned, dtype=np.int64)
 
-    def value(self, per_domain: Ints) -> int:
-        """Points between pending pods; ``per_domain``: int64[G, D] pods of each class."""
-        matched = per_domain[self.matches].sum(axis=0)
-        owned = self.own @ per_domain
-        alone = int((self.own * self.matches) @ per_domain.sum(axis=1))
-        return int(owned @ matched) - alone
+    def value(self, placed: Placed) -> int:
+        """Points between pending pods."""
+        matched = placed.per_domain(sorted(self.matches), self.codes, self.size)
+        total = 0
+        for g, weight in self.own.items():
+            domains, pods = placed.in_domains(g, self.codes)
+            total += weight * (int(pods @ matched[domains]) - int(g in self.matches) * int(pods.sum()))
+        return total
 
 
 @dataclass
@@ -70,16 +78,17 @@ class SoftTally:
     base: Ints  # [D]: fixed pods counted
     counted: Bools  # [D]: eligible domains
     usable: Bools  # [D]: those that set the minimum
-    matches: Bools  # [G]
+    matches: Ids  # classes
+    owners: list[int]  # classes
 
     def excess(self, counts: Ints) -> int:
         """Pods above min + maxSkew; ``counts``: int64[D]."""
         floor = int(counts[self.usable].min()) + self.spread.max_skew
         return int(np.maximum(counts[self.counted] - floor, 0).sum())
 
-    def arriving(self, placed: Ints) -> Ints:
-        """int64[D] counts of a placement int64[G, N]."""
-        return self.base + domain_sum(self.codes, self.size, placed[self.matches].sum(axis=0))
+    def arriving(self, placed: Placed) -> Ints:
+        """int64[D]: counts of a placement."""
+        return self.base + placed.per_domain(self.matches.tolist(), self.codes, self.size)
 
 
 class Objective:
@@ -94,23 +103,27 @@ class Objective:
         self._rows: dict[tuple[object, ...], Ints] = {}
         for g, cls in enumerate(cluster.classes):
             for pull in cls.pulls:
-                self._term(pull).own[g] += pull.weight
+                own = self._term(pull).own
+                own[g] = own.get(g, 0) + pull.weight
         for pull, nodes in cluster.fixed_pulls.items():
             term = self._term(pull)
             term.fixed_owned = term.fixed_owned + pull.weight * domain_sum(term.codes, term.size, nodes)
-        self.terms = [t for t in self.terms if t.matches.any() or (t.own.any() and t.fixed_matched.any())]
+        for term in self.terms:
+            term.own = {g: weight for g, weight in term.own.items() if weight}
+        self.terms = [t for t in self.terms if t.matches or (t.own and t.fixed_matched.any())]
         self.owned: list[list[int]] = [[] for _ in cluster.classes]
         self.matching: list[list[int]] = [[] for _ in cluster.classes]
         for t, term in enumerate(self.terms):
-            for g in np.flatnonzero(term.own).tolist():
+            for g in term.own:
                 self.owned[g].append(t)
-            for g in np.flatnonzero(term.matches).tolist():
+            for g in term.matches:
                 self.matching[g].append(t)
-        self.pairs = [t for t, term in enumerate(self.terms) if term.own.any() and term.matches.any()]
+        self.pairs = [t for t, term in enumerate(self.terms) if term.own and term.matches]
+        self._fixed = [term.fixed for term in self.terms]
         self.tallies = self._tallies(rules)
         self.feeds: list[list[int]] = [[] for _ in cluster.classes]
         for i, tally in enumerate(self.tallies):
-            for g in np.flatnonzero(tally.matches).tolist():
+            for g in tally.matches.tolist():
                 self.feeds[g].append(i)
         self._taints = self._taint_rows()
         self.containers = ContainerPoints(cluster)
@@ -124,8 +137,8 @@ class Objective:
             self.terms.append(
                 Term(
                     REQUIRED_AFFINITY if pull.required else POD_AFFINITY, pull.key, codes, size,
-                    np.zeros(cluster.n_classes, dtype=np.int64), cluster.matches(pull.matcher),
-                    domain_sum(codes, size, cluster.fixed_count(pull.matcher)), np.zeros(size, dtype=np.int64),
+                    {}, frozenset(cluster.matching(pull.matcher).tolist()),
+                    cluster.fixed_per_domain(pull.matcher, pull.key), cluster.none(size),
                 )
             )  # fmt: skip
         return self.terms[self._term_ids[key]]
@@ -133,23 +146,31 @@ class Objective:
     def _tallies(self, rules: Sequence[Rule]) -> list[SoftTally]:
         cluster = self.cluster
         judges = [rule for rule in rules if rule.name in USABLE]
-        reach: dict[SoftSpread, Bools] = {}
+        owners: dict[SoftSpread, list[int]] = {}
         for g, cls in enumerate(cluster.classes):
-            if cls.soft_spread:
-                never = np.logical_or.reduce([rule.never(g) for rule in judges])
-                for spread in cls.soft_spread:
-                    reach[spread] = reach.get(spread, np.zeros(cluster.n_nodes, dtype=bool)) | ~never
+            for spread in dict.fromkeys(cls.soft_spread):
+                owners.setdefault(spread, []).append(g)
+        eligible: dict[tuple[str, int], tuple[Ids, Bools]] = {}
+        known: dict[bytes, Bools] = {}  # most constraints can use the same domains
         found = []
-        for spread, nodes in reach.items():
+        for spread, own in owners.items():
             codes, size = cluster.domains(spread.key)
-            eligible = cluster.node_sets[spread.eligible] & (codes >= 0)
-            codes = np.where(eligible, codes, -1).astype(np.int32)
-            usable, counted = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
-            usable[codes[nodes & eligible]] = True
-            counted[codes[eligible]] = True
-            base = domain_sum(codes, size, cluster.fixed_count(spread.matcher, settled=True))
+            where = (spread.key, spread.eligible)
+            if where not in eligible:
+                inside = cluster.node_sets[spread.eligible] & (codes >= 0)
+                counted = np.zeros(size, dtype=bool)
+                counted[codes[inside]] = True
+                eligible[where] = np.where(inside, codes, -1).astype(np.int32), counted
+            codes, counted = eligible[where]
+            reach = np.zeros(cluster.n_nodes, dtype=bool)
+            for g in own:
+                reach |= ~np.logical_or.reduce([rule.never(g) for rule in judges])
+            usable = np.zeros(size, dtype=bool)
+            usable[codes[reach & (codes >= 0)]] = True
+            usable = known.setdefault(usable.tobytes(), usable)
             if usable.any():
-                found.append(SoftTally(spread, codes, size, base, counted, usable, cluster.matches(spread.matcher)))
+                base = cluster.fixed_per_domain(spread.matcher, spread.key, settled=True, eligible=spread.eligible)
+                found.append(SoftTally(spread, codes, size, base, counted, usable, cluster.matching(spread.matcher), own))
         return found
 
     def _taint_rows(self) -> dict[int, Ints]:
@@ -193,14 +214,15 @@ class Objective:
         elif family in (POD_AFFINITY, REQUIRED_AFFINITY):
             for t in dict.fromkeys((*self.owned[g], *self.matching[g])):
                 term = self.terms[t]
-                if term.family == family:
+                if term.family == family and self._fixed[t]:
                     row = row + np.append(term.static(g), 0)[term.codes]
         return row
 
     def node_points(self, g: int) -> Ints:
         """int64[N]: the sum of :meth:`static` over the families, times their multipliers."""
         cls = self.cluster.classes[g]
-        touched = tuple((t, int(self.terms[t].own[g]), bool(self.terms[t].matches[g])) for t in sorted({*self.owned[g], *self.matching[g]}))
+        concerned = (t for t in sorted({*self.owned[g], *self.matching[g]}) if self._fixed[t])
+        touched = tuple((t, self.terms[t].own.get(g, 0), g in self.terms[t].matches) for t in concerned)
         key = (cls.prefers, cls.tolerations if cls.tolerations in self._taints else -1, touched)
         if key not in self._rows:
             row = np.zeros(self.cluster.n_nodes, dtype=np.int64)
@@ -211,35 +233,28 @@ class Objective:
 
     # --- the value of a placement --------------------------------------------------------------------------------------------
 
-    def families(self, counts: Ints) -> dict[str, int]:
-        """Raw points per family of a placement int64[G, N]."""
+    def families(self, counts: Ints | Placed) -> dict[str, int]:
+        """Raw points per family of a placement (int64[G, N])."""
+        placed = counts if isinstance(counts, Placed) else Placed(counts)
         found = dict.fromkeys(FAMILIES, 0)
-        used = np.flatnonzero(counts.any(axis=1)).tolist()
-        for g in used:
-            for family in (NODE_AFFINITY, TAINTS, POD_AFFINITY, REQUIRED_AFFINITY):
-                found[family] += int(self.static(g, family) @ counts[g])
-        grouped: dict[str, Ints] = {}
+        for g in placed.classes:
+            nodes, pods = placed.of(g)
+            for family in self.static_families(g):
+                found[family] += int(self.static(g, family)[nodes] @ pods)
         for t in self.pairs:
-            term = self.terms[t]
-            if term.key not in grouped:
-                grouped[term.key] = per_domain(counts, term.codes, term.size)
-            found[term.family] += term.value(grouped[term.key])
+            found[self.terms[t].family] += self.terms[t].value(placed)
         for tally in self.tallies:
-            found[TOPOLOGY_SPREAD] -= SKEW_COST * tally.excess(tally.arriving(counts))
+            found[TOPOLOGY_SPREAD] -= SKEW_COST * tally.excess(tally.arriving(placed))
         return found
+
+    def static_families(self, g: int) -> list[str]:
+        """The families in which single nodes can be worth something to the class."""
+        cls = self.cluster.classes[g]
+        found = [NODE_AFFINITY] if cls.prefers else []
+        if cls.tolerations in self._taints:
+            found.append(TAINTS)
+        return found + sorted({self.terms[t].family for t in (*self.owned[g], *self.matching[g]) if self._fixed[t]})
 
     def total(self, families: dict[str, int]) -> int:
         """The weighted sum of the families."""
         return sum(self.multipliers[family] * points for family, points in families.items())
-
-
-def per_domain(counts: Ints, codes: Ids, size: int) -> Ints:
-    """int64[G, D]: a placement int64[G, N] summed over the nodes of each domain."""
-    found = np.zeros((counts.shape[0], size), dtype=np.int64)
-    inside = np.flatnonzero(codes >= 0)
-    if size == len(inside):  # one node a domain
-        found[:, codes[inside]] = counts[:, inside]
-    else:
-        for d in range(size):
-            found[:, d] = counts[:, codes == d].sum(axis=1)
-    return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models import placement as doc
-from models.cluster import Cluster, Ints, PodClass, Pull, domain_sum
+from models.cluster import Cluster, Ints, PodClass, Pull
 from models.kube import Pod, controller_of, pod_key
 from solver.container_points import Zones
 from solver.objective import (
@@ -20,8 +20,8 @@ from solver.objective import (
     TAINTS,
     TOPOLOGY_SPREAD,
     Objective,
-    per_domain,
 )
+from solver.placed import Placed
 from solver.zone_pools import closeness
 
 #: So many unmet preferences are listed.
@@ -77,18 +77,18 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
     placed = counts.sum(axis=1)
     found = dict.fromkeys(FAMILIES, 0)
     for g in np.flatnonzero(placed).tolist():
-        for family in (NODE_AFFINITY, TAINTS, POD_AFFINITY, REQUIRED_AFFINITY):
+        for family in objective.static_families(g):
             row = objective.static(g, family)
             found[family] += int(placed[g]) * int(row.max(initial=0) if row.size else 0)
     for t in objective.pairs:
         term = objective.terms[t]
-        matched = int(placed[term.matches].sum())
-        domains = max(1, len(np.unique(term.codes[term.codes >= 0])))
-        for g in np.flatnonzero(term.own).tolist():
-            weight, pods = int(term.own[g]), int(placed[g])
+        matched = int(placed[sorted(term.matches)].sum())
+        domains = max(1, term.size)
+        for g, weight in term.own.items():
+            pods = int(placed[g])
             if weight > 0:
-                found[term.family] += weight * pods * (matched - int(term.matches[g]))
-            elif term.matches[g] and cluster.nodes.with_keys([term.key]).all():
+                found[term.family] += weight * pods * (matched - int(g in term.matches))
+            elif g in term.matches and cluster.nodes.with_keys([term.key]).all():
                 each, more = divmod(pods, domains)
                 found[term.family] += weight * (each * (each - 1) * (domains - more) + (each + 1) * each * more)
     containers = objective.containers
@@ -114,20 +114,18 @@ def _gained(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, in
     """Weighted points by workload: pairs count for the owner of the preference, or for the pending pod if a fixed one owns it.
     Constraints of topology spread belong to many pods and are left to ``lost``."""
     cluster = objective.cluster
-    sums: dict[str, Ints] = {}
-    for t in objective.pairs:
-        term = objective.terms[t]
-        sums.setdefault(term.key, per_domain(counts, term.codes, term.size))
-    points = np.zeros_like(counts)
+    placed = Placed(counts)
     pairs = set(objective.pairs)
-    for g in np.flatnonzero(counts.any(axis=1)).tolist():
-        row = objective.node_points(g)
+    points: dict[tuple[int, int], int] = {}
+    for g in placed.classes:
+        nodes, _ = placed.of(g)
+        row = objective.node_points(g)[nodes]
         for t in objective.owned[g]:
             if t in pairs:
                 term = objective.terms[t]
-                met = sums[term.key][term.matches].sum(axis=0) - int(term.matches[g])
-                row = row + objective.multipliers[term.family] * int(term.own[g]) * np.append(met, 0)[term.codes]
-        points[g] = row
+                met = placed.per_domain(sorted(term.matches), term.codes, term.size) - int(g in term.matches)
+                row = row + objective.multipliers[term.family] * term.own[g] * np.append(met, 0)[term.codes[nodes]]
+        points.update(((g, n), value) for n, value in zip(nodes.tolist(), row.tolist(), strict=True))
     gained: dict[str, int] = {}
     dealt = [0] * cluster.n_classes
     at = dict.fromkeys(zones.pools, 0)
@@ -139,20 +137,19 @@ def _gained(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, in
             position = at.get((g, n), 0)
             at[g, n] = position + 1
             extra = shared.get((g, n), [0] * (position + 1))[position]
-            gained[name] = gained.get(name, 0) + int(points[g, n]) + extra
+            gained[name] = gained.get(name, 0) + points[g, n] + extra
         dealt[g] += k
     return gained
 
 
-def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> list[dict[str, Ints]]:
-    """Per class and workload, int64[N]: its pods on each node."""
-    found: list[dict[str, Ints]] = [{} for _ in cluster.classes]
+def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> list[dict[str, dict[int, int]]]:
+    """Per class and workload: its pods on each node."""
+    found: list[dict[str, dict[int, int]]] = [{} for _ in cluster.classes]
     dealt = [0] * cluster.n_classes
-    names: dict[int, str] = {}
     for g, n, k in sequence:
         for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
-            name = names.setdefault(i, workload(cluster.snapshot.pods[i]))
-            found[g].setdefault(name, np.zeros(cluster.n_nodes, dtype=np.int64))[n] += 1
+            nodes = found[g].setdefault(workload(cluster.snapshot.pods[i]), {})
+            nodes[n] = nodes.get(n, 0) + 1
         dealt[g] += k
     return found
 
@@ -186,7 +183,8 @@ class _Unmet:
         self._book: dict[tuple[str, str, str], tuple[int, int]] = {}
         cluster = objective.cluster
         self._pods = _pods_of(cluster, sequence)
-        for g in np.flatnonzero(counts.any(axis=1)).tolist():
+        self._placed, self._total = Placed(counts), counts.sum(axis=1)
+        for g in self._placed.classes:
             self._nodes(cluster, g, cluster.classes[g])
             self._pairs(cluster, g, cluster.classes[g])
         self._spread(cluster)
@@ -203,37 +201,47 @@ class _Unmet:
             self._book[owner, family, text] = (before[0] + pods, before[1] + lost)
 
     def _add(self, g: int, family: str, text: str, lost: Ints) -> None:
-        """``lost``: int64[N], raw points that the class's pods on each node lost together; they are shared out by pods."""
-        here = np.maximum(self.counts[g], 1)
+        """``lost``: raw points that the class's pods lost together on each node that holds some; they are shared out by pods."""
+        if not lost.any():
+            return
+        nodes, here = self._placed.of(g)
         rest = lost.copy()
         for owner, pods in self._pods[g].items():
-            share = lost * pods // here
+            own = np.array([pods.get(n, 0) for n in nodes.tolist()], dtype=np.int64)
+            share = lost * own // here
             rest -= share
-            self._enter(owner, family, text, int(pods[lost > 0].sum()), int(share.sum()))
+            self._enter(owner, family, text, int(own[lost > 0].sum()), int(share.sum()))
         if rest.any() and self._pods[g]:
             self._enter(next(iter(self._pods[g])), family, text, 0, int(rest.sum()))
 
     def _nodes(self, cluster: Cluster, g: int, cls: PodClass) -> None:
+        nodes, pods = self._placed.of(g)
         for chosen, weight in cls.prefers:
-            self._add(g, NODE_AFFINITY, f"preferred node affinity of weight {weight}", weight * self.counts[g] * ~cluster.node_sets[chosen])
-        taints = -self.objective.static(g, TAINTS) * self.counts[g]
+            missed = ~cluster.node_sets[chosen][nodes]
+            self._add(g, NODE_AFFINITY, f"preferred node affinity of weight {weight}", weight * pods * missed)
+        taints = -self.objective.static(g, TAINTS)[nodes] * pods
         self._add(g, TAINTS, "PreferNoSchedule taints that it does not tolerate", taints)
 
     def _pairs(self, cluster: Cluster, g: int, cls: PodClass) -> None:
+        nodes, pods = self._placed.of(g)
         for pull in cls.pulls:
             codes, size = cluster.domains(pull.key)
-            matches = cluster.matches(pull.matcher)
-            standing = self.counts[matches].sum(axis=0) + cluster.fixed_count(pull.matcher)
-            met = np.append(domain_sum(codes, size, standing) - int(matches[g]), 0)[codes]
-            all_of_them = int(standing.sum()) - int(matches[g])
+            matching = cluster.matching(pull.matcher)
+            fixed = cluster.fixed_count(pull.matcher)
+            standing = self._placed.per_domain(matching.tolist(), codes, size) + cluster.fixed_per_domain(pull.matcher, pull.key)
+            itself = int(g in matching)
+            met = np.append(standing - itself, 0)[codes[nodes]]
+            all_of_them = int(self._total[matching].sum()) + int(fixed.sum()) - itself
             per_pod = pull.weight * (all_of_them - met) if pull.weight > 0 else -pull.weight * met
             family = REQUIRED_AFFINITY if pull.required else POD_AFFINITY
-            self._add(g, family, _text(pull), np.asarray(per_pod * self.counts[g], dtype=np.int64))
+            self._add(g, family, _text(pull), np.asarray(per_pod * pods, dtype=np.int64))
 
     def _spread(self, cluster: Cluster) -> None:
         for tally in self.objective.tallies:
-            over = tally.excess(tally.arriving(self.counts))
-            owner = next(cls for cls in cluster.classes if tally.spread in cls.soft_spread)
+            over = tally.excess(tally.arriving(self._placed))
+            if not over:
+                continue
+            owner = cluster.classes[tally.owners[0]]
             text = f"ScheduleAnyway maxSkew {tally.spread.max_skew} over {tally.spread.key}"
             self._enter(workload(cluster.snapshot.pods[owner.pods[0]]), TOPOLOGY_SPREAD, text, over, SKEW_COST * over)
 
@@ -242,18 +250,18 @@ class _Unmet:
         for g in found.involved:
             cls = found.class_of(g)
             wanted = sum(max(w * found.levels.sameZone, w * found.levels.sameNode) for _, _, w in cls.inner)
-            lost = np.zeros(cluster.n_nodes, dtype=np.int64)
-            for n in np.flatnonzero(self.counts[g]).tolist():
+            lost = []
+            for n, k in zip(*(part.tolist() for part in self._placed.of(g)), strict=True):
                 if n in found.zoned:
-                    lost[n] = sum(wanted - found.inside(g, cluster.trees[n], pools) for pools in zones.pools.get((g, n), ()))
+                    lost.append(sum(wanted - found.inside(g, cluster.trees[n], pools) for pools in zones.pools.get((g, n), ())))
                 else:
-                    lost[n] = (wanted - found.levels.sameZone * sum(w for _, _, w in cls.inner)) * int(self.counts[g, n])
-            self._add(g, CONTAINER_AFFINITY, "hints between its own containers", lost)
+                    lost.append((wanted - found.levels.sameZone * sum(w for _, _, w in cls.inner)) * k)
+            self._add(g, CONTAINER_AFFINITY, "hints between its own containers", np.array(lost, dtype=np.int64))
             outer = self._outer(cluster, g, zones)
             if outer > 0 and self._pods[g]:
                 placed = int(self.counts[g].sum())
                 for owner, pods in self._pods[g].items():
-                    part = int(pods.sum())
+                    part = sum(pods.values())
                     self._enter(owner, CONTAINER_AFFINITY, "hints towards containers of other pods", part, outer * part // placed)
 
     def _outer(self, cluster: Cluster, g: int, zones: Zones) -> int:

@@ -87,7 +87,7 @@ def encode(encoding: Encoding, objective: Objective) -> Points:
         _cut(encoding, graph)
     for tally in objective.tallies:
         members = _members(tally.codes, tally.size)
-        arriving = [sums.get(np.flatnonzero(tally.matches).tolist(), nodes) for nodes in members]
+        arriving = [sums.get(tally.matches.tolist(), nodes) for nodes in members]
         base = tally.base.tolist()
         lowest = min(base[d] for d in range(tally.size) if tally.usable[d])
         floor = encoding.model.new_int_var(lowest, lowest + max(a.high for a in arriving), "")
@@ -307,11 +307,11 @@ def _bound(
 
 def _term(encoding: Encoding, sums: _Sums, term: Term, nodes: Ids, multiplier: int, points: Points, graph: _Graph) -> None:
     """One term in one domain: owners of each weight against what the term matches."""
-    matched = sums.get(np.flatnonzero(term.matches).tolist(), nodes)
+    matched = sums.get(sorted(term.matches), nodes)
     if not matched.variables:
         return
-    for weight in np.unique(term.own[term.own != 0]).tolist():
-        owners = np.flatnonzero(term.own == weight).tolist()
+    for weight in sorted(set(term.own.values())):
+        owners = sorted(g for g, own in term.own.items() if own == weight)
         owned = sums.get(owners, nodes)
         if owned.variables:
             _product(encoding.model, owned, matched, weight * multiplier, points, graph)

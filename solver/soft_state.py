@@ -26,7 +26,7 @@ class _Layer:
             own = [t for t in objective.owned[g] if t in at]
             self.own.append(np.array([at[t] for t in own], dtype=np.int32))
             self.weights.append(
-                np.array([objective.multipliers[objective.terms[t].family] * int(objective.terms[t].own[g]) for t in own], dtype=np.int64)
+                np.array([objective.multipliers[objective.terms[t].family] * objective.terms[t].own[g] for t in own], dtype=np.int64)
             )
             self.matching.append(np.array([at[t] for t in objective.matching[g] if t in at], dtype=np.int32))
 
