@@ -18,10 +18,12 @@ from models.cluster import Cluster, Ints
 from models.selectors import Bools
 from solver import rules
 from solver.limits import fits
+from solver.quotas import Quotas
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread
+from solver.soft_state import SoftState
 
 Floats = NDArray[np.float64]
 
@@ -45,77 +47,86 @@ def rank(cluster: Cluster, construction: Construction) -> tuple[int, ...]:
 
 
 class _Builder:
-    """``even``: fill nodes evenly (spread) instead of the tightest first."""
+    """``even``: fill nodes evenly (spread) instead of the tightest first. ``soft``: choose the nodes of most weighted points."""
 
-    def __init__(self, cluster: Cluster, active: Sequence[Rule], *, even: bool = False) -> None:
-        self.cluster = cluster
-        self.active = active
-        self.even = even
+    def __init__(
+        self, cluster: Cluster, active: Sequence[Rule], limits: Ints, *, even: bool = False, soft: SoftState | None = None
+    ) -> None:
+        self.cluster, self.active, self.limits = cluster, active, limits
+        self.even, self.soft = even, soft
         self._concerned = [[r for r in active if r.concerned(g)] for g in range(cluster.n_classes)]
         self.fit = next(r for r in active if isinstance(r, NodeResourcesFit))
         self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
         self.spread = next(r for r in active if isinstance(r, PodTopologySpread))
         self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
-        self.scale = 1.0 / np.maximum(cluster.allocatable.max(axis=0), 1) if cluster.n_nodes else np.ones(len(cluster.resources))
+        largest = np.maximum(cluster.allocatable, 1) if even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
+        self.scale: Floats = np.broadcast_to(1.0 / largest, cluster.free.shape).copy()
+        self.left: Floats = np.asarray((self.fit.free * self.scale).sum(axis=1))
 
     def mask(self, g: int) -> Bools:
-        blocked = self.spread.breaks(g)
-        for rule in self.active:
+        """bool[N]: where one more pod of the class may go now."""
+        blocked = self.limits[g] == 0
+        for rule in self._concerned[g]:
             blocked |= rule.rejects(g)
-        return ~blocked
+        if self.spread.touches(g):
+            blocked |= self.spread.breaks(g)
+        return np.asarray(~blocked, dtype=bool)
 
     def put(self, g: int, n: int, k: int) -> None:
-        for rule in self._concerned[g]:
-            rule.place(g, n, k)
-        self.counts[g, n] += k
-        self.sequence.append((g, n, k))
+        self.put_many(g, np.array([n]), np.array([k]))
 
     def put_many(self, g: int, nodes: Ints, pods: Ints) -> None:
-        """pods[i] pods of class g on nodes[i], distinct nodes."""
+        """pods[i] pods of class g on nodes[i], distinct nodes, in this order."""
         self.fit.place_many(g, nodes, pods)
+        self.left[nodes] -= pods * (self.scale[nodes] @ self.cluster.demand[g])
         listed = list(zip(nodes.tolist(), pods.tolist(), strict=True))
         for rule in self._concerned[g]:
             if rule is not self.fit:
                 for n, k in listed:
                     rule.place(g, n, k)
+        if self.soft is not None:
+            for n, k in listed:
+                self.soft.place(g, n, k)
         self.counts[g, nodes] += pods
         self.sequence += [(g, n, k) for n, k in listed]
 
-    def tightness(self, g: int) -> Floats:
-        """float64[N]: what would be left on each node, as a share of the largest node, over the resources the class asks for most.
-        A guide for choosing, never a rule."""
-        left: Floats = (self.fit.free - self.cluster.demand[g]) * self.scale
-        return np.asarray(left.sum(axis=1))
-
     def alone(self, g: int) -> bool:
-        """Whether placing the class changes verdicts on the chosen node only, so that many pods can be put at once."""
+        """Whether placing the class changes verdicts and points on the chosen node only, so that many pods can be put at once."""
         cls = self.cluster.classes[g]
-        return not (self.pods.touches(g) or self.spread.touches(g) or cls.claims)
+        tied = self.pods.touches(g) or self.spread.touches(g) or cls.claims
+        return not (tied or (self.soft is not None and self.soft.touches(g)))
 
     def fill(self, g: int, wanted: int) -> int:
-        """Place pods of a class whose placing has no effect beyond its nodes: tightest nodes first."""
-        room = np.full(self.cluster.n_nodes, wanted, dtype=np.int64)
-        for rule in self.active:
+        """Place pods of a class whose placing has no effect beyond its nodes: tightest nodes first, or evenly."""
+        room = np.minimum(self.limits[g], wanted)
+        for rule in self._concerned[g]:
             room = np.minimum(room, rule.room(g))
-        room[self.spread.breaks(g)] = 0
+        nodes = np.flatnonzero(room)
+        if self.soft is not None and len(nodes):
+            points = self.soft.gain(g)[nodes]
+            nodes = nodes[points == points.max()]
         if self.even:
-            pods = self._evenly(g, room, wanted)
-            nodes = np.flatnonzero(pods)
+            pods = self._evenly(g, nodes, room[nodes], wanted)
         else:
-            nodes = np.flatnonzero(room)
-            nodes = nodes[np.argsort(self.tightness(g)[nodes], kind="stable")]
-            pods = np.zeros_like(room)
-            pods[nodes] = np.minimum(room[nodes], np.maximum(wanted - (np.cumsum(room[nodes]) - room[nodes]), 0))
-            nodes = nodes[pods[nodes] > 0]
-        self.put_many(g, nodes, pods[nodes])
+            nodes = nodes[np.argsort(self.left[nodes], kind="stable")]
+            pods = np.minimum(room[nodes], np.maximum(wanted - (np.cumsum(room[nodes]) - room[nodes]), 0))
+        self.put_many(g, nodes[pods > 0], pods[pods > 0])
         return int(pods.sum())
 
-    def _evenly(self, g: int, room: Ints, wanted: int) -> Ints:
-        """int64[N]: the pods of each node when all are filled up to one utilisation, as high as the pods go."""
+    def _evenly(self, g: int, nodes: Ints, room: Ints, wanted: int) -> Ints:
+        """int64[len(nodes)]: the pods of each node when all are filled up to one utilisation, as high as the pods go."""
         asked = [r for r in range(min(2, len(self.cluster.resources))) if self.cluster.demand[g, r]]
-        total = self.cluster.allocatable
-        used = total - self.fit.free
+        if wanted < len(nodes):  # one each, unless some nodes are so empty that they could take several first
+            first = np.argpartition(-self.left[nodes], wanted)[:wanted]
+            here = self.left[nodes[first]]
+            step = float((self.scale[nodes[first]] @ self.cluster.demand[g]).max(initial=0.0))
+            if float(here.max() - here.min()) <= step:
+                pods = np.zeros(len(nodes), dtype=np.int64)
+                pods[first] = 1
+                return pods
+        total = self.cluster.allocatable[nodes]
+        used = total - self.fit.free[nodes]
 
         def upto(share: int) -> Ints:
             """Pods that bring no node above ``share`` thousandths."""
@@ -123,7 +134,7 @@ class _Builder:
             for r in asked:
                 pods = np.minimum(pods, (total[:, r] // 1000 * share - used[:, r]) // self.cluster.demand[g, r])
             if not asked:
-                pods = np.minimum(pods, self.cluster.n_nodes and share * max(1, wanted) // 1000)
+                pods = np.minimum(pods, len(nodes) and share * max(1, wanted) // 1000)
             return np.asarray(np.maximum(pods, 0), dtype=np.int64)
 
         low, high = 0, 1001
@@ -133,36 +144,49 @@ class _Builder:
         pods = upto(low)
         rest = wanted - int(pods.sum())
         more = np.minimum(upto(high) if high <= 1000 else room, room) - pods
-        while rest > 0 and more.any():  # one more for each that has room on the next step
-            nodes = np.flatnonzero(more > 0)[:rest]
-            pods[nodes] += 1
-            more[nodes] -= 1
-            rest -= len(nodes)
-        left = room - pods
-        while rest > 0 and left.any():
-            nodes = np.flatnonzero(left > 0)[:rest]
-            pods[nodes] += 1
-            left[nodes] -= 1
-            rest -= len(nodes)
+        for left in (more, room - pods):  # one more for each that has room on the next step, then wherever there is room
+            while rest > 0 and left.any():
+                chosen = np.flatnonzero(left > 0)[:rest]
+                pods[chosen] += 1
+                left[chosen] -= 1
+                rest -= len(chosen)
         return pods
 
-    def step(self, g: int) -> bool:
-        """Place one pod: emptiest spread domain, then (for a group that opens) the roomiest domain, then the tightest node."""
+    def burst(self, g: int, wanted: int) -> int:
+        """Place as many pods of a class at once as can be chosen without asking the rules again; how many."""
         nodes = np.flatnonzero(self.mask(g))
         if not len(nodes):
-            return False
-        level = self.spread.level(g)[nodes]
-        nodes = nodes[level == level.min()]
-        affinity = self.cluster.classes[g].affinity
-        if affinity is not None and affinity.itself and len(nodes) > 1:
-            room = self.fit.room(g)
-            for key in affinity.keys:
-                codes, size = self.cluster.domains(key)
-                total = np.bincount(codes[nodes], weights=room[nodes], minlength=size)[codes[nodes]]
-                nodes = nodes[total == total.max()]
-        tightness = self.tightness(g)[nodes]
-        self.put(g, int(nodes[np.argmax(tightness) if self.even else np.argmin(tightness)]), 1)
-        return True
+            return 0
+        cls = self.cluster.classes[g]
+        if self.soft is not None and self.soft.touches(g):
+            points = self.soft.gain(g)[nodes]
+            nodes = nodes[points == points.max()]
+        if cls.claims:
+            wanted = 1
+        joined = cls.affinity.keys if cls.affinity is not None and cls.affinity.itself and self.pods.opening(g) else ()
+        for key in (*joined, *(self.soft.flocking(g) if self.soft is not None else ())):
+            wanted = 1  # the first decides for the others: where there is room for them
+            codes, size = self.cluster.domains(key)
+            here = codes[nodes]
+            keyed = here >= 0
+            if keyed.any():
+                total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
+                nodes = nodes[keyed & (np.append(total, -1)[here] == total.max())]
+        nodes = nodes[np.argsort(-self.left[nodes] if self.even else self.left[nodes], kind="stable")]
+        soft = self.soft
+        quotas = Quotas(
+            self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else ()
+        )  # fmt: skip
+        per_node = quotas.per_node or bool(cls.ports) or cls.containers is not None
+        if not self.even and not per_node:
+            nodes = np.repeat(nodes, np.minimum(np.minimum(self.fit.room(g), self.limits[g] - self.counts[g])[nodes], wanted))
+        nodes = quotas.choose(nodes, wanted)
+        if len(np.unique(nodes)) == len(nodes):
+            self.put_many(g, nodes, np.ones_like(nodes))
+        else:
+            for n in nodes.tolist():
+                self.put(g, n, 1)
+        return len(nodes)
 
     def run(self, order: Sequence[int], expired: _Clock, wanted_of: Ints | None = None) -> None:
         """Place class after class; those that wait for others (affinity) get another turn as long as anything moves."""
@@ -176,13 +200,11 @@ class _Builder:
                 if expired():
                     return
                 done = 0
-                if self.alone(g):
-                    done = self.fill(g, wanted)
-                else:
-                    while done < wanted and self.step(g):
-                        done += 1
-                        if done % 256 == 0 and expired():
-                            return
+                place = self.fill if self.alone(g) else self.burst
+                while done < wanted and (more := place(g, wanted - done)):
+                    done += more
+                    if expired():
+                        return
                 moved |= done > 0
                 if done < wanted:
                     left.append((g, wanted - done))
@@ -211,6 +233,7 @@ def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[
 
 def construct(
     cluster: Cluster,
+    active: Sequence[Rule],
     limits: Ints,
     *,
     seed: int = 0,
@@ -218,15 +241,19 @@ def construct(
     deadline: float | None = None,
     stop: threading.Event | None = None,
     even: bool = False,
+    soft: SoftState | None = None,
 ) -> Construction:
-    """The best of several greedy constructions. ``limits``: int64[G, N], pods per class and node at most (0: excluded). ``even``: the
-    first one fills nodes evenly; where that places every pod, it is the answer."""
+    """The best of several greedy constructions. ``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N],
+    pods per class and node at most (0: excluded). The first construction fills nodes evenly if ``even`` and has an eye on preferences if
+    ``soft`` (in the state of the fixed pods); where it places every pod, it is the answer."""
     best: Construction | None = None
     goal = int(fits(cluster, limits).sum())
     clock = _Clock(deadline, stop)
     orders = _orders(cluster, limits, tries, seed)
-    for attempt, order in enumerate([*orders[:1], *orders] if even else orders):
-        builder = _Builder(cluster, rules.build(cluster), even=even and attempt == 0)
+    guided = even or soft is not None
+    for attempt, order in enumerate([*orders[:1], *orders] if guided else orders):
+        first = attempt == 0
+        builder = _Builder(cluster, active if first else rules.build(cluster), limits, even=even and first, soft=soft if first else None)
         builder.run([g for g in order if limits[g].any()], clock)
         found = Construction(builder.counts, builder.sequence)
         if best is None or rank(cluster, found) > rank(cluster, best):
@@ -241,7 +268,7 @@ def complete(cluster: Cluster, limits: Ints, counts: Ints, sequence: list[tuple[
     """Add to a placement what still fits, without moving anything; its bind order goes on with what was added."""
     if int(counts.sum()) == int(cluster.count.sum()):
         return counts, sequence
-    builder = _Builder(cluster, rules.build(cluster))
+    builder = _Builder(cluster, rules.build(cluster), limits)
     for g, n, k in sequence:
         builder.put(g, n, k)
     left = cluster.count - counts.sum(axis=1)

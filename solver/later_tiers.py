@@ -62,7 +62,7 @@ class Start:
 
 
 def improve(
-    cluster: Cluster,
+    objective: Objective,
     active: Sequence[Rule],
     limits: Ints,
     start: Start,
@@ -73,7 +73,7 @@ def improve(
     started: float,
 ) -> LaterTiers:
     """Improve a placement without placing fewer pods of any priority."""
-    objective = Objective(cluster, active)
+    cluster = objective.cluster
     objective.containers.stop = stop
     budget = Budget(options, started)
     left = cluster.per_priority(fits(cluster, limits) - start.counts.sum(axis=1))  # pods that fit somewhere and are not placed

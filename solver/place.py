@@ -22,9 +22,11 @@ from models.snapshot import InputError, Snapshot
 from solver import rules
 from solver.greedy import complete, construct
 from solver.limits import fits, possible
+from solver.objective import Objective
 from solver.options import OnProgress, Options, Progress
 from solver.ordering import Sequence_
 from solver.rules.base import Rule
+from solver.soft_state import SoftState
 from solver.strategy import Strategy, choose
 from solver.verify import verify
 
@@ -100,9 +102,10 @@ def place(
     active = rules.build(cluster)
     limits = possible(cluster, active)
     strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
-    answer = _search(cluster, active, limits, options, stop, tell, compiled)
+    objective = Objective(cluster, active)
+    answer = _search(objective, active, limits, options, stop, tell, compiled)
     if answer.counts.any():
-        _improve(cluster, active, limits, answer, strategy, options, stop, tell, compiled)
+        _improve(objective, active, limits, answer, strategy, options, stop, tell, compiled)
     solved = time.monotonic()
     result = _document(cluster, options, answer)
     tell("verify")
@@ -117,15 +120,17 @@ def place(
 
 
 def _search(
-    cluster: Cluster, active: Sequence[Rule], limits: Ints, options: Options, stop: threading.Event, tell: _Tell, started: float
+    objective: Objective, active: Sequence[Rule], limits: Ints, options: Options, stop: threading.Event, tell: _Tell, started: float
 ) -> _Answer:
     """The placed tiers."""
+    cluster = objective.cluster
     bounds = cluster.per_priority(fits(cluster, limits))  # a bound that holds before any search
     tell("greedy")
     deadline = None if options.time_limit is None or options.deterministic else started + options.time_limit
     built = construct(
-        cluster, limits, seed=options.seed, tries=GREEDY_TRIES, deadline=deadline, stop=stop, even=options.policy.strategy == "spread"
-    )
+        cluster, active, limits, seed=options.seed, tries=GREEDY_TRIES, deadline=deadline, stop=stop,
+        even=options.policy.strategy == "spread", soft=None if objective.empty else SoftState(objective),
+    )  # fmt: skip
     answer = _Answer(built.counts, built.sequence, bounds, "greedy", interrupted=stop.is_set())
     for priority, value in sorted(built.per_priority(cluster).items(), reverse=True):
         tell("greedy", priority, value, bounds[priority])
@@ -157,7 +162,7 @@ def _search(
 
 
 def _improve(
-    cluster: Cluster,
+    objective: Objective,
     active: Sequence[Rule],
     limits: Ints,
     answer: _Answer,
@@ -174,7 +179,7 @@ def _improve(
         tell("exact" if options.engine != "greedy" else "greedy", None, value, bound, tier=tier)
 
     start = Start(answer.counts, answer.sequence, answer.encoding)
-    answer.later = improve(cluster, active, limits, start, strategy, options, stop, report, started)
+    answer.later = improve(objective, active, limits, start, strategy, options, stop, report, started)
     answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
     answer.notes += answer.later.notes
     if answer.later.searched:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from models.cluster import Ids, Ints
-from solver.objective import SKEW_COST, TOPOLOGY_SPREAD, Objective
+from solver.objective import SKEW_COST, TOPOLOGY_SPREAD, Objective, Term
+from solver.quotas import Level
 
 
 class _Layer:
@@ -13,6 +14,7 @@ class _Layer:
     nodes without the key (code -1) read it."""
 
     def __init__(self, objective: Objective, key: str) -> None:
+        self.key = key
         self.terms = [t for t in objective.pairs if objective.terms[t].key == key]
         first = objective.terms[self.terms[0]]
         self.codes: Ids = first.codes
@@ -32,6 +34,10 @@ class _Layer:
 
     def touches(self, g: int) -> bool:
         return bool(len(self.own[g]) or len(self.matching[g]))
+
+    def met(self, g: int) -> bool:
+        """Whether some pod is placed that terms of the class match."""
+        return bool(self.matched[self.own[g]].any())
 
     def gain(self, g: int) -> Ints:
         """int64[N]."""
@@ -55,7 +61,7 @@ class SoftState:
         keys = dict.fromkeys(objective.terms[t].key for t in objective.pairs)
         layers = [_Layer(objective, key) for key in keys]
         self._layers = [[layer for layer in layers if layer.touches(g)] for g in range(objective.cluster.n_classes)]
-        self._counts = [tally.base.copy() for tally in objective.tallies]
+        self._tallies: dict[int, Ints] = {}
         self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
 
     def gain(self, g: int) -> Ints:
@@ -68,7 +74,7 @@ class SoftState:
         return points
 
     def _skew_gain(self, i: int) -> Ints:
-        tally, counts = self.objective.tallies[i], self._counts[i]
+        tally, counts = self.objective.tallies[i], self._counts(i)
         floor = int(counts[tally.usable].min())
         over = counts - (floor + tally.spread.max_skew)
         extra = (over >= 0).astype(np.int64)
@@ -84,4 +90,39 @@ class SoftState:
         for i in self.objective.feeds[g]:
             d = self.objective.tallies[i].codes[n]
             if d >= 0:
-                self._counts[i][d] += k
+                self._counts(i)[d] += k
+
+    def _counts(self, i: int) -> Ints:
+        """int64[D]: pods that a tally counts; made when first asked for, since a cluster has tens of thousands."""
+        found = self._tallies.get(i)
+        if found is None:
+            found = self._tallies[i] = self.objective.tallies[i].base.copy()
+        return found
+
+    # --- what construction asks -----------------------------------------------------------------------------------------------
+
+    def touches(self, g: int) -> bool:
+        """Whether points of the class depend on what is placed."""
+        return bool(self._layers[g] or self.objective.feeds[g])
+
+    def levels(self, g: int) -> list[Level]:
+        """Soft constraints that count the class."""
+        found = []
+        for i in self.objective.feeds[g]:
+            tally = self.objective.tallies[i]
+            found.append(Level(tally.codes, self._counts(i), tally.usable, tally.spread.max_skew, False, tally.codes >= 0, True))
+        return found
+
+    def shy(self, g: int) -> list[tuple[Ids, int]]:
+        """(codes, domains) of the keys over which pods of the class repel each other."""
+        return [(t.codes, t.size) for t in self._own(g) if t.own[g] < 0]
+
+    def flocking(self, g: int) -> list[str]:
+        """Keys over which pods of the class attract each other and none is placed yet."""
+        placed = {layer.key: layer for layer in self._layers[g]}
+        return list(dict.fromkeys(t.key for t in self._own(g) if t.own[g] > 0 and not placed[t.key].met(g)))
+
+    def _own(self, g: int) -> list[Term]:
+        """Terms of the class that match itself."""
+        terms = (self.objective.terms[t] for t in self.objective.owned[g])
+        return [t for t in terms if g in t.matches]

@@ -196,6 +196,10 @@ class InterPodAffinity(Rule):
     def concerned(self, g: int) -> bool:
         return self.touches(g) or self._attraction_of[g] is not None
 
+    def exclusive(self, g: int) -> list[tuple[Ids, int]]:
+        """(codes int32[N], domains) of the keys over which pods of the class exclude each other."""
+        return [(r.codes, r.size) for i in self._own[g] if (r := self._repulsions[i]).matches[g]]
+
     def provides(self, g: int) -> bool:
         """Whether pods with required affinity may stand on pods of the class."""
         return bool(self._feeds[g])

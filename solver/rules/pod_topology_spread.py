@@ -13,6 +13,7 @@ import numpy as np
 
 from models.cluster import Cluster, Ids, Ints, Spread, domain_sum
 from models.selectors import Bools
+from solver.quotas import Level
 from solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
@@ -164,6 +165,19 @@ class PodTopologySpread(Rule):
         parts = [f"maxSkew over {keys} on {skewed}"] if skewed else []
         parts += [f"no topology label on {missing}"] if missing else []
         return ", ".join(parts) or "maxSkew of a placed pod's constraint"
+
+    def levels(self, g: int) -> list[Level]:
+        """Constraints whose verdict on the class changes as its pods arrive: own ones, and those of others."""
+        own = {(index, s.max_skew, s.min_domains) for s, index in self._of[g]}
+        found = []
+        for i in self._feeds[g]:
+            tally = self._tallies[i]
+            for guard in self._guards[i]:
+                mine = (i, guard.max_skew, guard.min_domains) in own
+                if mine or tally.owners.any():
+                    pinned = int(np.count_nonzero(tally.counted)) < guard.min_domains
+                    found.append(Level(tally.codes, tally.counts, tally.counted, guard.max_skew, pinned, tally.eligible, mine))
+        return found
 
     # --- what ordering asks ---------------------------------------------------------------------------------------------
 

@@ -168,7 +168,7 @@ def test_greedy_is_accepted_by_checker_and_model(kind: str) -> None:
     placed = 0
     for seed in range(CI):
         _, cluster = compiled(seed, kind)
-        built = construct(cluster, possible(cluster, rules.build(cluster)), tries=4)
+        built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)), tries=4)
         placed += int(built.counts.sum())
         assert accepted(cluster, built.sequence), f"{kind} seed {seed}"
         assert Encoding(cluster, rules.build(cluster)).assignment(built.counts) is not None, f"{kind} seed {seed}"

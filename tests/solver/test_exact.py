@@ -67,7 +67,7 @@ def packing(nodes: int, pods: int, seed: int = 0) -> list[tiny.Object]:
 def test_greedy_is_a_complete_feasible_hint() -> None:
     snapshot = snapshots.from_objects(packing(6, 20))
     cluster = compile_cluster(snapshot, select(snapshot))
-    built = construct(cluster, possible(cluster, rules.build(cluster)))
+    built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)))
     encoding = Encoding(cluster, rules.build(cluster))
     values = encoding.assignment(built.counts)
     assert values is not None

@@ -57,7 +57,7 @@ def test_every_reading_of_the_objective_agrees(kind: str) -> None:
     for seed in range(INSTANCES):
         cluster = compiled(seed, kind)
         active = rules.build(cluster)
-        built = construct(cluster, possible(cluster, active))
+        built = construct(cluster, rules.build(cluster), possible(cluster, active))
         objective = Objective(cluster, active)
         rng = random.Random(seed)
         sequence = [(g, n, 1) for g, n, k in built.sequence for _ in range(k)]
