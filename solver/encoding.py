@@ -8,6 +8,7 @@ upper bound.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,47 +21,78 @@ from solver.rules.base import Rule
 if TYPE_CHECKING:
     from solver.zones import NodeZones
 
+NOWHERE: Ids = np.zeros(0, dtype=np.int32)
+
+
+@dataclass
+class Part:
+    """A neighbourhood: ``cells``: per class the nodes (int32) that its pods may get and how many pods each takes at most (int64);
+    ``pods``: how many of the class are to be placed."""
+
+    cells: dict[int, tuple[Ids, Ints]]
+    pods: dict[int, int]
+
 
 class Encoding:
-    """Variables and the literals that rules share. Build with rules that are in the state of the fixed pods."""
+    """Variables and the literals that rules share. Build with rules that are in the state of the fixed pods; for a ``part`` of an
+    instance, in the state of all pods that stay where they are."""
 
-    def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule], part: Part | None = None) -> None:
         self.cluster = cluster
         self.model = cp_model.CpModel()
-        self.limits = possible(cluster, rules)
-        self.fits = fits(cluster, self.limits).tolist()  # pods per class that left[g] is counted down from
+        self.partial = part is not None
+        if part is None:
+            limits = possible(cluster, rules)
+            chosen = [np.flatnonzero(row) for row in limits]
+            cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
+            part = Part(cells, dict(enumerate(fits(cluster, limits).tolist())))
+        self.fits = [0] * cluster.n_classes  # pods per class that left[g] is counted down from
+        self._upper: dict[tuple[int, int], int] = {}
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
-        self._nodes: list[Ids] = []
-        self._on: list[list[int]] = [[] for _ in range(cluster.n_nodes)]
+        self._nodes: dict[int, Ids] = {}
+        self._on: dict[int, list[int]] = {}
         self._any: dict[tuple[int, ...], cp_model.IntVar] = {}
         self._wide: set[int] = set()
-        self.left: list[cp_model.IntVar] = []
+        self.left: dict[int, cp_model.IntVar] = {}
         self.zones: dict[int, NodeZones] = {}
         self.zoneless: set[tuple[int, int]] = set()  # (class, container) that hints concern and that gets no zones: too many patterns
-        for g in range(cluster.n_classes):
-            nodes = np.flatnonzero(self.limits[g])
-            self._nodes.append(nodes.astype(np.int32))
-            for n in nodes.tolist():
-                most = int(self.limits[g, n])
+        for g, (nodes, caps) in part.cells.items():
+            self._nodes[g] = nodes
+            self.fits[g] = part.pods[g]
+            for n, most in zip(nodes.tolist(), caps.tolist(), strict=True):
                 variable = self.x[g, n] = self.model.new_int_var(0, most, "")
+                self._upper[g, n] = most
                 if most > 1:
                     self._wide.add(variable.index)
-                self._on[n].append(g)
-            self.left.append(self.model.new_int_var(0, self.fits[g], ""))
+                self._on.setdefault(n, []).append(g)
+            self.left[g] = self.model.new_int_var(0, self.fits[g], "")
             self.model.add(self.sum([*self.variables(g, nodes), self.left[g]]) == self.fits[g])
         for rule in rules:
             rule.encode(self)
 
     def upper(self, g: int, n: int) -> int:
-        return int(self.limits[g, n])
+        """The most pods of class g that node n can take."""
+        return self._upper.get((g, n), 0)
 
     def nodes_of(self, g: int) -> Ids:
         """The nodes for which class g has a variable."""
-        return self._nodes[g]
+        return self._nodes.get(g, NOWHERE)
+
+    def nodes(self) -> list[int]:
+        """The nodes that some class has a variable for."""
+        return sorted(self._on)
+
+    def domains(self, classes: Iterable[int], codes: Ids) -> list[int]:
+        """The domains (``codes``: int32[N]) with a variable of some of the classes."""
+        found: set[int] = set()
+        for g in classes:
+            if g in self._nodes:
+                found.update(codes[self._nodes[g]].tolist())
+        return sorted(found - {-1})
 
     def classes_on(self, n: int) -> list[int]:
         """The classes that have a variable on node n."""
-        return self._on[n]
+        return self._on.get(n, [])
 
     def variables(self, g: int, nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
         """x[g, n] over these nodes, where it exists."""
@@ -97,7 +129,7 @@ class Encoding:
 
     def at_most_one_per_node(self, classes: Sequence[int]) -> None:
         """Σ over these classes of x[g, n] ≤ 1 on every node."""
-        for n in range(self.cluster.n_nodes):
+        for n in self.nodes():
             here = self.cells(classes, [n])
             if len(here) > 1 or (here and not self._is_bool(here[0])):
                 self.model.add(self.sum(here) <= 1)
@@ -123,9 +155,13 @@ class Encoding:
     def counts(self, solution: Sequence[int]) -> Ints:
         """int64[G, N]: the placement in a solution (values by variable index)."""
         found = np.zeros((self.cluster.n_classes, self.cluster.n_nodes), dtype=np.int64)
-        for cell, variable in self.x.items():
-            found[cell] = solution[variable.index]
+        for cell, k in self.placed(solution).items():
+            found[cell] = k
         return found
+
+    def placed(self, solution: Sequence[int]) -> dict[tuple[int, int], int]:
+        """Pods by (class, node) in a solution (values by variable index)."""
+        return {cell: k for cell, variable in self.x.items() if (k := solution[variable.index])}
 
     def forbid(self, counts: Ints, classes: Sequence[int]) -> None:
         """Cut off this very assignment int64[G, N] of some classes."""

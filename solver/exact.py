@@ -78,7 +78,7 @@ class Exact:
         """Pose "every pod that fits somewhere is placed" as plain feasibility, which is far easier than maximising."""
         while not self.cpsat.done():
             model = self.encoding.model.clone()
-            for left in self.encoding.left:
+            for left in self.encoding.left.values():
                 model.add(model.get_int_var_from_proto_index(left.index) == 0)
             answer = self.cpsat.run(model, self.budget.left() * 0.6, tight=len(self.encoding.x) <= TIGHT_LIMIT)
             if answer.solution is None or self._adopt(best, self.encoding.counts(answer.solution)):

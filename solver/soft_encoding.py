@@ -14,11 +14,12 @@ from itertools import pairwise
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Ids
+from models.cluster import Ids, Ints
 from solver.container_points import ContainerPoints
 from solver.encoding import Encoding
-from solver.objective import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, Term
+from solver.objective import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, SoftTally, Term
 from solver.soft_points import Points
+from solver.soft_state import SoftState
 from solver.stars import SCALE, Leaf, Plane, planes
 from solver.zones import NodeZones, levels
 
@@ -65,47 +66,65 @@ class _Sums:
         return self._made[key]
 
 
-def encode(encoding: Encoding, objective: Objective) -> Points:
-    """Add the soft families to the model; gives their weighted sum, to be maximised."""
+def encode(encoding: Encoding, objective: Objective, state: SoftState | None = None) -> Points:
+    """Add the soft families to the model; gives their weighted sum, to be maximised. ``state``: of the pods that stay where they are,
+    if the model is a part of the instance; pods whose containers have hints are not among those that it places."""
     points = Points()
+    rows: dict[int, Ints] = {}
     for (g, n), variable in encoding.x.items():
-        points.add(variable, int(objective.node_points(g)[n]), 0, encoding.upper(g, n))
+        if g not in rows:
+            rows[g] = objective.node_points(g) if state is None else state.steady(g)
+        points.add(variable, int(rows[g][n]), 0, encoding.upper(g, n))
     sums = _Sums(encoding)
     graphs: dict[str, list[_Graph]] = {}
-    for t in objective.pairs:
+    concerned = {t for g in rows for t in objective.owned[g]} & {t for g in rows for t in objective.matching[g]}
+    for t in sorted(concerned.intersection(objective.pairs)):
         term = objective.terms[t]
         multiplier = objective.multipliers[term.family]
         members = encoding.cluster.members(term.key)
         graph = graphs.setdefault(term.key, [_Graph() for _ in members])
-        for d, nodes in enumerate(members):
-            _term(encoding, sums, term, nodes, multiplier, points, graph[d])
+        for d in encoding.domains(term.matches, term.codes):
+            _term(encoding, sums, term, members[d], multiplier, points, graph[d])
     for key, graph in graphs.items():
         for finer in graphs:
             if finer != key:
                 _inherit(encoding, sums, key, graph, finer, graphs[finer])
     for graph in graphs.values():
         _cut(encoding, graph)
-    for tally in objective.tallies:
-        members = _members(tally.codes, tally.size)
-        arriving = [sums.get(tally.matches.tolist(), nodes) for nodes in members]
-        base = tally.base.tolist()
-        lowest = min(base[d] for d in range(tally.size) if tally.usable[d])
-        floor = encoding.model.new_int_var(lowest, lowest + max(a.high for a in arriving), "")
-        for d, counted in enumerate(tally.counted.tolist()):
-            if not counted:
-                continue
-            here = arriving[d]
-            count = base[d] + (here.variable if here.variables else 0)
-            if tally.usable[d]:
-                encoding.model.add(floor <= count)
-            over = max(0, base[d] + here.high - lowest - tally.spread.max_skew)
-            if over:
-                excess = encoding.model.new_int_var(0, over, "")
-                encoding.model.add(excess >= count - floor - tally.spread.max_skew)
-                points.add(excess, -SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD], 0, over)
-    if objective.containers.involved:
+    for i in sorted({i for g in rows for i in objective.feeds[g]}) if state is not None else range(len(objective.tallies)):
+        tally = objective.tallies[i]
+        _skew(encoding, sums, tally, (tally.base if state is None else state.counted(i)), points, objective)
+    if objective.containers.involved and state is None:
         _containers(encoding, objective, points)
     return points
+
+
+def _skew(encoding: Encoding, sums: _Sums, tally: SoftTally, base: Ints, points: Points, objective: Objective) -> None:
+    """Pods above min + maxSkew of one constraint; ``base``: int64[D], pods that are there."""
+    cost = -SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
+    where = encoding.domains(tally.matches.tolist(), tally.codes)
+    members = _members(tally.codes, tally.size)
+    arriving = {d: sums.get(tally.matches.tolist(), members[d]) for d in where}
+    still = np.ones(tally.size, dtype=bool)
+    still[where] = False
+    lowest = int(base[tally.usable].min())
+    highest = min([lowest + max((a.high for a in arriving.values()), default=0), *base[still & tally.usable].tolist()])
+    floor = encoding.model.new_int_var(lowest, max(lowest, highest), "")
+    for d, here in arriving.items():
+        count = int(base[d]) + here.variable
+        if tally.usable[d]:
+            encoding.model.add(floor <= count)
+        over = max(0, int(base[d]) + here.high - lowest - tally.spread.max_skew)
+        if over and tally.counted[d]:
+            excess = encoding.model.new_int_var(0, over, "")
+            encoding.model.add(excess >= count - floor - tally.spread.max_skew)
+            points.add(excess, cost, 0, over)
+    for level, domains in zip(*np.unique(base[still & tally.counted], return_counts=True), strict=True):
+        over = max(0, int(level) - lowest - tally.spread.max_skew)
+        if over:
+            excess = encoding.model.new_int_var(0, over, "")
+            encoding.model.add(excess >= int(level) - floor - tally.spread.max_skew)
+            points.add(excess, cost * int(domains), 0, over)
 
 
 def _containers(encoding: Encoding, objective: Objective, points: Points) -> None:
@@ -260,8 +279,8 @@ def _cut(encoding: Encoding, domains: list[_Graph]) -> None:
             Leaf(w, repels[o] if o in last else 0, high[o], sum(encoding.fits[g] for g in o)) for o, w in zip(others, weights, strict=True)
         ]
         used = [graph for graph in domains if graph.sums]
-        total = sum(encoding.fits[g] for g in centre)
-        for plane in planes(own_repulsion, high[centre], total, leaves, len(used)):
+        pods = sum(encoding.fits[g] for g in centre)
+        for plane in planes(own_repulsion, high[centre], pods, leaves, len(used)):
             for graph in used:
                 _bound(encoding, graph, plane, centre, own_repulsion, mine, others, leaves)
 

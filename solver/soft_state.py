@@ -64,17 +64,22 @@ class SoftState:
         self._tallies: dict[int, Ints] = {}
         self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
 
-    def gain(self, g: int) -> Ints:
-        """int64[N]: weighted points that one more pod of class g adds on each node."""
+    def steady(self, g: int) -> Ints:
+        """int64[N]: weighted points of a pod of class g on each node with the pods of the state, soft constraints of spread apart."""
         points = self.objective.node_points(g)
         for layer in self._layers[g]:
             points = points + layer.gain(g)
+        return points
+
+    def gain(self, g: int) -> Ints:
+        """int64[N]: weighted points that one more pod of class g adds on each node."""
+        points = self.steady(g)
         for i in self.objective.feeds[g]:
             points = points + self._skew_gain(i)
         return points
 
     def _skew_gain(self, i: int) -> Ints:
-        tally, counts = self.objective.tallies[i], self._counts(i)
+        tally, counts = self.objective.tallies[i], self.counted(i)
         floor = int(counts[tally.usable].min())
         over = counts - (floor + tally.spread.max_skew)
         extra = (over >= 0).astype(np.int64)
@@ -90,9 +95,9 @@ class SoftState:
         for i in self.objective.feeds[g]:
             d = self.objective.tallies[i].codes[n]
             if d >= 0:
-                self._counts(i)[d] += k
+                self.counted(i)[d] += k
 
-    def _counts(self, i: int) -> Ints:
+    def counted(self, i: int) -> Ints:
         """int64[D]: pods that a tally counts; made when first asked for, since a cluster has tens of thousands."""
         found = self._tallies.get(i)
         if found is None:
@@ -110,7 +115,7 @@ class SoftState:
         found = []
         for i in self.objective.feeds[g]:
             tally = self.objective.tallies[i]
-            found.append(Level(tally.codes, self._counts(i), tally.usable, tally.spread.max_skew, False, tally.codes >= 0, True))
+            found.append(Level(tally.codes, self.counted(i), tally.usable, tally.spread.max_skew, False, tally.codes >= 0, True))
         return found
 
     def shy(self, g: int) -> list[tuple[Ids, int]]:

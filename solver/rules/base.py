@@ -42,6 +42,10 @@ class Rule(ABC):
     def never(self, g: int) -> Bools:
         """bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
 
+    def closed(self, g: int) -> Bools:
+        """bool[N]: the nodes that no more pod of class g can get as long as the pods of the current state stay."""
+        return self.rejects(g)
+
     def breaks(self, g: int) -> Bools:
         """bool[N]: nodes where the filter accepts one more pod of class g, but the final state would break this rule for another."""
         return np.zeros(self.cluster.n_nodes, dtype=bool)

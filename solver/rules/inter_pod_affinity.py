@@ -85,8 +85,6 @@ class InterPodAffinity(Rule):
         for i, attraction in enumerate(self._attractions):
             for g in np.flatnonzero(attraction.matches):
                 self._feeds[g].append(i)
-        self._base_attraction = [[c.copy() for c in a.counts] for a in self._attractions]
-        self._base_total = [a.total for a in self._attractions]
         self._never = [self._repelled(g) | self._unreachable(g) for g in range(cluster.n_classes)]
 
     def _repulsion(self, ids: dict[Term, int], term: Term) -> int:
@@ -150,6 +148,9 @@ class InterPodAffinity(Rule):
     def never(self, g: int) -> Bools:
         return self._never[g]
 
+    def closed(self, g: int) -> Bools:
+        return self._never[g] | self._repelled(g)
+
     def _unreachable(self, g: int) -> Bools:
         """Nodes that lack a key of the class's affinity, or all of them where nothing could ever match."""
         index, affinity = self._attraction_of[g], self.cluster.classes[g].affinity
@@ -200,6 +201,11 @@ class InterPodAffinity(Rule):
         """(codes int32[N], domains) of the keys over which pods of the class exclude each other."""
         return [(r.codes, r.size) for i in self._own[g] if (r := self._repulsions[i]).matches[g]]
 
+    def dependents(self, g: int) -> list[int]:
+        """The classes whose required affinity pods of the class may satisfy."""
+        fed = set(self._feeds[g])
+        return [h for h, i in enumerate(self._attraction_of) if i in fed]
+
     def provides(self, g: int) -> bool:
         """Whether pods with required affinity may stand on pods of the class."""
         return bool(self._feeds[g])
@@ -215,10 +221,11 @@ class InterPodAffinity(Rule):
 
     def order_links(self) -> list[list[int]]:
         """Groups of classes whose order matters to each other: the owners of each affinity with those that it matches."""
-        return [
-            sorted({*np.flatnonzero(a.matches).tolist(), *(g for g, i in enumerate(self._attraction_of) if i == index)})
-            for index, a in enumerate(self._attractions)
-        ]
+        links: list[set[int]] = [set(np.flatnonzero(a.matches).tolist()) for a in self._attractions]
+        for g, index in enumerate(self._attraction_of):
+            if index is not None:
+                links[index].add(g)
+        return [sorted(link) for link in links]
 
     def opening(self, g: int) -> bool:
         """Whether the class has affinity and nothing matches it yet, so that its next pod decides for the others."""
@@ -276,7 +283,9 @@ class InterPodAffinity(Rule):
         both = [g for g in owners if r.matches[g]]
         carriers = [g for g in owners if not r.matches[g]]
         targets = [int(g) for g in np.flatnonzero(r.matches) if g not in owners]
-        for nodes in self.cluster.members(r.term.key):
+        members = self.cluster.members(r.term.key)
+        for d in encoding.domains([*owners, *targets], r.codes):
+            nodes = members[d]
             single = [v for g in both for v in encoding.variables(g, nodes)]
             sides = [encoding.any_of(encoding.cells(group, nodes)) for group in (carriers, targets)]
             literals = [side for side in sides if side is not None]
@@ -297,9 +306,9 @@ class _AffinityEncoder:
         self._e = encoding
         self._cluster = rule.cluster
         self._attractions = rule._attractions
-        self._counts = rule._base_attraction
-        self._totals = rule._base_total
-        self._of = rule._attraction_of
+        self._counts = [a.counts for a in rule._attractions]
+        self._totals = [a.total for a in rule._attractions]
+        self._of = [i if not encoding.partial or len(encoding.nodes_of(g)) else None for g, i in enumerate(rule._attraction_of)]
         self._owners: dict[int, list[int]] = {}
         for g, i in enumerate(self._of):
             if i is not None:

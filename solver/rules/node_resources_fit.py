@@ -67,20 +67,19 @@ class NodeResourcesFit(Rule):
 
     def encode(self, encoding: Encoding) -> None:
         """Σ demand · x ≤ max(0, free) per node and resource, divided by the gcd of the demands; rows that cannot bind are left out."""
-        self._encode_least_loads(encoding)
+        if not encoding.partial:
+            self._encode_least_loads(encoding)
         cluster = self.cluster
-        for n in range(cluster.n_nodes):
+        for n in encoding.nodes():
             here = encoding.classes_on(n)
-            if not here:
-                continue
             variables = [encoding.x[g, n] for g in here]
             upper = [encoding.upper(g, n) for g in here]
-            slots = max(0, int(cluster.slots[n]))
+            slots = max(0, int(self.slots[n]))
             if sum(upper) > slots:
                 encoding.model.add(encoding.sum(variables) <= slots)
             for r in range(len(cluster.resources)):
                 demand = [int(cluster.demand[g, r]) for g in here]
-                free = max(0, int(cluster.free[n, r]))
+                free = max(0, int(self.free[n, r]))
                 if sum(d * u for d, u in zip(demand, upper, strict=True)) <= free:
                     continue
                 unit = gcd(*demand)
@@ -102,7 +101,7 @@ class NodeResourcesFit(Rule):
             if whole > 2**40 or not any(space > slack for space in room):
                 continue
             missing = encoding.model.new_int_var(0, whole, "")
-            encoding.model.add(encoding.weighted_sum(encoding.left, demand) == missing)
+            encoding.model.add(encoding.weighted_sum([*encoding.left.values()], [demand[g] for g in encoding.left]) == missing)
             for n, space in enumerate(room):
                 if space > slack:
                     here = encoding.classes_on(n)

@@ -125,7 +125,8 @@ class NodeResourceTopologyMatch(Rule):
         return [touching] if touching else []
 
     def encode(self, encoding: Encoding) -> None:
-        encoding.add_zones()
+        if not encoding.partial:  # parts leave pods with zones where they are
+            encoding.add_zones()
 
     def message(self, g: int, rejected: Bools) -> str:
         policies = sorted({self._nodes[n].tree.policy for n in np.flatnonzero(rejected).tolist() if n in self._nodes})

@@ -57,6 +57,7 @@ class PodTopologySpread(Rule):
         for i, tally in enumerate(self._tallies):
             for g in np.flatnonzero(tally.matches):
                 self._feeds[g].append(i)
+        self._counting = [np.flatnonzero(tally.matches).tolist() for tally in self._tallies]
         self._guards: list[list[Spread]] = [[] for _ in self._tallies]
         for own in self._of:
             for spread, index in own:
@@ -107,6 +108,9 @@ class PodTopologySpread(Rule):
                 over = (tally.counts + 1 - tally.floor(spread.min_domains) > spread.max_skew) & (tally.owners > 0)
                 mask |= np.append(over, False)[tally.codes] & tally.eligible
         return mask
+
+    def closed(self, g: int) -> Bools:
+        return self.never(g)
 
     def obeyed(self, g: int) -> Bools:
         """bool[N]: the nodes on which one more pod of class g leaves every domain that holds pods of a constraint within its maxSkew,
@@ -190,11 +194,12 @@ class PodTopologySpread(Rule):
 
     def order_links(self) -> list[list[int]]:
         """Groups of classes whose order matters to each other: a tally's owners with those that it counts."""
-        links = []
-        for i, tally in enumerate(self._tallies):
-            owners = [g for g, own in enumerate(self._of) if any(index == i for _, index in own)]
-            links.append(sorted({*np.flatnonzero(tally.matches).tolist(), *owners}))
-        return links
+        links: list[set[int]] = [set(counting) for counting in self._counting]
+        for g, own in enumerate(self._of):
+            for _, index in own:
+                if index is not None:
+                    links[index].add(g)
+        return [sorted(link) for link in links]
 
     # --- encoding face ----------------------------------------------------------------------------------------------------
 
@@ -204,13 +209,16 @@ class PodTopologySpread(Rule):
             for spread, index in own:
                 if index is not None:
                     done.setdefault((index, spread.max_skew, spread.min_domains), []).append(g)
+        if encoding.partial:  # pods that stay hold their constraints too
+            free = [bool(len(encoding.nodes_of(g))) for g in range(self.cluster.n_classes)]
+            done = {key: owners for key, owners in done.items() if any(free[g] for g in (*owners, *self._counting[key[0]]))}
         for (index, max_skew, min_domains), owners in done.items():
             self._encode(encoding, self._tallies[index], owners, max_skew, min_domains)
 
     def _encode(self, encoding: Encoding, tally: _Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
         """Each domain that receives a pod of the owners: count ≤ min + maxSkew, with min ≤ every eligible domain's count."""
         model = encoding.model
-        counting = [int(h) for h in np.flatnonzero(tally.matches)]
+        counting = np.flatnonzero(tally.matches).tolist()
         others = [h for h in counting if h not in owners]
         order = np.argsort(tally.codes, kind="stable")
         edges = np.searchsorted(tally.codes[order], np.arange(tally.size + 1))
@@ -233,9 +241,12 @@ class PodTopologySpread(Rule):
         for d, nodes in enumerate(members):
             base = int(tally.counts[d])
             incoming = [v for g in owners for v in encoding.variables(g, nodes)]
+            count = base + encoding.sum(arriving[d])
+            if encoding.partial and tally.owners[d] > 0 and tally.counted[d]:
+                model.add(count <= floor + max_skew)
+                continue
             if not incoming:
                 continue
-            count = base + encoding.sum(arriving[d])
             if not others and base <= max_skew:
                 model.add(count <= floor + max_skew)  # holds by itself where nothing arrives
             else:
