@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -33,6 +33,8 @@ DONE, BAD_INPUT, INCOMPLETE, VIOLATED, INTERRUPTED = 0, 1, 3, 4, 130
 
 #: Warnings shown without -v.
 _WARNINGS = 20
+
+_PERCENT = click.IntRange(0, 100)
 
 _T = TypeVar("_T")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -353,6 +355,87 @@ def explain(
         data = documents.encode(document, "yaml" if form == "yaml" else "json")
     _write(output, data)
     _leave(DONE)
+
+
+@main.command()
+@click.option("--nodes", type=click.IntRange(1, 100_000), required=True, metavar="N", help="Number of nodes.")
+@click.option("--pods", type=click.IntRange(1, 10_000_000), required=True, metavar="P", help="Number of pods.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="S", help="Seed of all draws.")
+@click.option("--zones", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N", help="Number of zones.")
+@click.option("--fill", type=click.IntRange(1, 100), default=60, show_default=True, metavar="PERCENT", help="Use of CPU by all pods.")
+@click.option("--bound", type=_PERCENT, default=0, show_default=True, metavar="PERCENT", help="Pods that run already.")
+@click.option("--priorities", type=click.IntRange(0, 100), default=3, show_default=True, metavar="N", help="Number of PriorityClasses.")
+@click.option("--numa", type=_PERCENT, default=0, show_default=True, metavar="PERCENT", help="Nodes with a NodeResourceTopology.")
+@click.option("--rules", type=_PERCENT, metavar="PERCENT", help="Workloads with hard rules.  [default: 30; with --planted 50]")
+@click.option("--preferences", type=_PERCENT, default=30, show_default=True, metavar="PERCENT", help="Workloads with preferences.")
+@click.option(
+    "--tainted", type=click.IntRange(0, 50), default=5, show_default=True, metavar="PERCENT", help="Nodes of dedicated, tainted pools."
+)
+@click.option(
+    "--planted",
+    type=click.IntRange(1, 100),
+    metavar="USAGE",
+    help="Cut the pods from this share of every node instead: a tight complete placement exists.",
+)
+@click.option("-f", "--format", "form", type=click.Choice(["json", "yaml"]), default="json", show_default=True, help="Form of the output.")
+@click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(allow_dash=True), help="Write to FILE (gzip if it ends in .gz), whole or not at all."
+)
+def generate(
+    output: str | None, form: str, planted: int | None, nodes: int, pods: int, seed: int, zones: int, rules: int | None, **others: int
+) -> None:
+    """Write a synthetic snapshot; the same arguments give the same bytes."""
+    _check_output(output)
+    if planted is None:
+        from instances.generator import Parameters
+        from instances.generator import generate as draw
+
+        made = draw(Parameters(nodes, pods, seed=seed, zones=zones, rules=30 if rules is None else rules, **others))
+        if made.unplanted:
+            _say(f"warning: {made.unplanted} pods found no room while the rules were drawn; a complete placement may not exist")
+    else:
+        from instances.planted import Planted
+        from instances.planted import planted as cut
+
+        context = click.get_current_context()
+        for name in others:
+            if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+                raise click.UsageError(f"--planted and --{name} do not go together")
+        if pods < nodes:
+            raise click.UsageError("--planted needs at least as many --pods as --nodes")
+        made = cut(Planted(nodes, pods, planted, seed=seed, zones=zones, rules=50 if rules is None else rules))
+    parts = _list_object(made.objects(), form)
+    if output is not None and output.endswith(".gz"):
+        parts = _gzip(parts)
+    _write(output, b"".join(parts))
+
+
+def _list_object(items: Iterable[object], form: str) -> Iterator[bytes]:
+    """A v1 List, item by item: as a whole, the objects of a large cluster take gigabytes."""
+    import msgspec
+
+    from report import yamltext
+
+    if form == "yaml":
+        yield b"apiVersion: v1\nkind: List\nitems:\n"
+        for item in items:
+            yield yamltext.dump([item]).encode()
+        return
+    lead = b'{"apiVersion":"v1","kind":"List","items":[' + b"\n"
+    for item in items:
+        yield lead + msgspec.json.encode(item)
+        lead = b",\n"
+    yield b"\n]}\n"
+
+
+def _gzip(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """A gzip stream without a name and a time, so that equal input gives equal bytes."""
+    import zlib
+
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    for part in parts:
+        yield packer.compress(part)
+    yield packer.flush()
 
 
 # --- running ----------------------------------------------------------------------------------------------------------

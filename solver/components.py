@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from models.cluster import Cluster, Ints, domain_sum
 from solver import rules, soft_encoding
 from solver.cpsat import CpSat
-from solver.encoding import Encoding
+from solver.encoding import Encoding, Part
 from solver.objective import Objective, Term
 from solver.partition import connected
+from solver.quotas import single
 from solver.rules.base import Rule
 from solver.rules.numa import NodeResourceTopologyMatch
 from solver.soft_points import Points
 
+#: Seconds that a group gets first; each time it comes up again, twice as many.
+GLANCE = 1.0
 #: Larger groups are not solved alone: they are nearly the whole model.
 MOST_VARIABLES = 30_000
 
@@ -29,13 +33,15 @@ MOST_VARIABLES = 30_000
 @dataclass
 class Component:
     """``classes``: indices into the cluster. ``bound``: weighted points that they cannot exceed; ``counts``: int64[len(classes), N], the
-    best placement found for them alone, and its ``value``; ``proved``: the bound is the value."""
+    best placement found for them alone, and its ``value``; ``proved``: the bound is the value; ``slice``: seconds that it gets next."""
 
     classes: list[int]
     bound: int
     counts: Ints | None = None
     value: int | None = None
     proved: bool = False
+    slice: float = GLANCE
+    alike: list[Ints] = field(default_factory=list, repr=False)
     encoding: Encoding | None = field(default=None, repr=False)
     points: Points | None = field(default=None, repr=False)
 
@@ -144,22 +150,29 @@ class Components:
         each, more = divmod(pods, max(1, domains))
         return each * (each - 1) * (domains - more) + (each + 1) * each * more
 
-    def solve(self, component: Component, cpsat: CpSat, seconds: float) -> None:
-        """Tighten the bound of a group, and find a placement for it alone."""
+    def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints) -> None:
+        """Tighten the bound of a group, and find a placement for it alone; ``hint``: int64[len(classes), N], what it has now."""
         if component.encoding is None:
-            if int(np.count_nonzero(self.limits[component.classes])) > MOST_VARIABLES:
-                component.proved = True
-                return
             sub = self.cluster.restricted(component.classes)
             active = rules.build(sub)
-            encoding = Encoding(sub, active)
+            part, component.alike = self._part(component.classes, sub)
+            encoding = Encoding(sub, active, part)
+            _break_symmetry(encoding, component.alike)
             component.points = soft_encoding.encode(encoding, Objective(sub, active))
             for priority in sorted(set(sub.priority.tolist())):
                 members = [encoding.left[g] for g in np.flatnonzero(sub.priority == priority).tolist()]
                 encoding.model.add(encoding.sum(members) <= self.left.get(priority, 0))
+            if len(encoding.x) > MOST_VARIABLES:
+                component.proved = True
+                return
             encoding.model.maximize(component.points.expression())
             component.encoding = encoding
         encoding = component.encoding
+        known = hint if component.value is None or component.counts is None else component.counts
+        known = _in_order(known, component.alike)
+        encoding.model.clear_hints()  # type: ignore[no-untyped-call]
+        for (g, n), variable in encoding.x.items():
+            encoding.model.add_hint(variable, int(known[g, n]))
         answer = cpsat.run(encoding.model, seconds)
         if answer.bound is not None and not encoding.zoneless:
             component.bound = min(component.bound, answer.bound)
@@ -169,3 +182,77 @@ class Components:
             if component.value is None or value > component.value:
                 component.value, component.counts = value, counts
             component.proved = component.value >= component.bound
+
+    def _part(self, classes: Sequence[int], sub: Cluster) -> tuple[Part | None, list[Ints]]:
+        """The nodes that a group can need: of nodes that are alike for it, as many as it has pods; and the nodes in lists of alike ones.
+        None: all of them."""
+        if any(cls.claims or cls.containers is not None for cls in sub.classes):
+            return None, []
+        limits = self.limits[classes]
+        fit = np.minimum(sub.count, limits.sum(axis=1))
+        kinds = _alike(sub, self.objective, classes, limits)
+        order = np.argsort(kinds, kind="stable")
+        alike = np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+        nodes = np.sort(np.concatenate([kind[: int(fit.sum())] for kind in alike]))
+        cells = {}
+        for g, row in enumerate(limits):
+            mine = nodes[row[nodes] > 0]
+            cells[g] = mine.astype(np.int32), row[mine]
+        return Part(cells, dict(enumerate(fit.tolist()))), [kind for kind in alike if len(kind) > 1]
+
+
+def _leader(counts: Ints) -> int:
+    """The class by whose pods alike nodes are put in order."""
+    return int(np.argmax(counts))
+
+
+def _break_symmetry(encoding: Encoding, alike: Sequence[Ints]) -> None:
+    """Of nodes that are alike, the earlier ones get at least as many pods of the leading class."""
+    leader = _leader(encoding.cluster.count)
+    for nodes in alike:
+        row = encoding.variables(leader, nodes)
+        for first, second in pairwise(row):
+            encoding.model.add(first >= second)
+
+
+def _in_order(counts: Ints, alike: Sequence[Ints]) -> Ints:
+    """The same placement int64[classes, N] but for the order of nodes that are alike: most pods of the leading class first, then most."""
+    found = counts.copy()
+    leader = _leader(counts.sum(axis=1))
+    for nodes in alike:
+        order = np.lexsort((-counts[:, nodes].sum(axis=0), -counts[leader, nodes]))
+        found[:, nodes] = counts[:, nodes[order]]
+    return found
+
+
+def _alike(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> Ints:
+    """int64[N]: nodes with the same number are alike for these classes when nobody else is there: the same limits, points, room as far as
+    they can need it, domains of every topology key that is not a node's own, and fixed pods that their constraints count."""
+    columns = [*limits, np.minimum(sub.slots, sub.count.sum())]
+    need = sub.demand.T @ sub.count
+    columns += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
+    keys: set[str] = set()
+    matchers: set[int] = set()
+    sets: set[int] = set()
+    for g, cls in zip(classes, sub.classes, strict=True):
+        columns.append(objective.node_points(g))
+        keys.update(t.key for t in cls.anti)
+        keys.update(t.key for t in cls.pulls)
+        for key, eligible, matcher in [
+            *((s.key, s.eligible, s.matcher) for s in cls.spread),
+            *((s.key, s.eligible, s.matcher) for s in cls.soft_spread),
+        ]:
+            keys.add(key)
+            sets.add(eligible)
+            if matcher is not None:
+                matchers.add(matcher)
+        if cls.affinity is not None:
+            keys.update(cls.affinity.keys)
+            matchers.add(cls.affinity.full)
+    for key in sorted(keys):
+        codes, size = sub.domains(key)
+        columns.append(codes >= 0 if single(codes, size) else codes)
+    columns += [sub.node_sets[i] for i in sorted(sets)]
+    columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
+    table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
+    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)

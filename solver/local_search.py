@@ -9,7 +9,7 @@ Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -58,8 +58,7 @@ class LocalSearch:
 
     def _movable(self, g: int) -> bool:
         """Pods that others need (providers of affinity), that share claims, or whose zones matter stay where they are."""
-        cls = self.cluster.classes[g]
-        return not (self.pods.provides(g) or cls.claims or cls.containers is not None) and int(np.count_nonzero(self.limits[g])) > 1
+        return self.loose(g) and not self.pods.provides(g) and int(np.count_nonzero(self.limits[g])) > 1
 
     def _watchers(self, g: int) -> list[Rule]:
         """The rules beside resources whose verdict on the class can change."""
@@ -153,6 +152,35 @@ class LocalSearch:
                     self.pairs[pod] = (g, target)
                     moved = moved_ever = True
         return moved_ever
+
+    # --- whole groups of pods ------------------------------------------------------------------------------------------------
+
+    def loose(self, g: int) -> bool:
+        """Whether pods of the class may be moved at all, if those that stand on them move too."""
+        cls = self.cluster.classes[g]
+        return not cls.claims and cls.containers is None
+
+    def take_out(self, pods: Mapping[tuple[int, int], int]) -> int:
+        """Take pods out, by (class, node); gives the weighted points that go with them."""
+        points = 0
+        for (g, n), k in pods.items():
+            for _ in range(k):
+                self._put(g, n, -1)
+                points += int(self.soft.gain(g)[n])
+        return points
+
+    def put_back(self, pods: Mapping[tuple[int, int], int]) -> int:
+        """Put pods in, by (class, node), in a state that is known to admit them all; gives the weighted points that come with them."""
+        points = 0
+        for (g, n), k in pods.items():
+            for _ in range(k):
+                points += int(self.soft.gain(g)[n])
+                self._put(g, n, 1)
+        return points
+
+    def refresh(self) -> None:
+        """List the pods anew after whole groups have moved."""
+        self.pairs = self._list()
 
     def go_to(self, counts: Ints) -> None:
         """Make the state that of another placement, int64[G, N]."""

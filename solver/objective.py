@@ -125,6 +125,10 @@ class Objective:
         for i, tally in enumerate(self.tallies):
             for g in tally.matches.tolist():
                 self.feeds[g].append(i)
+        self.carried: list[list[int]] = [[] for _ in cluster.classes]  # tallies by the first class that carries them
+        for i, tally in enumerate(self.tallies):
+            self.carried[tally.owners[0]].append(i)
+        self._paired = set(self.pairs)
         self._taints = self._taint_rows()
         self.containers = ContainerPoints(cluster)
 
@@ -233,18 +237,21 @@ class Objective:
 
     # --- the value of a placement --------------------------------------------------------------------------------------------
 
-    def families(self, counts: Ints | Placed) -> dict[str, int]:
-        """Raw points per family of a placement (int64[G, N])."""
+    def families(self, counts: Ints | Placed, classes: Sequence[int] | None = None) -> dict[str, int]:
+        """Raw points per family of a placement (int64[G, N]); ``classes``: of these only, which nothing ties to others."""
         placed = counts if isinstance(counts, Placed) else Placed(counts)
         found = dict.fromkeys(FAMILIES, 0)
-        for g in placed.classes:
+        for g in placed.classes if classes is None else classes:
             nodes, pods = placed.of(g)
             for family in self.static_families(g):
                 found[family] += int(self.static(g, family)[nodes] @ pods)
-        for t in self.pairs:
+        inside = None if classes is None else set(classes)
+        pairs = self.pairs if inside is None else sorted({t for g in inside for t in self.owned[g]} & self._paired)
+        for t in pairs:
             found[self.terms[t].family] += self.terms[t].value(placed)
-        for tally in self.tallies:
-            found[TOPOLOGY_SPREAD] -= SKEW_COST * tally.excess(tally.arriving(placed))
+        tallies = range(len(self.tallies)) if inside is None else sorted({i for g in inside for i in self.carried[g]})
+        for i in tallies:
+            found[TOPOLOGY_SPREAD] -= SKEW_COST * self.tallies[i].excess(self.tallies[i].arriving(placed))
         return found
 
     def static_families(self, g: int) -> list[str]:

@@ -21,11 +21,13 @@ from solver.components import Component, Components
 from solver.container_points import Zones
 from solver.cpsat import CpSat, add_hint
 from solver.encoding import Encoding
+from solver.lns import Lns
 from solver.local_search import COLD, HOT, LocalSearch
 from solver.objective import CONTAINER_AFFINITY, Objective
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
-from solver.soft_outcome import LARGE, SoftOutcome
+from solver.placed import Placed
+from solver.soft_outcome import SoftOutcome
 from solver.soft_points import Points
 from solver.strategy import Strategy
 
@@ -37,8 +39,12 @@ FIRST, ANNEAL, GROUPS = 0.35, 0.25, 0.4
 SWEEPS, SECONDS, SETTLE = 400, 20.0, 6
 #: Deterministic seconds that one move counts, on few nodes.
 MOVE = 1e-5
-#: Seconds for a group in the first round; the hard ones share what is left.
-GLANCE = 0.5
+#: Up to this many variables CP-SAT gets the whole model at last; larger ones go on with neighbourhoods and groups in turns, so many
+#: seconds a turn; every so manieth turn goes to the one that closed less of the gap.
+WHOLE = 20_000
+ROUND, OTHER = 3.0, 5
+#: Seconds in which the rest settles around a group that has moved.
+SETTLE_SECONDS = 3.0
 #: Seconds that a run without a time limit is taken to have.
 UNLIMITED = 600.0
 
@@ -80,10 +86,12 @@ class SoftSearch:
         if size <= SMALL and not self._finished(best):
             self._whole(best, left, self.cpsat.budget.left() * FIRST, encoding)
         if not self._finished(best):
+            keep = self._left() * reserve
             search = self._search(best)
             self._anneal(best, search)
-            self._groups(best, components, search)
-        if not self._finished(best) and size <= LARGE:
+            until = (self._left() - keep) * (1 - GROUPS) + keep if size <= WHOLE else keep
+            self._turns(best, components, search, until)
+        if not self._finished(best) and size <= WHOLE:
             self._whole(best, left, self.cpsat.budget.left() * (1 - reserve), encoding)
         return best
 
@@ -91,8 +99,7 @@ class SoftSearch:
         return best.value >= best.bound or self.cpsat.done()
 
     def _tell(self, best: SoftOutcome) -> None:
-        if self.report is not None:
-            self.report(best.value, best.bound)
+        self._report(best.value, best.bound)
 
     def _adopt(self, best: SoftOutcome, counts: Ints) -> bool:
         """Take a better placement over if it places as many pods of every priority and has a bind order."""
@@ -139,11 +146,7 @@ class SoftSearch:
         seconds = min(SECONDS, self.cpsat.budget.left() * ANNEAL)
         base = best.value
 
-        def better(gain: int) -> None:
-            if self.report is not None:
-                self.report(base + gain, best.bound)
-
-        search.run(self._clock(search, seconds, SWEEPS), on_better=better)
+        search.run(self._clock(search, seconds, SWEEPS), on_better=lambda gain: self._report(base + gain, best.bound))
         self._adopt(best, search.counts.copy())
 
     def _settle(self, best: SoftOutcome, sweeps: int) -> None:
@@ -153,44 +156,88 @@ class SoftSearch:
 
     # --- groups ------------------------------------------------------------------------------------------------------------------
 
-    def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
-        """Bound each group alone, and give the groups that lost most what they would like, if the whole gains."""
-        started = min(self.cpsat.budget.left(), UNLIMITED)
-        whole = started * GROUPS
-        for seconds in (GLANCE, GLANCE * 6, whole):
-            open_ = {id(c): c.bound - self._points_of(best, c) for c in components.found if not c.proved}
-            waiting = sorted((c for c in components.found if open_.get(id(c), 0) > 0), key=lambda c: -open_[id(c)])
-            for i, component in enumerate(waiting):
-                left = whole - (started - min(self.cpsat.budget.left(), UNLIMITED))
-                if self._finished(best) or left <= 0:
-                    break
-                components.solve(component, self.cpsat, min(seconds, max(GLANCE, left / (len(waiting) - i))))
-                best.bound = min(best.bound, max(best.value, components.bound))
-                self._tell(best)
-        for component in components.found:
-            if self._finished(best):
-                return
-            if component.counts is not None and component.value is not None:
-                self._move(best, component, search)
-        best.bound = min(best.bound, max(best.value, components.bound))
+    def _turns(self, best: SoftOutcome, components: Components, search: LocalSearch, until: float) -> None:
+        """Groups and neighbourhoods in turns, whichever closed more of the gap per second last time; until so much time is left."""
+        lns = Lns(search, self.cpsat)
+        rates = {"groups": float("inf"), "neighbourhoods": 0.0}
+        turn = 0
+        while not self._finished(best) and (rest := self._left() - until) > 0:
+            turn += 1
+            first, second = sorted(rates, key=lambda name: -rates[name])
+            name = second if turn % OTHER == 0 else first
+            gap, started = best.bound - best.value, self._left()
+            if name == "groups":
+                if not self._groups(best, components, search, min(ROUND, rest), rest):
+                    rates[name] = float("-inf")
+                    if not search.pairs:
+                        return
+                    continue
+            else:
+                self._neighbourhoods(best, lns, min(ROUND, rest))
+                if not search.pairs and rates["groups"] == float("-inf"):
+                    return
+            rates[name] = (gap - best.bound + best.value) / max(started - self._left(), 1e-3)
+
+    def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch, seconds: float, most: float) -> bool:
+        """Bound groups alone, those first that may lose most for the time they ask, and give each what it would like if the whole gains.
+        Begins none after so many ``seconds``, and ends after ``most``. Whether any was left to be looked at."""
+        started = self._left()
+        placed, lost = best.counts, self._lost(best, components)
+        looked = False
+        while not self._finished(best) and started - self._left() < seconds:
+            left = most - (started - self._left())
+            waiting = [i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved]
+            if not waiting:
+                return looked
+            looked = True
+            i = max(waiting, key=lambda i: lost[i] / components.found[i].slice)
+            component = components.found[i]
+            before = component.bound
+            components.solve(component, self.cpsat, min(component.slice, left), best.counts[component.classes])
+            component.slice *= 2
+            lost[i] -= before - component.bound
+            best.bound = min(best.bound, max(best.value, components.bound))
+            self._tell(best)
+            self._move(best, component, search)
+            if best.counts is not placed:
+                placed, lost = best.counts, self._lost(best, components)
+        return True
+
+    def _lost(self, best: SoftOutcome, components: Components) -> list[int]:
+        """By group, its bound less what it has in the incumbent, hints between containers not counted."""
+        placed = Placed(best.counts)
+        o = self.objective
+        return [c.bound - o.total(o.families(placed, c.classes)) for c in components.found]
 
     def _move(self, best: SoftOutcome, component: Component, search: LocalSearch) -> None:
         """Put a group where it is best off, and let the others settle around it."""
-        assert component.counts is not None
-        if any(g not in search.mobile for g in component.classes):
+        if component.counts is None or component.value is None or any(g not in search.mobile for g in component.classes):
             return
         if (component.counts.sum(axis=1) < best.counts[component.classes].sum(axis=1)).any():
             return  # alone it would rather leave pods out than repel
-        if component.value is None or component.value <= self._points_of(best, component):
+        if component.value <= self.objective.total(self.objective.families(Placed(best.counts), component.classes)):
             return
         search.go_to(best.counts)
         if search.force(component.classes, component.counts):
-            search.run(self._clock(search, self.cpsat.budget.left() * ANNEAL, SETTLE), hot=HOT / 10, cold=COLD)
+            seconds = min(SETTLE_SECONDS, self.cpsat.budget.left() * ANNEAL)
+            search.run(self._clock(search, seconds, SETTLE), hot=HOT / 10, cold=COLD)
             self._adopt(best, search.counts.copy())
 
-    def _points_of(self, best: SoftOutcome, component: Component) -> int:
-        """What a group has in the incumbent, hints between containers not counted."""
-        return self.objective.total(self.objective.families(_only(best.counts, component.classes)))
+    # --- large neighbourhoods ----------------------------------------------------------------------------------------------------
+
+    def _neighbourhoods(self, best: SoftOutcome, lns: Lns, seconds: float) -> None:
+        """CP-SAT on parts of the placement for so many seconds; what it finds is adopted if it has a bind order."""
+        floor, base = self._left() - seconds, best.value
+        lns.search.go_to(best.counts)
+        lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
+        self._adopt(best, lns.search.counts.copy())
+
+    def _left(self) -> float:
+        return min(self.cpsat.budget.left(), UNLIMITED)
+
+    def _report(self, value: int, bound: int) -> None:
+        if self.report is not None:
+            self.report(value, bound)
 
     # --- the whole model ---------------------------------------------------------------------------------------------------------
 
@@ -280,9 +327,3 @@ def value_of(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[i
     families = objective.families(counts)
     families[CONTAINER_AFFINITY] = zones.points
     return objective.total(families), zones
-
-
-def _only(counts: Ints, classes: list[int]) -> Ints:
-    found = np.zeros_like(counts)
-    found[classes] = counts[classes]
-    return found

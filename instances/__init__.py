@@ -1,0 +1,1 @@
+"""Synthetic snapshots from a seed, beside the example files of this folder."""

@@ -1,0 +1,220 @@
+"""``kubestow generate --planted``: pods cut from the nodes' capacity, so that a complete placement exists and leaves little to spare.
+
+Replicas are cut first, wherever their rule lets them be and every node keeps enough for the pods still to be cut from it; what is then left
+of each node is cut into single pods, the last of which takes the rest. At a usage of 100 all nodes are exactly full of CPU and of memory.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from instances import draw
+from instances.fleet import CPU, HOST, MEMORY, TYPE, ZONE, Fleet, Ints, Kind, zone_name
+from instances.generator import Generated, priority_classes
+from instances.planting import Rule
+from instances.rules import label_in, spread, term
+from instances.workload import Wishes, Workload
+
+Object = dict[str, Any]
+
+_NAMESPACE: Final = "planted"
+#: mCPU and MiB of the smallest pod, and what replicas' requests are multiples of.
+_LEAST: Final = np.array((50, 64), dtype=np.int64)
+#: Percent of the pods that are cut as replicas, as far as they can be.
+_REPLICATED: Final = 75
+#: Failures in a row after which no more replicas are cut.
+_PATIENCE: Final = 100
+#: Of larger clusters only so many nodes, drawn anew each time, are looked at.
+_SAMPLE: Final = 200
+_REPLICAS: Final = ((50, 2, 4), (35, 5, 8), (15, 9, 16))
+_PRIORITIES: Final = 4
+_TYPES: Final = ("cut.large", "cut.xlarge", "cut.2xlarge")
+_HARD: Final = ((30, "apart"), (20, "even"), (15, "together"), (15, "near"), (12, "zone"), (8, "type"))
+
+
+@dataclass(frozen=True)
+class Planted:
+    """``usage``: percent of every node's CPU and memory that is cut into pods; ``rules``: percent of workloads with a hard rule."""
+
+    nodes: int
+    pods: int
+    usage: int
+    seed: int = 0
+    zones: int = 3
+    rules: int = 50
+
+
+def planted(parameters: Planted) -> Generated:
+    """The snapshot of these parameters, all pods pending, with the placement that it was cut from.
+
+    Raises:
+        ValueError: fewer pods than nodes.
+    """
+    p = parameters
+    if p.pods < p.nodes:
+        raise ValueError(f"{p.pods} pods cannot be cut from {p.nodes} nodes, expected at least one for each")
+    cut = _Cut(p)
+    cut.replicas()
+    cut.singles()
+    heads = [*cut.fleet.objects(), *priority_classes(cut.priorities)]
+    heads.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}})
+    return Generated(heads, cut.workloads, [cut.fleet.name(n) for n in range(p.nodes)])
+
+
+class _Cut:
+    """``left``: what is still to be cut from each node, int64[N, 2] in mCPU and MiB, into ``slots`` pods, int64[N]."""
+
+    def __init__(self, p: Planted) -> None:
+        self._p = p
+        self._rng = random.Random(f"kubestow/planted/{p.seed}/{p.nodes}/{p.pods}/{p.usage}")
+        self.priorities = _PRIORITIES if p.seed % 2 else 1
+        self.slots, self.fleet = _nodes(self._rng, p)
+        self.left = self.fleet.allocatable[:, [CPU, MEMORY]] * p.usage // 100
+        self.workloads: list[Workload] = []
+
+    # --- replicas -------------------------------------------------------------------------------------------------------
+
+    def replicas(self) -> None:
+        """Cut workloads of several replicas, rules and all."""
+        rng, failed, keep = self._rng, 0, self._p.pods * (100 - _REPLICATED) // 100
+        while int(self.slots.sum()) > keep and failed < _PATIENCE:
+            failed += 1
+            node = rng.randrange(self._p.nodes)
+            if self.slots[node] < 2:
+                continue
+            low, high = draw.pick(rng, [(weight, (low, high)) for weight, low, high in _REPLICAS])
+            count = rng.randint(low, high)
+            # Like the pods that this node would have if they were all alike, more or less.
+            size = self.left[node] // self.slots[node] * np.array([rng.randint(40, 160), rng.randint(40, 160)]) // 100
+            size = np.maximum(size // _LEAST, 1) * _LEAST
+            rule = self._rule(self._name()) if draw.chance(rng, self._p.rules) else Rule()
+            nodes = self._place(size, count, rule)
+            if nodes:
+                failed = 0
+                self._add(size, nodes, rule)
+
+    def _room(self, size: Ints, nodes: Ints) -> Ints:
+        """How many such pods can be cut from each of some nodes, with enough left for the others, and one other at least."""
+        spare = self.left[nodes] - self.slots[nodes, None] * _LEAST
+        room = self.slots[nodes] - 1
+        for r, more in enumerate((size - _LEAST).tolist()):
+            if more:
+                np.minimum(room, spare[:, r] // more, out=room)
+        return np.maximum(room, 0)
+
+    def _place(self, size: Ints, count: int, rule: Rule) -> list[int]:
+        """Random nodes for replicas in a valid order, or nothing."""
+        total = self._p.nodes
+        nodes = np.array(sorted(self._rng.sample(range(total), _SAMPLE)) if total > _SAMPLE else range(total), dtype=np.int64)
+        if rule.nodes is not None:
+            nodes = nodes[rule.nodes[nodes]]
+        room, home = np.minimum(self._room(size, nodes), rule.per_node), self.fleet.zone[nodes]
+        zones: list[list[int]] = []
+        for zone in range(self.fleet.n_zones):
+            here = (home == zone) & (rule.zones is None or zone in rule.zones)
+            places = np.repeat(nodes[here], np.minimum(room[here], count)).tolist()
+            self._rng.shuffle(places)
+            zones.append(places)
+        if not rule.skew:
+            everywhere = [n for places in zones for n in places]
+            self._rng.shuffle(everywhere)
+            return everywhere[:count] if len(everywhere) >= count else []
+        self._rng.shuffle(zones)
+        zones.sort(key=len, reverse=True)  # those with room for one more get the remainder
+        turns = [zones[i % len(zones)][i // len(zones) :][:1] for i in range(count)]
+        return [n for turn in turns for n in turn] if all(turns) else []
+
+    def _add(self, size: Ints, nodes: list[int], rule: Rule) -> None:
+        np.subtract.at(self.left, nodes, size)
+        np.subtract.at(self.slots, nodes, 1)
+        rng, tier = self._rng, self._rng.randrange(self.priorities)
+        self.workloads.append(
+            Workload(
+                name=self._name(), namespace=_NAMESPACE, kind="Deployment", replicas=len(nodes),
+                demand=(int(size[0]), int(size[1]), 0, 0, 1), uid=draw.uid(rng), hash=draw.letters(rng, 10),
+                priority=(f"tier-{tier}", 1000 * tier), wishes=rule.wishes, provider=rule.provider, on=nodes,
+            )
+        )  # fmt: skip
+
+    # --- the rest of each node ------------------------------------------------------------------------------------------
+
+    def singles(self) -> None:
+        """Cut what is left of each node into as many pods as it still has slots."""
+        rng = self._rng
+        for n in range(self._p.nodes):
+            for slots in range(int(self.slots[n]), 0, -1):
+                size = self.left[n]
+                if slots > 1:
+                    share = size // slots * np.array([rng.randint(50, 150), rng.randint(50, 150)]) // 100
+                    size = np.clip(share, _LEAST, size - (slots - 1) * _LEAST)
+                rule = self._rule_at(n) if draw.chance(rng, self._p.rules) else Rule()
+                self._add(size.copy(), [n], rule)
+
+    # --- rules ----------------------------------------------------------------------------------------------------------
+
+    def _name(self) -> str:
+        return f"cut-{len(self.workloads)}"
+
+    def _rule(self, name: str) -> Rule:
+        """A rule for the replicas of a workload, whose pods are yet without a place."""
+        kind = draw.pick(self._rng, _HARD)
+        if kind == "apart":
+            return Rule(Wishes(anti=[term(name, HOST)]), per_node=1)
+        if kind == "even":
+            return Rule(Wishes(spread=[spread(name, ZONE, 1, "DoNotSchedule")]), skew=1)
+        if kind == "together":
+            zone = self._rng.randrange(self.fleet.n_zones)
+            return Rule(Wishes(affine=[term(name, ZONE)]), zones=(zone,))
+        if kind == "near" and self.workloads:
+            return self._near(self._rng.randrange(len(self.workloads)))
+        return self._type(self._rng.randrange(len(_TYPES))) if kind == "type" else self._zone(self._rng.randrange(self.fleet.n_zones))
+
+    def _rule_at(self, node: int) -> Rule:
+        """A rule for a single pod that goes to this node."""
+        zone = int(self.fleet.zone[node])
+        kind = draw.pick(self._rng, ((3, "near"), (2, "type"), (3, "zone")))
+        if kind == "near" and self.workloads:
+            for _ in range(4):
+                other = self._rng.randrange(len(self.workloads))
+                if (self.fleet.zone[self.workloads[other].on] == zone).any():
+                    return self._near(other)
+        return self._type(_TYPES.index(self.fleet.kinds[node].type)) if kind == "type" else self._zone(zone)
+
+    def _near(self, index: int) -> Rule:
+        other = self.workloads[index]
+        zones = tuple(sorted(set(self.fleet.zone[other.on].tolist())))
+        return Rule(Wishes(affine=[term(other.name, ZONE)]), zones=zones, provider=index)
+
+    def _zone(self, zone: int) -> Rule:
+        """This zone, or some others too."""
+        others = [z for z in range(self.fleet.n_zones) if z != zone]
+        self._rng.shuffle(others)
+        chosen = sorted([zone, *others[: self._rng.randrange(max(1, self.fleet.n_zones - 1))]])
+        names = [zone_name(z) for z in chosen]
+        return Rule(Wishes(node=[label_in(ZONE, names)]), nodes=np.isin(self.fleet.zone, chosen))
+
+    def _type(self, index: int) -> Rule:
+        """This instance type and the next one."""
+        names = sorted({_TYPES[index], _TYPES[(index + 1) % len(_TYPES)]})
+        return Rule(Wishes(node=[label_in(TYPE, names)]), nodes=np.array([k.type in names for k in self.fleet.kinds], dtype=bool))
+
+
+def _nodes(rng: random.Random, p: Planted) -> tuple[Ints, Fleet]:
+    """How many pods each node is cut into, and nodes whose sizes differ by three times; a pod has one CPU on average."""
+    average = -(-p.pods // p.nodes)
+    steps = [rng.randint(50, 150) for _ in range(p.nodes)]
+    cpu = np.array([average * (10 * step + rng.randint(-5, 5)) for step in steps], dtype=np.int64)
+    memory = cpu * np.array([rng.randint(200, 500) for _ in range(p.nodes)]) // 100
+    weight = cpu * np.array([rng.randint(80, 120) for _ in range(p.nodes)])
+    # One each, the rest by weight, what rounding leaves to the first ones.
+    slots = 1 + weight * (p.pods - p.nodes) // int(weight.sum())
+    slots[: p.pods - int(slots.sum())] += 1
+    kinds = [Kind(_TYPES[min(2, (step - 50) // 34)], "standard", "amd64", 1, 1) for step in steps]
+    zones = min(p.zones, p.nodes)
+    allocatable = np.stack([cpu, memory, np.full_like(cpu, 100), np.zeros_like(cpu), np.maximum(110, slots)], axis=1)
+    zone = np.arange(p.nodes, dtype=np.int64) % zones
+    return slots, Fleet(kinds, zone, zones, [None] * p.nodes, [None] * p.nodes, allocatable)

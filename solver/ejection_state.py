@@ -1,0 +1,235 @@
+"""The state of a placement that is taken apart and put together again: room, verdicts and distinct pods of each node, in arrays.
+
+Classes are 0 to G - 1; class G is "nothing", which asks for nothing and stands on every node, so that a move is an exchange with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cluster import Cluster, Ints, domain_sum
+from models.selectors import Bools
+from solver.rules.base import Rule
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_ports import NodePorts
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+
+class Tallies(PodTopologySpread):
+    """Spread constraints, asked about a whole state rather than about one more pod."""
+
+    def kept(self, g: int) -> bool:
+        """Whether every domain that holds pods of a constraint is within its maxSkew, for all constraints that class g has or feeds."""
+        for i in {*self._feeds[g], *(index for _, index in self._of[g] if index is not None)}:
+            tally = self._tallies[i]
+            top = int(tally.counts[tally.owners > 0].max(initial=0))
+            if any(top > tally.floor(guard.min_domains) + guard.max_skew for guard in self._guards[i]):
+                return False
+        return True
+
+
+class Exclusions:
+    """Which classes keep each other off a domain: anti-affinity in both directions, and host ports."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.near: list[list[Ints]] = [[] for _ in cluster.classes]  # classes kept off the node itself
+        self.wide: list[list[tuple[Ints, str]]] = [[] for _ in cluster.classes]  # classes kept off a domain of a key
+        self.own_keys: list[list[str]] = [[] for _ in cluster.classes]  # of ``wide``, where the class keeps itself off
+        owners: dict[tuple[int, str], list[int]] = {}
+        for g, cls in enumerate(cluster.classes):
+            for term in cls.anti:
+                owners.setdefault((term.matcher, term.key), []).append(g)
+        for (matcher, key), carry in owners.items():
+            matched = np.flatnonzero(cluster.matches(matcher))
+            carriers = np.array(carry, dtype=np.int64)
+            for group, kept_off in ((carriers, matched), (matched, carriers)):
+                if len(kept_off):
+                    for g in group.tolist():
+                        self._add(g, kept_off, key)
+        ported = [g for g, cls in enumerate(cluster.classes) if cls.ports]
+        for g in ported:
+            hit = [h for h in ported if any(_clash(a, b) for a in cluster.classes[g].ports for b in cluster.classes[h].ports)]
+            self.near[g].append(np.array(hit, dtype=np.int64))
+
+    def _add(self, g: int, kept_off: Ints, key: str) -> None:
+        codes, size = self.cluster.domains(key)
+        if size == self.cluster.n_nodes and (codes >= 0).all():
+            self.near[g].append(kept_off)
+        else:
+            self.wide[g].append((kept_off, key))
+            if g in kept_off:
+                self.own_keys[g].append(key)
+
+
+def _clash(a: tuple[str, str, int], b: tuple[str, str, int]) -> bool:
+    return a[1:] == b[1:] and (a[0] == b[0] or "*" in (a[0], b[0]))
+
+
+class State:
+    """``demand`` int64[G + 1, C] and ``room`` int64[N, C]: what pods ask for and what nodes have left, in whole units of what pods ask
+    for, pod slots last; a placement fits where room is nowhere negative. ``block`` int32[G + 1, N]: reasons against a class on a node,
+    other than room and spread constraints. ``on`` int64[N, W]: the distinct movable classes of each node, "nothing" first, then -1.
+    ``active``: rules in the state of ``counts``."""
+
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints) -> None:
+        self.cluster, self.active = cluster, active
+        size, width = cluster.n_nodes, cluster.n_classes
+        self.nothing = width
+        self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
+        self.spread = Tallies(cluster)
+        self.exclusions = Exclusions(cluster)
+        self.touchy = [self.spread.touches(g) for g in range(width)]
+        self.mobile = np.array([self._movable(g) for g in range(width)] + [True, False], dtype=bool)
+        self._measure()
+        self.block = np.zeros((width + 1, size), dtype=np.int32)
+        self._possible = limits > 0
+        self.block[:width] = ~self._possible
+        self._lacks = np.zeros((width, size), dtype=bool)
+        self._followers: list[list[int]] = [[] for _ in range(width)]
+        self.counts = np.zeros_like(counts)
+        self.left = cluster.count.copy()
+        self.on = np.full((size, 8), -1, dtype=np.int64)
+        self.on[:, 0] = self.nothing
+        self._unsettled: dict[tuple[int, int], int] = {}
+        for g, n in zip(*(cells.tolist() for cells in np.nonzero(counts)), strict=True):
+            self.put(g, n, int(counts[g, n]))
+        self._unsettled.clear()
+        for h in (h for h in range(width) if self.mobile[h]):
+            affinity = cluster.classes[h].affinity
+            if affinity is not None:
+                for g in np.flatnonzero(cluster.matches(affinity.full)).tolist():
+                    self._followers[g].append(h)
+                self._follow([h])
+
+    def _movable(self, g: int) -> bool:
+        """Pods that others need (providers of affinity), that share claims, or whose zones matter stay where they are."""
+        cls = self.cluster.classes[g]
+        if self.pods.provides(g) or cls.claims or cls.containers is not None:
+            return False
+        known = (NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity)
+        return not any(rule.concerned(g) for rule in self.active if not isinstance(rule, known))
+
+    def _measure(self) -> None:
+        """Columns that no pod asks for are left out."""
+        cluster = self.cluster
+        demand, room = [], []
+        for r in np.flatnonzero(cluster.demand.any(axis=0)).tolist():
+            unit = gcd(*cluster.demand[:, r].tolist())
+            demand.append(cluster.demand[:, r] // unit)
+            room.append(np.maximum(cluster.free[:, r], 0) // unit)  # an overcommitted node still takes pods that ask for nothing
+        demand.append(np.ones(cluster.n_classes, dtype=np.int64))
+        room.append(np.maximum(cluster.slots, 0))
+        self.demand = np.vstack([np.array(demand, dtype=np.int64).T, np.zeros((1, len(demand)), dtype=np.int64)])
+        self.room = np.array(room, dtype=np.int64).T.copy()
+
+    def put(self, g: int, n: int, k: int) -> None:
+        """k more (or fewer) pods of class g on node n, whatever stands against it."""
+        before = int(self.counts[g, n])
+        self.counts[g, n] = before + k
+        self.left[g] -= k
+        self.room[n] -= k * self.demand[g]
+        self._unsettled[g, n] = self._unsettled.get((g, n), 0) + k
+        for group in self.exclusions.near[g]:
+            self.block[group, n] += k
+        for group, key in self.exclusions.wide[g]:
+            code = int(self.cluster.domains(key)[0][n])
+            if code >= 0:
+                self.block[np.ix_(group, self.cluster.members(key)[code])] += k
+        if self.touchy[g]:
+            self.spread.place(g, n, k)
+        if self._followers[g]:
+            self._follow(self._followers[g])
+        if self.mobile[g] and (not before or not before + k):
+            self._list(g, n, arrived=not before)
+
+    def _list(self, g: int, n: int, *, arrived: bool) -> None:
+        row = self.on[n]
+        if arrived:
+            empty = int(np.argmin(row))
+            if row[empty] >= 0:
+                self.on = np.hstack([self.on, np.full_like(self.on, -1)])
+                row, empty = self.on[n], len(row)
+            row[empty] = g
+        else:
+            row[int(np.argmax(row == g))] = -1
+
+    def settle(self) -> None:
+        """Bring ``active`` up to date."""
+        for (g, n), k in self._unsettled.items():
+            if k:
+                for rule in self.active:
+                    if rule.concerned(g):
+                        rule.place(g, n, k) if k > 0 else rule.remove(g, n, -k)
+        self._unsettled.clear()
+
+    def _near_providers(self, g: int) -> Bools:
+        """bool[N]: where the domains of all keys of the class's required affinity hold a pod that matches it."""
+        cluster, affinity = self.cluster, self.cluster.classes[g].affinity
+        assert affinity is not None
+        found = np.ones(cluster.n_nodes, dtype=bool)
+        matching = cluster.fixed_count(affinity.full) + self.counts[cluster.matches(affinity.full)].sum(axis=0)
+        for key in affinity.keys:
+            codes, size = cluster.domains(key)
+            found &= np.append(domain_sum(codes, size, matching) > 0, False)[codes]
+        return found
+
+    def _follow(self, followers: Sequence[int]) -> None:
+        """Movable classes stand near providers of theirs, which do not move: the verdict changes when one arrives."""
+        for h in followers:
+            lacks = ~self._near_providers(h)
+            self.block[h] += lacks.astype(np.int32) - self._lacks[h].astype(np.int32)
+            self._lacks[h] = lacks
+
+    def verdict(self, g: int) -> Bools:
+        """bool[N]: where one more pod of class g may stand, room aside."""
+        fine: Bools = self.block[g] == 0
+        if not self.mobile[g]:
+            self.settle()
+            for rule in self.active:
+                if not isinstance(rule, NodeResourcesFit | PodTopologySpread):
+                    fine &= ~rule.rejects(g)
+        if self.touchy[g]:
+            fine &= self.spread.obeyed(g)
+        return fine
+
+    def kept(self, classes: Sequence[int]) -> bool:
+        """Whether the spread constraints that these classes have or feed are obeyed."""
+        return all(g == self.nothing or not self.touchy[g] or self.spread.kept(g) for g in classes)
+
+    def blocked(self, ours: Ints, n: int, where: Ints) -> NDArray[np.int32]:
+        """int32[len(ours), len(where)]: ``block`` of classes that have a pod on node n, were that pod taken from there."""
+        found = self.block[ours[:, None], where]
+        for i, g in enumerate(ours.tolist()):
+            for key in self.exclusions.own_keys[g] if g != self.nothing else ():
+                codes = self.cluster.domains(key)[0]
+                if codes[n] >= 0:
+                    found[i] -= codes[where] == codes[n]
+        return found
+
+    def clearable(self, g: int) -> Bools:
+        """bool[N]: where rules set pods against class g that may be movable."""
+        return np.asarray(self._possible[g] & (self.block[g] > 0) & ~self._lacks[g])
+
+    def against(self, g: int, n: int, most: int) -> list[tuple[int, int]] | None:
+        """The movable pods, as (class, node), that keep class g off node n; None if they are none or more than ``most``, or not movable."""
+        found: dict[tuple[int, int], int] = {}
+        groups = [(group, np.array([n])) for group in self.exclusions.near[g]]
+        for group, key in self.exclusions.wide[g]:
+            code = int(self.cluster.domains(key)[0][n])
+            if code >= 0:
+                groups.append((group, self.cluster.members(key)[code].astype(np.int64)))
+        for group, nodes in groups:
+            counts = self.counts[np.ix_(group, nodes)]
+            if int(counts.sum()) > most:
+                return None
+            for i, j in zip(*np.nonzero(counts), strict=True):
+                found[int(group[i]), int(nodes[j])] = int(counts[i, j])
+        if not 0 < sum(found.values()) <= most or not all(self.mobile[h] for h, _ in found):
+            return None
+        return [pod for pod, k in found.items() for _ in range(k)]

@@ -1,0 +1,97 @@
+"""Large-neighbourhood search: take some pods out, put them back with CP-SAT as well as can be, everything else staying where it is.
+
+A neighbourhood is a small exact model around the state of the pods that stay (:class:`solver.encoding.Part`): their room, their counts
+in each domain and their constraints are constants in it. A repair is kept if no tier gets worse. Source of the method: Shaw,
+doi:10.1007/3-540-49481-2_30.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster import Ids, Ints
+from solver import soft_encoding
+from solver.cpsat import CpSat
+from solver.encoding import Encoding, Part
+from solver.local_search import LocalSearch
+from solver.neighbourhoods import Neighbourhood, Neighbourhoods
+
+#: Seconds for one neighbourhood.
+GLANCE = 1.0
+#: Deterministic seconds that building a model counts, per variable.
+BUILD = 2e-5
+
+
+class Lns:
+    """``search``: the state that is improved, and whose moves keep the rules in step."""
+
+    def __init__(self, search: LocalSearch, cpsat: CpSat) -> None:
+        self.search, self.cpsat = search, cpsat
+        self.cluster = search.cluster
+        self.neighbourhoods = Neighbourhoods(search, search.rng)
+        self.tried = 0
+        self._rules = [search.fit, search.spread, search.pods, *(r for r in search.active if r.name == "NodePorts")]
+
+    def improve(self, over: Callable[[], bool], on_better: Callable[[int], None] | None = None) -> int:
+        """Improve the soft tier until ``over``; gives the gain."""
+        gained = 0
+        while not (over() or self.cpsat.done()):
+            chosen = self.neighbourhoods.draw()
+            if chosen is None:
+                if not self.search.pairs:
+                    break
+                continue
+            started, before = time.monotonic(), self.cpsat.budget.left()
+            gain, solved = self.repair(chosen)
+            spent = before - self.cpsat.budget.left() if self.cpsat.options.deterministic else time.monotonic() - started
+            self.neighbourhoods.learn(chosen.kind, gain, spent, solved=solved)
+            self.tried += 1
+            gained += gain
+            if gain and on_better is not None:
+                on_better(gained)
+        self.search.refresh()
+        return gained
+
+    def repair(self, chosen: Neighbourhood) -> tuple[int, bool]:
+        """Solve one neighbourhood; (points gained, whether to the end)."""
+        search = self.search
+        before = search.take_out(chosen.free)
+        encoding = Encoding(self.cluster, self._rules, self._part(chosen))
+        if self.cpsat.options.deterministic:
+            self.cpsat.budget.charge(BUILD * len(encoding.x))
+        for left in encoding.left.values():
+            encoding.model.add(left == 0)
+        points = soft_encoding.encode(encoding, search.objective, search.soft)
+        encoding.model.maximize(points.expression())
+        for cell, variable in encoding.x.items():
+            encoding.model.add_hint(variable, chosen.free.get(cell, 0))
+        answer = self.cpsat.run(encoding.model, GLANCE)
+        placed = chosen.free
+        if answer.solution is not None:
+            placed = encoding.placed(answer.solution)
+        gain = search.put_back(placed) - before
+        if gain < 0:  # what the model cannot see (or a cut-off search) never makes things worse
+            search.take_out(placed)
+            search.put_back(chosen.free)
+            gain = 0
+        return gain, answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+
+    def _part(self, chosen: Neighbourhood) -> Part:
+        pods: dict[int, int] = {}
+        for (g, _), k in chosen.free.items():
+            pods[g] = pods.get(g, 0) + k
+        return Part({g: self._caps(g, k, chosen.nodes, chosen.free) for g, k in pods.items()}, pods)
+
+    def _caps(self, g: int, pods: int, nodes: Ints, free: Mapping[tuple[int, int], int]) -> tuple[Ids, Ints]:
+        """Where pods of a class may go, and how many each node takes."""
+        caps = np.minimum(self.search.limits[g][nodes], pods)
+        for rule in self._rules:
+            caps = np.minimum(caps, rule.room(g)[nodes] if rule.local else rule.most(g)[nodes])
+            if not rule.local:
+                caps[rule.closed(g)[nodes]] = 0
+        inside = caps > 0
+        return nodes[inside].astype(np.int32), caps[inside]
