@@ -173,7 +173,7 @@ class Components:
         encoding.model.clear_hints()  # type: ignore[no-untyped-call]
         for (g, n), variable in encoding.x.items():
             encoding.model.add_hint(variable, int(known[g, n]))
-        answer = cpsat.run(encoding.model, seconds)
+        answer = cpsat.run(encoding.model, seconds, quick=True)
         if answer.bound is not None and not encoding.zoneless:
             component.bound = min(component.bound, answer.bound)
         if answer.solution is not None and component.points is not None:

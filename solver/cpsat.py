@@ -54,7 +54,7 @@ class CpSat:
     def __init__(self, options: Options, budget: Budget, stop: threading.Event) -> None:
         self.options, self.budget, self.stop = options, budget, stop
 
-    def _solver(self, seconds: float, *, tight: bool, workers: int | None) -> cp_model.CpSolver:
+    def _solver(self, seconds: float, *, tight: bool, quick: bool, workers: int | None) -> cp_model.CpSolver:
         solver = cp_model.CpSolver()
         parameters = solver.parameters
         parameters.num_workers = workers or self.options.workers or _cores()
@@ -65,6 +65,9 @@ class CpSat:
             parameters.interleave_search = True
             parameters.num_workers = self.options.workers or DETERMINISTIC_WORKERS
             parameters.subsolvers.extend(["default_lp", "quick_restart", "no_lp"])
+        if quick:
+            parameters.cp_model_probing_level = 0
+            parameters.max_presolve_iterations = 1
         if tight:
             parameters.linearization_level = 2
         self.budget.grant(solver, seconds)
@@ -77,11 +80,13 @@ class CpSat:
         on_value: OnValue | None = None,
         *,
         tight: bool = False,
+        quick: bool = False,
         workers: int | None = None,
     ) -> Answer:
-        """Solve in a thread of its own, so that ``stop`` and ^C are heard while CP-SAT works. ``tight``: with the full linear relaxation.
+        """Solve in a thread of its own, so that ``stop`` and ^C are heard while CP-SAT works. ``tight``: with the full linear relaxation;
+        ``quick``: with little presolve, for small models and short times.
         The bound is a lower one for minimising, an upper one for maximising."""
-        solver = self._solver(seconds, tight=tight, workers=workers)
+        solver = self._solver(seconds, tight=tight, quick=quick, workers=workers)
         bounds: list[float] = []
         solver.best_bound_callback = bounds.append
         watch = _Watch(on_value)

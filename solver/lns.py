@@ -69,7 +69,7 @@ class Lns:
         encoding.model.maximize(points.expression())
         for cell, variable in encoding.x.items():
             encoding.model.add_hint(variable, chosen.free.get(cell, 0))
-        answer = self.cpsat.run(encoding.model, GLANCE)
+        answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
         placed = chosen.free
         if answer.solution is not None:
             placed = encoding.placed(answer.solution)
