@@ -169,7 +169,7 @@ def _noise_options(command: _Command) -> _Command:
 @click.option(
     "--time-limit", type=float, callback=_positive, default=60.0, show_default=True, metavar="SECONDS", help="Seconds for the search."
 )
-@click.option("--engine", type=click.Choice(["auto", "exact", "greedy"]), default="auto", show_default=True, help="How to search.")
+@click.option("--engine", type=click.Choice(["auto", "exact", "greedy", "lns"]), default="auto", show_default=True, help="How to search.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Seed of the search.")
 @click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds.")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Parallel searches.  [default: one per core]")

@@ -53,9 +53,9 @@ class Exact:
         self.fits = {p: sum(self.encoding.fits[g] for g in self.members[p]) for p in self.tiers}
         self.sound = True  # every assignment that was cut off is proved to have no bind order
 
-    def solve(self, counts: Ints, sequence: Sequence_) -> Outcome:
-        """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set."""
-        best = Outcome(counts, sequence, dict(self.fits))
+    def solve(self, counts: Ints, sequence: Sequence_, bounds: dict[int, int] | None = None) -> Outcome:
+        """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set. ``bounds``: known beforehand."""
+        best = Outcome(counts, sequence, {p: min(fits, (bounds or self.fits)[p]) for p, fits in self.fits.items()})
         self._all_at_once(best)
         for i, p in enumerate(self.tiers):
             self._tier(best, p, len(self.tiers) - i)

@@ -40,7 +40,7 @@ Report = Callable[[str, int, int], None]
 
 @dataclass
 class LaterTiers:
-    """``tiers``: of the result document; ``searched``: CP-SAT was asked."""
+    """``tiers``: of the result document; ``engine``: the one that CP-SAT was asked by, if it was."""
 
     counts: Ints
     sequence: Sequence_
@@ -49,7 +49,7 @@ class LaterTiers:
     preferences: doc.Preferences | None = None
     notes: list[str] = field(default_factory=list)
     zoneless: set[tuple[int, int]] = field(default_factory=set)
-    searched: bool = False
+    engine: str | None = None
 
 
 @dataclass
@@ -102,7 +102,7 @@ def improve(
         later.notes += best.notes
     if polished is not None:
         later.tiers.append(polished)
-    later.searched = polish.asked or (search is not None and search.asked)
+    later.engine = (search.engine if search is not None else None) or ("exact" if polish.asked else None)
     for n in best.zones.elsewhere:
         name = cluster.nodes.names[n]
         later.notes.append(f"node {name}: the kubelet's own order takes other NUMA zones than those listed; they need pinning")

@@ -22,6 +22,8 @@ from solver.neighbourhoods import Neighbourhood, Neighbourhoods
 
 #: Seconds for one neighbourhood.
 GLANCE = 1.0
+#: Classes with pods that are left, beside the one that the neighbourhood is for.
+OTHERS = 20
 #: Deterministic seconds that building a model counts, per variable.
 BUILD = 2e-5
 
@@ -45,16 +47,72 @@ class Lns:
                 if not self.search.pairs:
                     break
                 continue
-            started, before = time.monotonic(), self.cpsat.budget.left()
+            started = self._now()
             gain, solved = self.repair(chosen)
-            spent = before - self.cpsat.budget.left() if self.cpsat.options.deterministic else time.monotonic() - started
-            self.neighbourhoods.learn(chosen.kind, gain, spent, solved=solved)
+            self.neighbourhoods.learn(chosen.kind, gain, self._now() - started, solved=solved)
             self.tried += 1
             gained += gain
             if gain and on_better is not None:
                 on_better(gained)
         self.search.refresh()
         return gained
+
+    def place(self, wanted: Ints, over: Callable[[], bool]) -> None:
+        """Place pods that are left until none is or ``over``; ``wanted``: int64[G], pods of each class that could be placed. Never fewer
+        of a higher priority for more of a lower one."""
+        while not (over() or self.cpsat.done()):
+            left = wanted - self.search.counts.sum(axis=1)
+            waiting = np.flatnonzero(left > 0)
+            if not len(waiting):
+                break
+            highest = self.cluster.priority[waiting].max()
+            g = int(self.search.rng.choice(waiting[self.cluster.priority[waiting] == highest]))
+            chosen = self.neighbourhoods.room_for(g)
+            others = [h for h in waiting.tolist() if h != g and self.cluster.priority[h] <= highest]
+            extra = {h: int(left[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:OTHERS]] if self.search.loose(h)}
+            started = self._now()
+            gain, solved = self._insert(chosen, extra, int(highest))
+            self.neighbourhoods.learn(chosen.kind, gain, self._now() - started, solved=solved)
+            self.tried += 1
+        self.search.refresh()
+
+    def _insert(self, chosen: Neighbourhood, extra: Mapping[int, int], priority: int) -> tuple[int, bool]:
+        """Solve one neighbourhood with pods that are left; (more pods of the priority, whether to the end)."""
+        search = self.search
+        search.take_out(chosen.free)
+        part = self._part(chosen, extra)
+        encoding = Encoding(self.cluster, self._rules, part)
+        if self.cpsat.options.deterministic:
+            self.cpsat.budget.charge(BUILD * len(encoding.x))
+        tiers: dict[int, list[int]] = {}
+        for g in encoding.left:
+            tiers.setdefault(int(self.cluster.priority[g]), []).append(g)
+        terms, weights = [], []
+        lower = sum(part.pods[g] for p, classes in tiers.items() if p < priority for g in classes)
+        for p, classes in tiers.items():
+            left = [encoding.left[g] for g in classes]
+            if p > priority:
+                encoding.model.add(encoding.sum(left) == 0)
+            else:
+                terms += left
+                weights += [lower + 1 if p == priority else 1] * len(left)
+                if p == priority:
+                    encoding.model.add(encoding.sum(left) <= sum(extra.get(g, 0) for g in classes))
+        encoding.model.minimize(encoding.weighted_sum(terms, weights))
+        for cell, variable in encoding.x.items():
+            encoding.model.add_hint(variable, chosen.free.get(cell, 0))
+        answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
+        placed = chosen.free if answer.solution is None else encoding.placed(answer.solution)
+
+        def rank(pods: Mapping[tuple[int, int], int]) -> tuple[int, int]:
+            at = [(int(self.cluster.priority[g]), k) for (g, _), k in pods.items()]
+            return sum(k for p, k in at if p == priority), sum(k for p, k in at if p < priority)
+
+        before, after = rank(chosen.free), rank(placed)
+        if after <= before and after != before:
+            placed = chosen.free
+        search.put_back(placed)
+        return max(0, after[0] - before[0]), answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
 
     def repair(self, chosen: Neighbourhood) -> tuple[int, bool]:
         """Solve one neighbourhood; (points gained, whether to the end)."""
@@ -80,8 +138,12 @@ class Lns:
             gain = 0
         return gain, answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
 
-    def _part(self, chosen: Neighbourhood) -> Part:
-        pods: dict[int, int] = {}
+    def _now(self) -> float:
+        """Seconds, of the clock or deterministic ones."""
+        return -self.cpsat.budget.left() if self.cpsat.options.deterministic else time.monotonic()
+
+    def _part(self, chosen: Neighbourhood, extra: Mapping[int, int] | None = None) -> Part:
+        pods = dict(extra or {})
         for (g, _), k in chosen.free.items():
             pods[g] = pods.get(g, 0) + k
         return Part({g: self._caps(g, k, chosen.nodes, chosen.free) for g, k in pods.items()}, pods)

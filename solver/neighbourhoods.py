@@ -53,7 +53,7 @@ class Neighbourhoods:
             makers["nodes of two domains"] = lambda: ([], self._in_domains(2))
         self._makers = makers
         self.kinds = list(makers)
-        self._weight = dict.fromkeys(self.kinds, 1.0)
+        self._weight = dict.fromkeys([*self.kinds, "room"], 1.0)
 
     # --- adaptive choice ----------------------------------------------------------------------------------------------------
 
@@ -73,6 +73,15 @@ class Neighbourhoods:
         """Take note of what a neighbourhood gained. ``solved``: to the end, so that the next may be larger."""
         self._weight[kind] += REACT * (gain / max(seconds, 1e-3) - self._weight[kind])
         self.size = min(MOST, self.size * 1.05) if solved else max(LEAST, self.size * 0.8)
+
+    def room_for(self, g: int) -> Neighbourhood:
+        """Nodes on which a pod of class g could find room, those first that lack least for it, and all movable pods there."""
+        search = self.search
+        short = np.maximum(self.cluster.demand[g] - search.fit.free, 0) / np.maximum(self.cluster.allocatable.max(axis=0, initial=1), 1)
+        possible = np.flatnonzero(search.limits[g])
+        lack = short.sum(axis=1)[possible] + self.rng.random(len(possible)) * float(short.sum(axis=1)[possible].mean() + 1e-9)
+        nodes = possible[np.argsort(lack, kind="stable")[: self._count()]]
+        return Neighbourhood("room", self._everything_on(nodes.tolist()), np.sort(nodes))
 
     # --- kinds ----------------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from models.policy import DEFAULT, Policy
 
-Engine = Literal["auto", "exact", "greedy"]
+Engine = Literal["auto", "exact", "greedy", "lns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A sign of life: the phase (compile, greedy, exact, verify), for a tier its incumbent and bound (pods), or a word on the size."""
+    """A sign of life: the phase (compile, greedy, repair, bound, exact, lns, verify), for a tier its incumbent and bound (pods), or a word on the size."""
 
     phase: str
     tier: str | None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,25 +19,18 @@ from models.policy import DEFAULT
 from models.scope import Scope, select
 from models.snapshot import InputError, Snapshot
 from solver import rules
-from solver.greedy import complete, construct
-from solver.limits import fits, possible
+from solver.limits import possible
 from solver.objective import Objective
 from solver.options import OnProgress, Options, Progress
-from solver.ordering import Sequence_
+from solver.placed_tiers import Answer, PlacedSearch
 from solver.rules.base import Rule
-from solver.soft_state import SoftState
 from solver.strategy import Strategy, choose
 from solver.verify import verify
 
 if TYPE_CHECKING:
     from models.topology import Tree
     from solver.container_points import Pools
-    from solver.encoding import Encoding
-    from solver.later_tiers import LaterTiers
 
-#: Above this many (class, node) pairs `auto` leaves the exact model alone: building it alone would take minutes.
-EXACT_LIMIT = 600_000
-GREEDY_TRIES = 8
 HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -66,18 +58,6 @@ class InternalFault(Exception):
     """The checker refused a result: a fault of kubestow's own, so nothing is returned."""
 
 
-@dataclass
-class _Answer:
-    counts: Ints
-    sequence: Sequence_
-    bounds: dict[int, int]
-    engine: str
-    notes: list[str] = field(default_factory=list)
-    interrupted: bool = False
-    later: LaterTiers | None = None
-    encoding: Encoding | None = None
-
-
 def place(
     snapshot: Snapshot, options: Options, *, on_progress: OnProgress | None = None, stop: threading.Event | None = None
 ) -> doc.Placement:
@@ -103,7 +83,7 @@ def place(
     limits = possible(cluster, active)
     strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
     objective = Objective(cluster, active)
-    answer = _search(objective, active, limits, options, stop, tell, compiled)
+    answer = PlacedSearch(objective, active, limits, options, stop, tell, compiled).run()
     if answer.counts.any():
         _improve(objective, active, limits, answer, strategy, options, stop, tell, compiled)
     solved = time.monotonic()
@@ -119,53 +99,11 @@ def place(
     return result
 
 
-def _search(
-    objective: Objective, active: Sequence[Rule], limits: Ints, options: Options, stop: threading.Event, tell: _Tell, started: float
-) -> _Answer:
-    """The placed tiers."""
-    cluster = objective.cluster
-    bounds = cluster.per_priority(fits(cluster, limits))  # a bound that holds before any search
-    tell("greedy")
-    deadline = None if options.time_limit is None or options.deterministic else started + options.time_limit
-    built = construct(
-        cluster, active, limits, seed=options.seed, tries=GREEDY_TRIES, deadline=deadline, stop=stop,
-        even=options.policy.strategy == "spread", soft=None if objective.empty else SoftState(objective),
-    )  # fmt: skip
-    answer = _Answer(built.counts, built.sequence, bounds, "greedy", interrupted=stop.is_set())
-    for priority, value in sorted(built.per_priority(cluster).items(), reverse=True):
-        tell("greedy", priority, value, bounds[priority])
-    complete_already = all(built.per_priority(cluster)[p] == bound for p, bound in bounds.items())
-    pairs = int(np.count_nonzero(limits))
-    if options.engine == "greedy" or stop.is_set():
-        return answer
-    if complete_already:
-        if options.engine == "auto":
-            if cluster.scope.pending:
-                answer.notes.append("greedy construction placed every pod that fits anywhere: the placed tiers are proved")
-        else:
-            answer.engine = "exact"
-        return answer
-    if options.engine == "auto" and pairs > EXACT_LIMIT:
-        answer.notes.append(f"engine auto chose greedy: an exact model would have {pairs} variables (limit {EXACT_LIMIT})")
-        return answer
-    from solver.budget import Budget
-    from solver.exact import Exact
-
-    for priority, value in sorted(built.per_priority(cluster).items(), reverse=True):
-        tell("exact", priority, value, bounds[priority])
-    exact = Exact(cluster, options, Budget(options, started), stop, lambda p, value, bound: tell("exact", p, value, bound))
-    outcome = exact.solve(built.counts, built.sequence)
-    counts, sequence = complete(cluster, limits, outcome.counts, outcome.sequence)
-    return _Answer(
-        counts, sequence, outcome.bounds, "exact", outcome.notes, outcome.interrupted, encoding=exact.encoding if exact.sound else None
-    )
-
-
 def _improve(
     objective: Objective,
     active: Sequence[Rule],
     limits: Ints,
-    answer: _Answer,
+    answer: Answer,
     strategy: Strategy | None,
     options: Options,
     stop: threading.Event,
@@ -176,14 +114,13 @@ def _improve(
     from solver.later_tiers import Start, improve
 
     def report(tier: str, value: int, bound: int) -> None:
-        tell("exact" if options.engine != "greedy" else "greedy", None, value, bound, tier=tier)
+        tell(options.engine, None, value, bound, tier=tier)
 
     start = Start(answer.counts, answer.sequence, answer.encoding)
     answer.later = improve(objective, active, limits, start, strategy, options, stop, report, started)
     answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
     answer.notes += answer.later.notes
-    if answer.later.searched:
-        answer.engine = "exact"
+    answer.engine = answer.later.engine or answer.engine
     answer.interrupted |= stop.is_set()
 
 
@@ -209,7 +146,7 @@ def _refuse_hogs(snapshot: Snapshot, scope: Scope) -> None:
         raise InputError(list(dict.fromkeys(problems)))
 
 
-def _document(cluster: Cluster, options: Options, answer: _Answer) -> doc.Placement:
+def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:
     snapshot = cluster.snapshot
     keys = [pod_key(snapshot.pods[i]) for i in range(len(snapshot.pods))]
     dealt = [0] * cluster.n_classes
@@ -265,7 +202,7 @@ def _containers(pod: Pod, tree: Tree, pools: Pools) -> list[doc.ContainerZones]:
     ]
 
 
-def _zoneless(cluster: Cluster, answer: _Answer) -> list[doc.Unmodelled]:
+def _zoneless(cluster: Cluster, answer: Answer) -> list[doc.Unmodelled]:
     """Containers that hints concern and that are not in the model, since the patterns of their pod would be too many."""
     found = answer.later.zoneless if answer.later is not None else set()
     keys = [
@@ -291,7 +228,7 @@ def _held_zones(cluster: Cluster) -> list[doc.Unmodelled]:
     ]
 
 
-def _unplaced(cluster: Cluster, answer: _Answer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
+def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
     """The pods that are left, each with every rule that rejects it in the final state, and on how many nodes; gated ones last."""
     reasons: dict[int, list[doc.Reason]] = {}
     if any(dealt[g] < cls.count for g, cls in enumerate(cluster.classes)):

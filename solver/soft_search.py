@@ -27,7 +27,7 @@ from solver.objective import CONTAINER_AFFINITY, Objective
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
 from solver.placed import Placed
-from solver.soft_outcome import SoftOutcome
+from solver.soft_outcome import LARGE, SoftOutcome
 from solver.soft_points import Points
 from solver.strategy import Strategy
 
@@ -67,7 +67,7 @@ class SoftSearch:
         self.report = report
         self._sound = True
         self._made: tuple[Encoding, Points] | None = None
-        self.asked = False  # whether CP-SAT was
+        self.engine: str | None = None  # by which CP-SAT was asked, at last
 
     def improve(
         self, counts: Ints, sequence: Sequence_, left: dict[int, int], encoding: Encoding | None = None, *, reserve: float = 0.0
@@ -82,16 +82,19 @@ class SoftSearch:
         if self.options.engine == "greedy":
             self._settle(best, 2 * SETTLE)
             return best
-        self.asked = not self._finished(best)
-        if size <= SMALL and not self._finished(best):
+        engine = self.options.engine
+        whole = engine != "lns" and size <= (LARGE if engine == "exact" else WHOLE)
+        if size <= SMALL and whole and not self._finished(best):
             self._whole(best, left, self.cpsat.budget.left() * FIRST, encoding)
         if not self._finished(best):
             keep = self._left() * reserve
             search = self._search(best)
             self._anneal(best, search)
-            until = (self._left() - keep) * (1 - GROUPS) + keep if size <= WHOLE else keep
+            until = (self._left() - keep) * (1 - GROUPS) + keep if whole else keep
+            if engine == "auto" and not whole and not self._finished(best):
+                best.notes.append(f"engine auto chose lns for the preferences: an exact model would have {size} variables (limit {WHOLE})")
             self._turns(best, components, search, until)
-        if not self._finished(best) and size <= WHOLE:
+        if not self._finished(best) and whole:
             self._whole(best, left, self.cpsat.budget.left() * (1 - reserve), encoding)
         return best
 
@@ -159,17 +162,18 @@ class SoftSearch:
     def _turns(self, best: SoftOutcome, components: Components, search: LocalSearch, until: float) -> None:
         """Groups and neighbourhoods in turns, whichever closed more of the gap per second last time; until so much time is left."""
         lns = Lns(search, self.cpsat)
+        self.engine = "exact" if self.options.engine == "exact" else "lns"
         rates = {"groups": float("inf"), "neighbourhoods": 0.0}
         turn = 0
         while not self._finished(best) and (rest := self._left() - until) > 0:
             turn += 1
             first, second = sorted(rates, key=lambda name: -rates[name])
-            name = second if turn % OTHER == 0 else first
+            name = second if turn % OTHER == 0 and self.engine == "lns" else first
             gap, started = best.bound - best.value, self._left()
             if name == "groups":
                 if not self._groups(best, components, search, min(ROUND, rest), rest):
                     rates[name] = float("-inf")
-                    if not search.pairs:
+                    if not search.pairs or self.engine == "exact":
                         return
                     continue
             else:
@@ -256,6 +260,7 @@ class SoftSearch:
         return self._made
 
     def _whole(self, best: SoftOutcome, left: dict[int, int], seconds: float, encoding: Encoding | None) -> None:
+        self.engine = "exact"
         encoding, points = self._model(left, encoding)
         while not self.cpsat.done():
             model = encoding.model.clone()

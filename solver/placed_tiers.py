@@ -1,0 +1,206 @@
+"""The placed tiers: construct, repair, bound, and where pods are left ask CP-SAT, over everything or over neighbourhoods."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from models.cluster import Ints
+from solver import rules
+from solver.greedy import Construction, complete, construct, rank
+from solver.limits import fits
+from solver.objective import Objective
+from solver.options import Options
+from solver.ordering import Sequence_, find_order
+from solver.rules.base import Rule
+from solver.soft_state import SoftState
+
+if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
+    from solver.budget import Budget
+    from solver.encoding import Encoding
+    from solver.later_tiers import LaterTiers
+
+#: Above this many (class, node) pairs `auto` leaves the exact model alone and searches neighbourhoods.
+EXACT_LIMIT = 600_000
+#: Insertions without gain after which the repair ends: so many, and so many for each pod that is left.
+PATIENCE, PATIENCE_EACH = 400, 20
+#: Deterministic seconds that one insertion of the repair counts.
+INSERTION = 5e-4
+#: Share of the time for the repair, and for the linear relaxation.
+REPAIR, RELAX = 0.4, 0.15
+#: Constructions in different orders: many where pods are few.
+TRIES, FEW = 8, 2_000
+
+
+class Tell(Protocol):
+    """Progress: phase, and for a tier its priority, incumbent and bound."""
+
+    def __call__(self, phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None) -> None: ...
+
+
+@dataclass
+class Answer:
+    """The best placement (``counts``: int64[G, N]) with its bind order, and a bound per priority."""
+
+    counts: Ints
+    sequence: Sequence_
+    bounds: dict[int, int]
+    engine: str
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    later: LaterTiers | None = None
+    encoding: Encoding | None = None
+
+
+class PlacedSearch:
+    """``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N]. ``started``: on the monotonic clock."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        active: Sequence[Rule],
+        limits: Ints,
+        options: Options,
+        stop: threading.Event,
+        tell: Tell,
+        started: float,
+    ) -> None:
+        self.objective, self.active, self.limits, self.options = objective, active, limits, options
+        self.cluster, self.stop, self.tell, self.started = objective.cluster, stop, tell, started
+
+    def run(self) -> Answer:
+        """Place as many pods as can be, highest priority first."""
+        from solver.budget import Budget
+
+        options, cluster = self.options, self.cluster
+        budget = Budget(options, self.started)
+        bounds = cluster.per_priority(fits(cluster, self.limits))  # a bound that holds before any search
+        answer = self._construct(bounds)
+        self._report("greedy", answer)
+        if self._complete(answer):
+            if options.engine == "auto" and cluster.scope.pending:
+                answer.notes.append("greedy construction placed every pod that fits anywhere: the placed tiers are proved")
+            elif options.engine != "greedy":
+                answer.engine = options.engine
+            return answer
+        self._repair(answer, budget)
+        if not self._complete(answer) and not self.stop.is_set():
+            self._relax(answer, budget)
+        if self._complete(answer):
+            if options.engine == "auto":
+                answer.notes.append("construction and repair placed every pod that can be placed: the placed tiers are proved")
+            elif options.engine != "greedy":
+                answer.engine = options.engine
+            return answer
+        if options.engine == "greedy" or self.stop.is_set() or budget.left() <= 0:
+            answer.interrupted = self.stop.is_set()
+            return answer
+        pairs = int(np.count_nonzero(self.limits))
+        if options.engine == "exact" or (options.engine == "auto" and pairs <= EXACT_LIMIT):
+            return self._exact(answer, budget)
+        if options.engine == "auto":
+            answer.notes.append(f"engine auto chose lns: an exact model would have {pairs} variables (limit {EXACT_LIMIT})")
+        self._neighbourhoods(answer, budget)
+        return answer
+
+    # --- steps ------------------------------------------------------------------------------------------------------------------
+
+    def _construct(self, bounds: dict[int, int]) -> Answer:
+        options = self.options
+        deadline = None if options.time_limit is None or options.deterministic else self.started + options.time_limit
+        built = construct(
+            self.cluster, self.active, self.limits, seed=options.seed, deadline=deadline, stop=self.stop,
+            tries=TRIES if len(self.cluster.scope.pending) <= FEW else 1,
+            even=options.policy.strategy == "spread", soft=None if self.objective.empty else SoftState(self.objective),
+        )  # fmt: skip
+        return Answer(built.counts, built.sequence, bounds, "greedy", interrupted=self.stop.is_set())
+
+    def _repair(self, answer: Answer, budget: Budget) -> None:
+        """Make room for what construction left."""
+        from solver.ejection import repair
+
+        active = rules.replay(self.cluster, answer.sequence)
+        left = int(fits(self.cluster, self.limits).sum() - answer.counts.sum())
+        patience = PATIENCE + PATIENCE_EACH * left
+        seconds, started = min(budget.left(), 600.0) * REPAIR, time.monotonic()
+        calls = last = 0
+
+        def progress() -> float:
+            nonlocal calls
+            calls += 1
+            if self.options.deterministic:
+                budget.charge(INSERTION)
+                spent = calls * INSERTION
+            else:
+                spent = time.monotonic() - started
+            return 1.0 if self.stop.is_set() else max(spent / max(seconds, 1e-3), (calls - last) / patience)
+
+        def better(_: Ints) -> None:
+            nonlocal last
+            last = calls
+
+        counts = repair(self.cluster, active, self.limits, answer.counts, seed=self.options.seed, progress=progress, on_better=better)
+        self._adopt(answer, counts)
+        self._report("repair", answer)
+
+    def _relax(self, answer: Answer, budget: Budget) -> None:
+        """Bound the tiers by linear relaxation."""
+        from solver.bounds import placed_bounds
+
+        seconds = min(budget.left(), 60.0) * RELAX
+        placed = self.cluster.per_priority(answer.counts.sum(axis=1))
+        found = placed_bounds(self.cluster, self.limits, placed, seconds=seconds, deterministic=self.options.deterministic, stop=self.stop)
+        if self.options.deterministic:
+            budget.charge(seconds)
+        answer.bounds = {p: min(bound, found[p]) for p, bound in answer.bounds.items()}
+        self._report("bound", answer)
+
+    def _exact(self, answer: Answer, budget: Budget) -> Answer:
+        from solver.exact import Exact
+
+        self._report("exact", answer)
+        exact = Exact(self.cluster, self.options, budget, self.stop, lambda p, value, bound: self.tell("exact", p, value, bound))
+        outcome = exact.solve(answer.counts, answer.sequence, answer.bounds)
+        counts, sequence = complete(self.cluster, self.limits, outcome.counts, outcome.sequence)
+        encoding = exact.encoding if exact.sound else None
+        return Answer(counts, sequence, outcome.bounds, "exact", answer.notes + outcome.notes, outcome.interrupted, encoding=encoding)
+
+    def _neighbourhoods(self, answer: Answer, budget: Budget) -> None:
+        """Rounds of CP-SAT on a few nodes at a time, each with some of the pods that are left."""
+        from solver.cpsat import CpSat
+        from solver.lns import Lns
+        from solver.local_search import LocalSearch
+
+        answer.engine = "lns"
+        search = LocalSearch(
+            self.objective, rules.replay(self.cluster, answer.sequence), self.limits, answer.counts, seed=self.options.seed
+        )
+        keep = min(budget.left(), 600.0) * (0.5 if not self.objective.empty else 0.1)
+        lns = Lns(search, CpSat(self.options, budget, self.stop))
+        lns.place(fits(self.cluster, self.limits), lambda: min(budget.left(), 600.0) <= keep)
+        self._adopt(answer, search.counts.copy())
+        self._report("lns", answer)
+        answer.interrupted = self.stop.is_set()
+
+    # --- what is known ----------------------------------------------------------------------------------------------------------
+
+    def _adopt(self, answer: Answer, counts: Ints) -> None:
+        """Take a better placement over if it has a bind order."""
+        old, new = Construction(answer.counts, []), Construction(counts, [])
+        if rank(self.cluster, new) <= rank(self.cluster, old):
+            return
+        found = find_order(self.cluster, counts, seed=self.options.seed)
+        if found.sequence is not None:
+            answer.counts, answer.sequence = counts, found.sequence
+
+    def _complete(self, answer: Answer) -> bool:
+        return self.cluster.per_priority(answer.counts.sum(axis=1)) == answer.bounds
+
+    def _report(self, phase: str, answer: Answer) -> None:
+        for priority, value in sorted(self.cluster.per_priority(answer.counts.sum(axis=1)).items(), reverse=True):
+            self.tell(phase, priority, value, answer.bounds[priority])
