@@ -143,8 +143,9 @@ class _Builder:
             low, high = (middle, high) if int(upto(middle).sum()) <= wanted else (low, middle)
         pods = upto(low)
         rest = wanted - int(pods.sum())
-        more = np.minimum(upto(high) if high <= 1000 else room, room) - pods
-        for left in (more, room - pods):  # one more for each that has room on the next step, then wherever there is room
+        next_step = np.minimum(upto(high) if high <= 1000 else room, room)
+        for most in (next_step, room):  # one more for each that has room on the next step, then wherever there is room
+            left = most - pods
             while rest > 0 and left.any():
                 chosen = np.flatnonzero(left > 0)[:rest]
                 pods[chosen] += 1

@@ -14,14 +14,15 @@ from itertools import pairwise
 from math import gcd
 
 import numpy as np
+from ortools.sat.python import cp_model
 
 from models.cluster import Affinity, Cluster, Ids, Ints, PodClass
 from models.selectors import Bools
 from solver import soft_encoding
 from solver.cpsat import CpSat
 from solver.encoding import Encoding, Part
-from solver.local_search import COLD, HOT, LocalSearch
 from solver.lns import BUILD
+from solver.local_search import COLD, HOT, LocalSearch
 from solver.quotas import single
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -154,7 +155,7 @@ class Master:
                 if g in found or (len(found) + 1) * cells > self.size:
                     continue
                 closed = self._closure(g)
-                if not closed or any(self._outside(layout, h) for h in closed if len(closed) > 1):
+                if not closed or (self._stands(g, closed) and any(self._outside(layout, h) for h in closed)):
                     continue
                 found.update(dict.fromkeys(closed))
                 near = sorted({h for i in layout.ties.get(g, ()) for h in layout.groups[i]} - found.keys())
@@ -174,6 +175,10 @@ class Master:
             fine = all(self.search.loose(h) for h in found) and (len(found) > 1 or self.search.pods.provides(g) or g in self.search.mobile)
             self._free[g] = sorted(found) if fine else []
         return self._free[g]
+
+    def _stands(self, g: int, closed: list[int]) -> bool:
+        """Whether pods stand on those of the class."""
+        return len(closed) > 1 or self.search.pods.provides(g)
 
     def _outside(self, layout: _Layout, g: int) -> bool:
         return bool(self.search.counts[g][layout.cell < 0].any())
@@ -264,13 +269,13 @@ def _over(cls: PodClass, keys: frozenset[str]) -> PodClass:
     return replace(cls, anti=anti, affinity=affinity, spread=spread)
 
 
-def _concave(encoding: Encoding, z: object, slots: list[tuple[int, int]], upper: int, points: Points) -> None:
+def _concave(encoding: Encoding, z: cp_model.IntVar, slots: list[tuple[int, int]], upper: int, points: Points) -> None:
     """Points of z pods, the best (points, pods) slots first, in few pieces; pods beyond the slots count as the worst."""
     row = np.repeat(*np.array(sorted(slots, reverse=True), dtype=np.int64).T)[:upper] if slots else np.zeros(0, dtype=np.int64)
     row = np.append(row, np.full(upper - len(row), row[-1] if len(row) else 0))
     model = encoding.model
     if row[0] == row[-1]:
-        points.add(z, int(row[0]), 0, upper)  # type: ignore[arg-type]
+        points.add(z, int(row[0]), 0, upper)
         return
     steps = np.flatnonzero(np.diff(row)) + 1
     edges = [0, *steps[np.unique(np.linspace(0, len(steps) - 1, PIECES - 1).astype(int))].tolist(), upper]
@@ -279,4 +284,157 @@ def _concave(encoding: Encoding, z: object, slots: list[tuple[int, int]], upper:
         part = model.new_int_var(0, b - a, "")
         points.add(part, int(row[a:b].sum()) // (b - a), 0, b - a)
         parts.append(part)
-    model.add(encoding.sum(parts) == z)  # type: ignore[arg-type]
+    model.add(encoding.sum(parts) == z)
+
+
+class _Finer:
+    """What chosen pods are worth over keys that the model does not see, at the present nodes of the others. ``present``: int64[classes, N]."""
+
+    def __init__(self, search: LocalSearch, keys: frozenset[str], classes: list[int], present: Ints) -> None:
+        self.search, self.classes = search, classes
+        o = search.objective
+        at = {g: i for i, g in enumerate(classes)}
+        chosen = {t for g in classes for t in (*o.owned[g], *o.matching[g])}
+        self._rows: dict[int, tuple[Ints, Ints]] = {}
+        for t in sorted(chosen.intersection(o.pairs)):
+            term = o.terms[t]
+            if term.key in keys:
+                continue
+            multiplier, matched, owned = o.multipliers[term.family], np.zeros_like(present[0]), np.zeros_like(present[0])
+            for g in sorted(term.matches & at.keys()):
+                matched += present[at[g]]
+            for g in sorted(term.own.keys() & at.keys()):
+                owned += multiplier * term.own[g] * present[at[g]]
+            self._rows[t] = tuple(  # type: ignore[assignment]
+                np.append(np.bincount(term.codes[row != 0] + 1, row[row != 0], term.size + 1)[1:], 0).astype(np.int64)[term.codes]
+                for row in (matched, owned)
+            )
+
+    def points(self, i: int) -> tuple[Ints, Ints]:
+        """int64[N]: points of one more pod of a class on each node, and what a pod that is there counts too much: itself."""
+        g, o = self.classes[i], self.search.objective
+        values, again = self.search.soft.steady(g), np.zeros(self.search.cluster.n_nodes, dtype=np.int64)
+        for t in o.owned[g]:
+            if t in self._rows:
+                weight = o.multipliers[o.terms[t].family] * o.terms[t].own[g]
+                values = values + weight * self._rows[t][0]
+                if g in o.terms[t].matches:
+                    again -= 2 * weight * (o.terms[t].codes >= 0)
+        for t in o.matching[g]:
+            if t in self._rows:
+                values = values + self._rows[t][1]
+        return values, again
+
+
+class _Realisation:
+    """Moves as few pods as possible to what a master wants; pods of closed groups of affinity are put back provider by provider."""
+
+    def __init__(
+        self, search: LocalSearch, hard: Sequence[Rule], layout: _Layout, classes: list[int], wanted: Ints,
+        closure: Callable[[int], list[int]],
+    ) -> None:  # fmt: skip
+        self.search, self.hard, self.cell, self.nodes = search, hard, layout.cell, layout.nodes
+        self.classes, self.wanted = classes, wanted
+        self.held = {g for g in classes if len(closure(g)) > 1 or search.pods.provides(g)}  # no one else may be moved off from under them
+        self.groups = {g: closure(g) for g in self.held}
+        self.touched: set[int] = set()
+        self.points = 0
+
+    def run(self) -> int | None:
+        """The points gained; None (and the state is anyone's) if someone finds no place."""
+        homeless = self._take_out()
+        evictions = 2 * len(homeless) + 10
+        size = (self.search.cluster.demand / np.maximum(self.search.cluster.allocatable.max(axis=0), 1)).max(axis=1)
+        homeless.sort(key=lambda pod: -float(size[pod[0]]))
+        while homeless:
+            waiting = [pod for pod in homeless if not self._put(*pod)]
+            if len(waiting) == len(homeless):  # nobody moved: make room for one
+                g, c = waiting.pop(0)
+                gone = self._make_room(g, c) if evictions > 0 else None
+                if gone is None:
+                    if not self._put(g, None):
+                        return None
+                else:
+                    evictions -= len(gone)
+                    waiting = gone + waiting
+            homeless = waiting
+        return self.points if all(self._obeyed(g) for g in sorted(self.touched)) else None
+
+    def _take_out(self) -> list[tuple[int, int]]:
+        """Take pods out where there are too many; (class, cell) of what is wanted instead."""
+        counts = self.search.counts
+        have = np.stack([counts[self.classes][:, nodes].sum(axis=1) for nodes in self.nodes], axis=1)
+        changed = {g for i, g in enumerate(self.classes) if (have[i] != self.wanted[i]).any()}
+        whole = {h for g in changed & self.held for h in self.groups[g]}
+        whole = {g for g in self.held if whole & set(self.groups[g])}
+        homeless = []
+        for i, g in enumerate(self.classes):
+            for c, nodes in enumerate(self.nodes):
+                less = int(have[i, c]) if g in whole else int(have[i, c] - self.wanted[i, c])
+                for _ in range(less):
+                    here = nodes[counts[g, nodes] > 0]
+                    self._take(g, int(here[np.argmin(self.search.soft.gain(g)[here])]))
+                homeless += [(g, c)] * (int(self.wanted[i, c]) if g in whole else -less)
+        return homeless
+
+    def _take(self, g: int, n: int) -> None:
+        self.points -= self.search.take_out({(g, n): 1})
+        self.touched.add(g)
+
+    def _free(self, g: int, c: int | None) -> Bools:
+        """bool[N]: where rules but for room admit a pod of the class, in a cell (None: anywhere; -1: where there is no cell)."""
+        mask = self.search.limits[g] > 0
+        for rule in self.hard:
+            if rule is not self.search.fit:
+                mask &= ~rule.rejects(g)
+        return mask if c is None else mask & (self.cell == c)
+
+    def _put(self, g: int, c: int | None) -> bool:
+        """Put a pod of the class on the node of a cell where it gains most; spread is asked where it can be heard, and at the end."""
+        search = self.search
+        mask = self._free(g, c) & ~search.fit.rejects(g)
+        if search.spread.touches(g) and (obeyed := mask & search.spread.obeyed(g)).any():
+            mask = obeyed
+        if not mask.any():
+            return False
+        n = int(np.argmax(np.where(mask, search.soft.gain(g), np.iinfo(np.int64).min)))
+        self.points += search.put_back({(g, n): 1})
+        self.touched.add(g)
+        return True
+
+    def _make_room(self, g: int, c: int) -> list[tuple[int, int]] | None:
+        """Take others off the node of a cell that is least short of room, and put a pod of the class there; gives the others."""
+        search, demand = self.search, self.search.cluster.demand
+        nodes = np.flatnonzero(self._free(g, c))
+        if not len(nodes):
+            return None
+        short = np.maximum(demand[g] - search.fit.free[nodes], 0) * (demand[g] > 0)
+        missing = (short / np.maximum(search.cluster.allocatable[nodes], 1)).max(axis=1, initial=0)
+        n = int(nodes[np.lexsort((-search.soft.gain(g)[nodes], missing))[0]])
+        gone: list[tuple[int, int]] = []
+        while search.fit.rejects(g)[n]:
+            lacks = np.where(demand[g] > search.fit.free[n], demand[g] - search.fit.free[n], 0)
+            there = [h for h in np.flatnonzero(search.counts[:, n]).tolist() if h in search.mobile and h != g]
+            if not there:
+                for h, home in gone:  # as it was
+                    self.points += search.put_back({(h, n): 1})
+                    assert home == c
+                return None
+            h = min(there, key=lambda h: (not (demand[h] >= lacks).all(), int(search.soft.gain(h)[n]), -int(demand[h].sum())))
+            self._take(h, n)
+            gone.append((h, c))
+        self.points += search.put_back({(g, n): 1})
+        self.touched.add(g)
+        return gone
+
+    def _obeyed(self, g: int) -> bool:
+        """Whether the constraints of spread that concern the class hold."""
+        search, nodes = self.search, np.flatnonzero(self.search.counts[g])
+        if not search.spread.touches(g) or not len(nodes):
+            return True
+        n = int(nodes[0])
+        pod = {(g, n): 1}
+        search.take_out(pod)
+        fine = bool(search.spread.obeyed(g)[n])
+        search.put_back(pod)
+        return fine
