@@ -26,6 +26,8 @@ from solver.soft_points import Points
 
 #: Seconds that a group gets first; each time it comes up again, twice as many.
 GLANCE = 1.0
+#: A pull towards more classes than this is not bounded by what a domain can hold.
+MANY = 50
 #: Larger groups are not solved alone: they are nearly the whole model.
 MOST_VARIABLES = 30_000
 
@@ -124,7 +126,7 @@ class Components:
         o, inside, count = self.objective, set(classes), self._count
         for t in sorted({t for g in classes for t in o.owned[g]} & self._paired):
             term = o.terms[t]
-            matched = int(count[sorted(term.matches)].sum())
+            matched = self._meet(term)
             for g in sorted(inside.intersection(term.own)):
                 weight = o.multipliers[term.family] * term.own[g]
                 if weight > 0:
@@ -139,6 +141,15 @@ class Components:
                 gain = max(weight * found.levels.sameZone, weight * found.levels.sameNode, 0)
                 total += o.multipliers["containerAffinity"] * gain * int(count[g]) * satisfying
         return total
+
+    def _meet(self, term: Term) -> int:
+        """Pods that a term matches and that one domain can hold at most."""
+        matching = sorted(term.matches)
+        together = int(self._count[matching].sum())
+        if not any(weight > 0 for weight in term.own.values()) or len(matching) > MANY:
+            return together
+        room = self.limits[matching].sum(axis=0)
+        return min(together, int(domain_sum(term.codes, term.size, np.minimum(room, np.maximum(self.cluster.slots, 0))).max(initial=0)))
 
     def _crowding(self, g: int, term: Term) -> int:
         """Ordered pairs of pods of a class that share a domain at least, all of them being placed."""

@@ -165,7 +165,7 @@ class _Builder:
         if cls.claims:
             wanted = 1
         joined = cls.affinity.keys if cls.affinity is not None and cls.affinity.itself and self.pods.opening(g) else ()
-        for key in (*joined, *(self.soft.flocking(g) if self.soft is not None else ())):
+        for key in (*joined, *(self.soft.flocking(g, nodes) if self.soft is not None else ())):
             wanted = 1  # the first decides for the others: where there is room for them
             codes, size = self.cluster.domains(key)
             here = codes[nodes]
@@ -179,7 +179,7 @@ class _Builder:
             self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else ()
         )  # fmt: skip
         per_node = quotas.per_node or bool(cls.ports) or cls.containers is not None
-        if not self.even and not per_node:
+        if not per_node and (not self.even or (soft is not None and soft.gregarious(g))):
             nodes = np.repeat(nodes, np.minimum(np.minimum(self.fit.room(g), self.limits[g] - self.counts[g])[nodes], wanted))
         nodes = quotas.choose(nodes, wanted)
         if len(np.unique(nodes)) == len(nodes):

@@ -19,7 +19,7 @@ from ortools.sat.python import cp_model
 from models.cluster import Affinity, Cluster, Ids, Ints, PodClass
 from models.selectors import Bools
 from solver import soft_encoding
-from solver.cpsat import CpSat
+from solver.cpsat import CpSat, add_hint
 from solver.encoding import Encoding, Part
 from solver.lns import BUILD
 from solver.local_search import COLD, HOT, LocalSearch
@@ -132,6 +132,7 @@ class Master:
         if wanted is not None:
             before = search.counts.copy()
             points = _Realisation(search, self._hard, layout, classes, wanted, self._closure).run()
+            self.info = self.info, points
             if points is not None:
                 search.refresh()
                 gain = points + search.run(settle(), hot=HOT / 10, cold=COLD)
@@ -211,7 +212,7 @@ class Master:
             for c, nodes in enumerate(layout.nodes):
                 if (g, int(first[c])) in encoding.x:
                     free = np.minimum(room[i, nodes], most[i, nodes])
-                    slots = [*zip((values + again)[nodes].tolist(), present[i, nodes].tolist(), strict=True)]
+                    slots = [*zip((values + again + 1)[nodes].tolist(), present[i, nodes].tolist(), strict=True)]
                     slots += zip(values[nodes].tolist(), free.tolist(), strict=True)
                     _concave(encoding, encoding.x[g, int(first[c])], slots, encoding.upper(g, int(first[c])), points)
         self._room(encoding, layout, first)
@@ -219,17 +220,22 @@ class Master:
         if self.cpsat.options.deterministic:
             self.cpsat.budget.charge(BUILD * len(points.variables))
         encoding.model.maximize(points.expression())
-        for i, g in enumerate(classes):
-            for c, n in enumerate(first.tolist()):
-                if (g, n) in encoding.x:
-                    encoding.model.add_hint(encoding.x[g, n], int(have[i, c]))
+        counts = np.zeros_like(search.counts)
+        counts[np.ix_(classes, first)] = have
+        complete = encoding.assignment(counts, **self.cpsat.short(), objective=True)
+        if complete is None:
+            return None
+        add_hint(encoding.model, complete)
         answer = self.cpsat.run(encoding.model, SOLVE, quick=True)
         if answer.solution is None:
+            self.info = "none"
             return None
+        hinted = encoding.assignment(np.zeros(1)) if 0 else None
         wanted = np.zeros_like(have)
         at, of = {g: i for i, g in enumerate(classes)}, {n: c for c, n in enumerate(first.tolist())}
         for (g, n), k in encoding.placed(answer.solution).items():
             wanted[at[g], of[n]] = k
+        self.info = (answer.status, points.value(answer.solution), answer.bound, points.value(complete), int(abs(wanted - have).sum()) // 2, len(classes), len(points.variables))
         return None if (wanted == have).all() else wanted
 
     def _move(self, classes: Sequence[int], pods: Ints, sign: int) -> None:

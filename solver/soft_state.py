@@ -6,7 +6,7 @@ import numpy as np
 
 from models.cluster import Ids, Ints
 from solver.objective import SKEW_COST, TOPOLOGY_SPREAD, Objective, Term
-from solver.quotas import Level
+from solver.quotas import Level, single
 
 
 class _Layer:
@@ -35,9 +35,9 @@ class _Layer:
     def touches(self, g: int) -> bool:
         return bool(len(self.own[g]) or len(self.matching[g]))
 
-    def met(self, g: int) -> bool:
-        """Whether some pod is placed that terms of the class match."""
-        return bool(self.matched[self.own[g]].any())
+    def met(self, g: int, nodes: Ints) -> bool:
+        """Whether some pod that terms of the class match is in the domain of one of these nodes."""
+        return bool(self.matched[self.own[g]][:, self.codes[nodes]].any())
 
     def gain(self, g: int) -> Ints:
         """int64[N]."""
@@ -122,10 +122,14 @@ class SoftState:
         """(codes, domains) of the keys over which pods of the class repel each other."""
         return [(t.codes, t.size) for t in self._own(g) if t.own[g] < 0]
 
-    def flocking(self, g: int) -> list[str]:
-        """Keys over which pods of the class attract each other and none is placed yet."""
+    def flocking(self, g: int, nodes: Ints) -> list[str]:
+        """Keys over which pods of the class attract each other and none of these nodes has one near."""
         placed = {layer.key: layer for layer in self._layers[g]}
-        return list(dict.fromkeys(t.key for t in self._own(g) if t.own[g] > 0 and not placed[t.key].met(g)))
+        return list(dict.fromkeys(t.key for t in self._own(g) if t.own[g] > 0 and not placed[t.key].met(g, nodes)))
+
+    def gregarious(self, g: int) -> bool:
+        """Whether pods of the class attract each other to one node."""
+        return any(t.own[g] > 0 and single(t.codes, t.size) for t in self._own(g))
 
     def _own(self, g: int) -> list[Term]:
         """Terms of the class that match itself."""

@@ -117,7 +117,7 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
     if len({x for x, _ in points}) < 2:
         return None
     mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+    return float(sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points))
 
 
 def table(sizes: Sequence[int], runs: Sequence[Run]) -> Table:
