@@ -167,7 +167,7 @@ def _noise_options(command: _Command) -> _Command:
 @_snapshot_argument
 @_output_options("table", "json", "yaml", "kubectl")
 @click.option(
-    "--time-limit", type=float, callback=_positive, default=60.0, show_default=True, metavar="SECONDS", help="Seconds for the search."
+    "--time-limit", type=float, callback=_positive, default=60.0, show_default=True, metavar="SECONDS", help="Seconds for the whole run."
 )
 @click.option("--engine", type=click.Choice(["auto", "exact", "greedy", "lns"]), default="auto", show_default=True, help="How to search.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Seed of the search.")
@@ -232,7 +232,7 @@ def solve(
     )
     stop = threading.Event()
     with progress.choose(quiet=quiet, verbose=verbose) as display:
-        placement = _input(lambda: _place(snapshot, options, display, stop))
+        placement = _input(lambda: _place(snapshot, options, display, stop, started))
     if placement.seconds is not None:
         placement.seconds.load = round(loaded, 3)
     if stop.is_set() and placement.status == "unknown":
@@ -500,7 +500,7 @@ def _load(paths: Sequence[str], *, quiet: bool, verbose: bool, policy: Policy | 
     return snapshot
 
 
-def _place(snapshot: Snapshot, options: Options, display: Quiet, stop: threading.Event) -> Placement:
+def _place(snapshot: Snapshot, options: Options, display: Quiet, stop: threading.Event, began: float) -> Placement:
     """Solve in a thread, since Python hears signals only between the steps of its main thread. The first ^C sets ``stop``, the
     second raises KeyboardInterrupt."""
     from solver.place import InternalFault, place
@@ -511,7 +511,7 @@ def _place(snapshot: Snapshot, options: Options, display: Quiet, stop: threading
 
     def work() -> None:
         try:
-            result.append(place(snapshot, options, on_progress=display.update, stop=stop))
+            result.append(place(snapshot, options, on_progress=display.update, stop=stop, began=began))
         except BaseException as error:  # noqa: BLE001 (handed to the main thread, which raises it)
             errors.append(error)
         finally:

@@ -34,6 +34,8 @@ MOST, LEAST = 2_000.0, 30.0
 GROWTH, DECAY = 1.5, 0.6
 #: Seconds for one model.
 SOLVE = 2.0
+#: Pods of one class on one node that the estimate tells apart.
+DEEP = 3
 #: Pieces of the concave estimate of what the pods of a class gain in a cell.
 PIECES = 6
 
@@ -208,13 +210,12 @@ class Master:
             encoding.model.add(left == 0)
         points = soft_encoding.encode(encoding, self.objective, search.soft, layout.keys)
         for i, g in enumerate(classes):
-            values, again = finer.points(i)
+            values, pair = finer.points(i)
             for c, nodes in enumerate(layout.nodes):
-                if (g, int(first[c])) in encoding.x:
+                if (cell := (g, int(first[c]))) in encoding.x:
                     free = np.minimum(room[i, nodes], most[i, nodes])
-                    slots = [*zip((values + again + 1)[nodes].tolist(), present[i, nodes].tolist(), strict=True)]
-                    slots += zip(values[nodes].tolist(), free.tolist(), strict=True)
-                    _concave(encoding, encoding.x[g, int(first[c])], slots, encoding.upper(g, int(first[c])), points)
+                    row = _slots(values[nodes], pair[nodes], present[i, nodes], free, encoding.upper(*cell))
+                    _concave(encoding, encoding.x[cell], row, points)
         self._room(encoding, layout, first)
         self._move(classes, present, 1)
         if self.cpsat.options.deterministic:
@@ -235,7 +236,15 @@ class Master:
         at, of = {g: i for i, g in enumerate(classes)}, {n: c for c, n in enumerate(first.tolist())}
         for (g, n), k in encoding.placed(answer.solution).items():
             wanted[at[g], of[n]] = k
-        self.info = (answer.status, points.value(answer.solution), answer.bound, points.value(complete), int(abs(wanted - have).sum()) // 2, len(classes), len(points.variables))
+        self.info = (
+            answer.status,
+            points.value(answer.solution),
+            answer.bound,
+            points.value(complete),
+            int(abs(wanted - have).sum()) // 2,
+            len(classes),
+            len(points.variables),
+        )
         return None if (wanted == have).all() else wanted
 
     def _move(self, classes: Sequence[int], pods: Ints, sign: int) -> None:
@@ -275,10 +284,24 @@ def _over(cls: PodClass, keys: frozenset[str]) -> PodClass:
     return replace(cls, anti=anti, affinity=affinity, spread=spread)
 
 
-def _concave(encoding: Encoding, z: cp_model.IntVar, slots: list[tuple[int, int]], upper: int, points: Points) -> None:
-    """Points of z pods, the best (points, pods) slots first, in few pieces; pods beyond the slots count as the worst."""
-    row = np.repeat(*np.array(sorted(slots, reverse=True), dtype=np.int64).T)[:upper] if slots else np.zeros(0, dtype=np.int64)
-    row = np.append(row, np.full(upper - len(row), row[-1] if len(row) else 0))
+def _slots(values: Ints, pair: Ints, present: Ints, free: Ints, upper: int) -> Ints:
+    """int64[upper], falling: what each further pod of a class gains in a cell, the best nodes first. By node: ``values`` of one more pod,
+    ``pair``: of two pods of the class for each other; ``present``, ``free``: pods there are and room for more. Beyond it, the worst."""
+    rows = []
+    repel = np.minimum(pair, 0)
+    alone = values - present * repel - (present > 0) * (pair - repel)
+    for j in range(DEEP):
+        there = (present > j).astype(np.int64)  # who is there stays, all else equal
+        some = np.where(j < DEEP - 1, present + free > j, np.maximum(present + free - j, 0))
+        rows.append(np.repeat(alone + j * repel + there, np.minimum(some, upper)))
+    row = -np.sort(-np.concatenate(rows))[:upper]
+    worst = row[-1] if len(row) else 0
+    return np.append(row, np.full(upper - len(row), worst)).astype(np.int64)
+
+
+def _concave(encoding: Encoding, z: cp_model.IntVar, row: Ints, points: Points) -> None:
+    """Points of z pods of which each further one gains less (falling ``row``), in few pieces."""
+    upper = len(row)
     model = encoding.model
     if row[0] == row[-1]:
         points.add(z, int(row[0]), 0, upper)
@@ -317,19 +340,19 @@ class _Finer:
             )
 
     def points(self, i: int) -> tuple[Ints, Ints]:
-        """int64[N]: points of one more pod of a class on each node, and what a pod that is there counts too much: itself."""
+        """int64[N]: points of one more pod of a class on each node, and what two pods of it there are worth to each other."""
         g, o = self.classes[i], self.search.objective
-        values, again = self.search.soft.steady(g), np.zeros(self.search.cluster.n_nodes, dtype=np.int64)
+        values, pair = self.search.soft.steady(g), np.zeros(self.search.cluster.n_nodes, dtype=np.int64)
         for t in o.owned[g]:
             if t in self._rows:
                 weight = o.multipliers[o.terms[t].family] * o.terms[t].own[g]
                 values = values + weight * self._rows[t][0]
                 if g in o.terms[t].matches:
-                    again -= 2 * weight * (o.terms[t].codes >= 0)
+                    pair += 2 * weight * (o.terms[t].codes >= 0)
         for t in o.matching[g]:
             if t in self._rows:
                 values = values + self._rows[t][1]
-        return values, again
+        return values, pair
 
 
 class _Realisation:

@@ -15,7 +15,7 @@ Engine = Literal["auto", "exact", "greedy", "lns"]
 class Options:
     """Choices of one solve; the command line's defaults.
 
-    ``time_limit``: seconds for the search (None: until proved or stopped). ``workers``: CP-SAT workers (None: one per core).
+    ``time_limit``: seconds for the whole run (None: until proved or stopped). ``workers``: CP-SAT workers (None: one per core).
     ``deterministic``: interleaved search under deterministic time, so that two runs give the same bytes; the time limit is
     then in CP-SAT's deterministic seconds. ``from_scratch``: movable bound pods are placed anew. ``include_gated``: pods with
     scheduling gates are placed too. ``daemon_namespaces``: their pods are exempt from hard anti-affinity, in both directions.
