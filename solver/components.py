@@ -15,10 +15,12 @@ import numpy as np
 
 from models.cluster import Cluster, Ints, domain_sum
 from solver import rules, soft_encoding
+from solver.coarse import Coarse
 from solver.cpsat import CpSat
 from solver.encoding import Encoding, Part
 from solver.objective import Objective, Term
 from solver.partition import connected
+from solver.placed import Placed
 from solver.quotas import single
 from solver.rules.base import Rule
 from solver.rules.numa import NodeResourceTopologyMatch
@@ -43,7 +45,8 @@ class Component:
     value: int | None = None
     proved: bool = False
     slice: float = GLANCE
-    alike: list[Ints] = field(default_factory=list, repr=False)
+    looked: bool = False
+    kinds: list[Ints] = field(default_factory=list, repr=False)  # the nodes, in lists of alike ones
     encoding: Encoding | None = field(default=None, repr=False)
     points: Points | None = field(default=None, repr=False)
 
@@ -122,17 +125,8 @@ class Components:
 
     def _ceiling(self, classes: Sequence[int]) -> int:
         """A bound without any search: every pull met in full, no repulsion felt but what too few domains force on equal pods."""
-        total = self._flat(classes)
+        total = self._flat(classes) + self._pairs_ceiling(classes)
         o, inside, count = self.objective, set(classes), self._count
-        for t in sorted({t for g in classes for t in o.owned[g]} & self._paired):
-            term = o.terms[t]
-            matched = self._meet(term)
-            for g in sorted(inside.intersection(term.own)):
-                weight = o.multipliers[term.family] * term.own[g]
-                if weight > 0:
-                    total += weight * int(count[g]) * (matched - int(g in term.matches))
-                elif g in term.matches and not self.left.get(int(self.cluster.priority[g]), 0):
-                    total += weight * self._crowding(g, term)
         found = o.containers
         mine = [g for g in found.involved if g in inside]
         for predicate in found.predicates(mine):
@@ -140,6 +134,23 @@ class Components:
             for g, _, weight in found.owners(predicate, mine):
                 gain = max(weight * found.levels.sameZone, weight * found.levels.sameNode, 0)
                 total += o.multipliers["containerAffinity"] * gain * int(count[g]) * satisfying
+        return total
+
+    def _pairs_ceiling(self, classes: Sequence[int], *, single_nodes: bool = False) -> int:
+        """The part of the weighted terms; ``single_nodes``: of those only whose domains are single nodes."""
+        o, inside, count = self.objective, set(classes), self._count
+        total = 0
+        for t in sorted({t for g in classes for t in o.owned[g]} & self._paired):
+            term = o.terms[t]
+            if single_nodes and not single(term.codes, term.size):
+                continue
+            matched = self._meet(term)
+            for g in sorted(inside.intersection(term.own)):
+                weight = o.multipliers[term.family] * term.own[g]
+                if weight > 0:
+                    total += weight * int(count[g]) * (matched - int(g in term.matches))
+                elif g in term.matches and not self.left.get(int(self.cluster.priority[g]), 0):
+                    total += weight * self._crowding(g, term)
         return total
 
     def _meet(self, term: Term) -> int:
@@ -162,25 +173,22 @@ class Components:
         return each * (each - 1) * (domains - more) + (each + 1) * each * more
 
     def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints) -> None:
-        """Tighten the bound of a group, and find a placement for it alone; ``hint``: int64[len(classes), N], what it has now."""
-        if component.encoding is None:
+        """Tighten the bound of a group, and find a placement for it alone; ``hint``: int64[len(classes), N], what it has now. The coarse
+        model comes first: it is small, and often says all."""
+        if not component.looked:
+            component.looked = True
             sub = self.cluster.restricted(component.classes)
-            active = rules.build(sub)
-            part, component.alike = self._part(component.classes, sub)
-            encoding = Encoding(sub, active, part)
-            _break_symmetry(encoding, component.alike)
-            component.points = soft_encoding.encode(encoding, Objective(sub, active))
-            for priority in sorted(set(sub.priority.tolist())):
-                members = [encoding.left[g] for g in np.flatnonzero(sub.priority == priority).tolist()]
-                encoding.model.add(encoding.sum(members) <= self.left.get(priority, 0))
-            if len(encoding.x) > MOST_VARIABLES:
-                component.proved = True
-                return
-            encoding.model.maximize(component.points.expression())
-            component.encoding = encoding
+            if not any(cls.claims or cls.containers is not None for cls in sub.classes):
+                component.kinds = _kinds(sub, self.objective, component.classes, self.limits[component.classes])
+                if len(component.kinds) < self.cluster.n_nodes:
+                    self._coarsely(component, sub, cpsat, seconds, hint)
+                    return
+        if component.encoding is None and not self._encode(component):
+            return
         encoding = component.encoding
+        assert encoding is not None
         known = hint if component.value is None or component.counts is None else component.counts
-        known = _in_order(known, component.alike)
+        known = _in_order(known, component.kinds)
         encoding.model.clear_hints()  # type: ignore[no-untyped-call]
         for (g, n), variable in encoding.x.items():
             encoding.model.add_hint(variable, int(known[g, n]))
@@ -188,28 +196,58 @@ class Components:
         if answer.bound is not None and not encoding.zoneless:
             component.bound = min(component.bound, answer.bound)
         if answer.solution is not None and component.points is not None:
-            counts = encoding.counts(answer.solution)
-            value = component.points.value(answer.solution)
-            if component.value is None or value > component.value:
-                component.value, component.counts = value, counts
-            component.proved = component.value >= component.bound
+            self._note(component, encoding.counts(answer.solution), component.points.value(answer.solution))
 
-    def _part(self, classes: Sequence[int], sub: Cluster) -> tuple[Part | None, list[Ints]]:
-        """The nodes that a group can need: of nodes that are alike for it, as many as it has pods; and the nodes in lists of alike ones.
-        None: all of them."""
-        if any(cls.claims or cls.containers is not None for cls in sub.classes):
-            return None, []
-        limits = self.limits[classes]
+    def _coarsely(self, component: Component, sub: Cluster, cpsat: CpSat, seconds: float, hint: Ints) -> None:
+        """Bound a group by its coarse model, in which what single nodes see counts as well as it can."""
+        rows = np.stack([self.objective.node_points(g) for g in component.classes])
+        limits = self.limits[component.classes]
+        coarse = Coarse(sub, rows, limits, component.kinds, self.left)
+        if len(coarse.encoding.x) > MOST_VARIABLES:
+            return
+        coarse.hint(hint)
+        answer = cpsat.run(coarse.encoding.model, seconds, quick=True)
+        if answer.bound is not None:
+            component.bound = min(component.bound, answer.bound + self._pairs_ceiling(component.classes, single_nodes=True))
+        if answer.solution is not None:
+            counts = coarse.deal(answer.solution)
+            if (counts.sum(axis=1) == hint.sum(axis=1)).all():
+                placed = Placed(counts, component.classes)
+                self._note(component, counts, self.objective.total(self.objective.families(placed, component.classes)))
+
+    def _note(self, component: Component, counts: Ints, value: int) -> None:
+        if component.value is None or value > component.value:
+            component.value, component.counts = value, counts
+        component.proved = component.value >= component.bound
+
+    def _encode(self, component: Component) -> bool:
+        """Make the full model of a group, unless it is too large: then the group is done with."""
+        sub = self.cluster.restricted(component.classes)
+        active = rules.build(sub)
+        part = self._part(component, sub) if component.kinds else None
+        if part is not None and sum(len(nodes) for nodes, _ in part.cells.values()) > MOST_VARIABLES:
+            component.proved = True
+            return False
+        encoding = Encoding(sub, active, part)
+        _break_symmetry(encoding, component.kinds)
+        component.points = soft_encoding.encode(encoding, Objective(sub, active))
+        for priority in sorted(set(sub.priority.tolist())):
+            members = [encoding.left[g] for g in np.flatnonzero(sub.priority == priority).tolist()]
+            encoding.model.add(encoding.sum(members) <= self.left.get(priority, 0))
+        encoding.model.maximize(component.points.expression())
+        component.encoding = encoding
+        return True
+
+    def _part(self, component: Component, sub: Cluster) -> Part:
+        """The nodes that a group can need: of nodes that are alike for it, as many as it has pods."""
+        limits = self.limits[component.classes]
         fit = np.minimum(sub.count, limits.sum(axis=1))
-        kinds = _alike(sub, self.objective, classes, limits)
-        order = np.argsort(kinds, kind="stable")
-        alike = np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
-        nodes = np.sort(np.concatenate([kind[: int(fit.sum())] for kind in alike]))
+        nodes = np.sort(np.concatenate([kind[: int(fit.sum())] for kind in component.kinds]))
         cells = {}
         for g, row in enumerate(limits):
             mine = nodes[row[nodes] > 0]
             cells[g] = mine.astype(np.int32), row[mine]
-        return Part(cells, dict(enumerate(fit.tolist()))), [kind for kind in alike if len(kind) > 1]
+        return Part(cells, dict(enumerate(fit.tolist())))
 
 
 def _leader(counts: Ints) -> int:
@@ -236,8 +274,8 @@ def _in_order(counts: Ints, alike: Sequence[Ints]) -> Ints:
     return found
 
 
-def _alike(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> Ints:
-    """int64[N]: nodes with the same number are alike for these classes when nobody else is there: the same limits, points, room as far as
+def _kinds(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> list[Ints]:
+    """The nodes in lists of those that are alike for these classes when nobody else is there: the same limits, points, room as far as
     they can need it, domains of every topology key that is not a node's own, and fixed pods that their constraints count."""
     columns = [*limits, np.minimum(sub.slots, sub.count.sum())]
     need = sub.demand.T @ sub.count
@@ -266,4 +304,6 @@ def _alike(sub: Cluster, objective: Objective, classes: Sequence[int], limits: I
     columns += [sub.node_sets[i] for i in sorted(sets)]
     columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
     table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
-    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    kinds = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(kinds, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)

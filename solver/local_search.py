@@ -178,6 +178,42 @@ class LocalSearch:
                 self._put(g, n, 1)
         return points
 
+    def relocate(self, classes: Sequence[int], target: Ints) -> int | None:
+        """Move all pods of some classes to where they would like to be, int64[len(classes), N], or near it, if they gain by that and
+        nobody else has to go: the points gained, or None (and nothing changed). The classes must be loose, and nothing tie them to others."""
+        cells = {(g, n): int(self.counts[g, n]) for g in classes for n in np.flatnonzero(self.counts[g]).tolist()}
+        before = self.take_out(cells)
+        put: dict[tuple[int, int], int] = {}
+        points = 0
+
+        def place(g: int, n: int) -> None:
+            nonlocal points
+            points += int(self.soft.gain(g)[n])
+            self._put(g, n, 1)
+            put[g, n] = put.get((g, n), 0) + 1
+
+        waiting = [(g, n) for g, row in zip(classes, target, strict=True) for n in np.flatnonzero(row).tolist() for _ in range(int(row[n]))]
+        moved = True
+        while waiting and moved:  # constraints of spread may admit a pod only after others
+            left = []
+            for g, n in waiting:
+                if self._allowed(g, None)[n]:
+                    place(g, n)
+                else:
+                    left.append((g, n))
+            moved, waiting = len(left) < len(waiting), left
+        for g, _ in waiting:
+            allowed = self._allowed(g, None)
+            if not allowed.any():
+                points = before
+                break
+            place(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))))
+        if points > before:
+            return points - before
+        self.take_out(put)
+        self.put_back(cells)
+        return None
+
     def refresh(self) -> None:
         """List the pods anew after whole groups have moved."""
         self.pairs = self._list()

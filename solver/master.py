@@ -30,10 +30,12 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.soft_points import Points
 
 #: Cells (class, domain) of a master model at most, and at least; it grows and shrinks with success between them.
-MOST, LEAST = 2_000.0, 30.0
+MOST, LEAST = 1_500.0, 30.0
 GROWTH, DECAY = 1.5, 0.6
 #: Seconds for one model.
 SOLVE = 2.0
+#: Deterministic seconds that a round counts at least.
+LOOK = 0.01
 #: Pods of one class on one node that the estimate tells apart.
 DEEP = 3
 #: Pieces of the concave estimate of what the pods of a class gain in a cell.
@@ -95,7 +97,8 @@ class Master:
         cluster = self.cluster
         codes, _ = cluster.domains(key)
         keys = frozenset({key, *(k for k in self._keys() if k != key and self._coarser(k, key))})
-        sets = {s.eligible for cls in cluster.classes for s in (*cls.spread, *cls.soft_spread) if s.key in keys}
+        sets = {s.eligible for cls in cluster.classes for s in cls.spread if s.key in keys}
+        sets |= {s.eligible for cls in cluster.classes for s in cls.soft_spread if s.key in keys}
         columns = [cluster.domains(k)[0] for k in sorted(keys)] + [cluster.node_sets[i].astype(np.int32) for i in sorted(sets)]
         _, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
         cell = np.where(codes >= 0, inverse.reshape(-1), -1)
@@ -127,6 +130,8 @@ class Master:
         if not self.layouts:
             return 0
         self.tried += 1
+        if self.cpsat.options.deterministic:
+            self.cpsat.budget.charge(LOOK)
         layout = self.layouts[int(search.rng.integers(len(self.layouts)))]
         classes = self._choose(layout)
         wanted = self._solve(layout, classes) if classes else None
@@ -134,7 +139,6 @@ class Master:
         if wanted is not None:
             before = search.counts.copy()
             points = _Realisation(search, self._hard, layout, classes, wanted, self._closure).run()
-            self.info = self.info, points
             if points is not None:
                 search.refresh()
                 gain = points + search.run(settle(), hot=HOT / 10, cold=COLD)
@@ -194,6 +198,8 @@ class Master:
         inside = layout.cell >= 0
         present = np.where(inside, search.counts[classes], 0)
         have = np.stack([present[:, nodes].sum(axis=1) for nodes in layout.nodes], axis=1)
+        if self.cpsat.options.deterministic:
+            self.cpsat.budget.charge(BUILD * (have.size * PIECES + np.count_nonzero(present)))
         pods = present.sum(axis=1)
         finer = _Finer(search, layout.keys, classes, present)
         room = np.minimum.reduce([np.stack([rule.room(g) for g in classes]) for rule in self._hard])
@@ -214,37 +220,25 @@ class Master:
             for c, nodes in enumerate(layout.nodes):
                 if (cell := (g, int(first[c]))) in encoding.x:
                     free = np.minimum(room[i, nodes], most[i, nodes])
-                    row = _slots(values[nodes], pair[nodes], present[i, nodes], free, encoding.upper(*cell))
+                    row = _slots(values[nodes], pair[nodes], present[i, nodes], free, most[i, nodes], encoding.upper(*cell))
                     _concave(encoding, encoding.x[cell], row, points)
         self._room(encoding, layout, first)
         self._move(classes, present, 1)
-        if self.cpsat.options.deterministic:
-            self.cpsat.budget.charge(BUILD * len(points.variables))
         encoding.model.maximize(points.expression())
         counts = np.zeros_like(search.counts)
-        counts[np.ix_(classes, first)] = have
+        for i, g in enumerate(classes):
+            counts[g, first] = have[i]
         complete = encoding.assignment(counts, **self.cpsat.short(), objective=True)
         if complete is None:
             return None
         add_hint(encoding.model, complete)
         answer = self.cpsat.run(encoding.model, SOLVE, quick=True)
         if answer.solution is None:
-            self.info = "none"
             return None
-        hinted = encoding.assignment(np.zeros(1)) if 0 else None
         wanted = np.zeros_like(have)
         at, of = {g: i for i, g in enumerate(classes)}, {n: c for c, n in enumerate(first.tolist())}
         for (g, n), k in encoding.placed(answer.solution).items():
             wanted[at[g], of[n]] = k
-        self.info = (
-            answer.status,
-            points.value(answer.solution),
-            answer.bound,
-            points.value(complete),
-            int(abs(wanted - have).sum()) // 2,
-            len(classes),
-            len(points.variables),
-        )
         return None if (wanted == have).all() else wanted
 
     def _move(self, classes: Sequence[int], pods: Ints, sign: int) -> None:
@@ -253,12 +247,12 @@ class Master:
 
     def _most(self, g: int) -> Ints:
         """int64[N]: pods of the class that each node takes next to those that stay."""
-        most = self.search.limits[g].copy()
+        most = self.search.limits[g]
         for rule in self._hard:
             most = np.minimum(most, rule.room(g) if rule.local else rule.most(g))
             if not rule.local:
-                most[rule.closed(g)] = 0
-        return most
+                most = np.where(rule.closed(g), 0, most)
+        return np.asarray(most, dtype=np.int64)
 
     def _room(self, encoding: Encoding, layout: _Layout, first: Ids) -> None:
         """Resources and pod slots of each cell: the sum of what its nodes have left."""
@@ -284,9 +278,10 @@ def _over(cls: PodClass, keys: frozenset[str]) -> PodClass:
     return replace(cls, anti=anti, affinity=affinity, spread=spread)
 
 
-def _slots(values: Ints, pair: Ints, present: Ints, free: Ints, upper: int) -> Ints:
+def _slots(values: Ints, pair: Ints, present: Ints, free: Ints, most: Ints, upper: int) -> Ints:
     """int64[upper], falling: what each further pod of a class gains in a cell, the best nodes first. By node: ``values`` of one more pod,
-    ``pair``: of two pods of the class for each other; ``present``, ``free``: pods there are and room for more. Beyond it, the worst."""
+    ``pair``: of two pods of the class for each other; ``present``, ``free``: pods there are and room for more; ``most``: room if
+    the others leave, which counts as an average of the nodes."""
     rows = []
     repel = np.minimum(pair, 0)
     alone = values - present * repel - (present > 0) * (pair - repel)
@@ -295,7 +290,8 @@ def _slots(values: Ints, pair: Ints, present: Ints, free: Ints, upper: int) -> I
         some = np.where(j < DEEP - 1, present + free > j, np.maximum(present + free - j, 0))
         rows.append(np.repeat(alone + j * repel + there, np.minimum(some, upper)))
     row = -np.sort(-np.concatenate(rows))[:upper]
-    worst = row[-1] if len(row) else 0
+    mean = int(values[most > 0].mean()) if (most > 0).any() else 0
+    worst = min(mean, row[-1]) if len(row) else mean
     return np.append(row, np.full(upper - len(row), worst)).astype(np.int64)
 
 
@@ -317,7 +313,7 @@ def _concave(encoding: Encoding, z: cp_model.IntVar, row: Ints, points: Points) 
 
 
 class _Finer:
-    """What chosen pods are worth over keys that the model does not see, at the present nodes of the others. ``present``: int64[classes, N]."""
+    """What chosen pods are worth over keys that the model does not see, where the others are now. ``present``: int64[classes, N]."""
 
     def __init__(self, search: LocalSearch, keys: frozenset[str], classes: list[int], present: Ints) -> None:
         self.search, self.classes = search, classes
@@ -416,7 +412,7 @@ class _Realisation:
         for rule in self.hard:
             if rule is not self.search.fit:
                 mask &= ~rule.rejects(g)
-        return mask if c is None else mask & (self.cell == c)
+        return np.asarray(mask if c is None else mask & (self.cell == c), dtype=bool)
 
     def _put(self, g: int, c: int | None) -> bool:
         """Put a pod of the class on the node of a cell where it gains most; spread is asked where it can be heard, and at the end."""

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from models.cluster import Ids, Ints
 
+_NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
 
 class Placed:
     """The pods of a placement int64[G, N], sparse. ``classes``: those with pods, ascending."""
 
-    def __init__(self, counts: Ints) -> None:
+    def __init__(self, counts: Ints, classes: Sequence[int] | None = None) -> None:
+        """``classes``: what the rows of ``counts`` are, if not all classes in order."""
         rows, nodes = np.nonzero(counts)
-        self._nodes, self._pods = nodes, counts[rows, nodes].astype(np.int64)
-        self._start = np.searchsorted(rows, np.arange(counts.shape[0] + 1)).tolist()
-        self.classes: list[int] = np.unique(rows).tolist()
-        self.n_nodes = counts.shape[1]
+        pods = counts[rows, nodes].astype(np.int64)
+        start = np.searchsorted(rows, np.arange(counts.shape[0] + 1)).tolist()
+        names = range(counts.shape[0]) if classes is None else classes
+        self._of = {g: (nodes[a:b], pods[a:b]) for g, a, b in zip(names, start, start[1:], strict=False) if a < b}
+        self.classes = sorted(self._of)
 
     def of(self, g: int) -> tuple[Ints, Ints]:
         """Nodes that hold pods of a class, and how many each."""
-        here = slice(self._start[g], self._start[g + 1])
-        return self._nodes[here], self._pods[here]
+        return self._of.get(g, _NOTHING)
 
     def in_domains(self, g: int, codes: Ids) -> tuple[Ids, Ints]:
         """Domains (with repetitions) of the pods of a class, and how many pods each time; nodes without the key are left out."""

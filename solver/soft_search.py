@@ -43,6 +43,10 @@ MOVE = 1e-5
 #: seconds a turn; every so manieth turn goes to the one that closed less of the gap.
 WHOLE = 20_000
 ROUND, OTHER = 3.0, 5
+#: A turn is twice as long for so many pods more: taking its result over costs time as well.
+MANY = 20_000
+#: Up to so many nodes a group that finds no room makes others give way.
+CROWDED = 1_000
 #: Seconds in which the rest settles around a group that has moved.
 SETTLE_SECONDS = 3.0
 #: Seconds that a run without a time limit is taken to have.
@@ -160,81 +164,91 @@ class SoftSearch:
     # --- groups ------------------------------------------------------------------------------------------------------------------
 
     def _turns(self, best: SoftOutcome, components: Components, search: LocalSearch, until: float) -> None:
-        """Groups and neighbourhoods in turns, whichever closed more of the gap per second last time; until so much time is left."""
+        """Groups and neighbourhoods in turns, whichever closed more of the gap per second last time; until so much time is left. Both
+        change the state of ``search``; what it is after a turn is adopted if it has a bind order."""
         lns = Lns(search, self.cpsat)
         self.engine = "exact" if self.options.engine == "exact" else "lns"
         rates = {"groups": float("inf"), "neighbourhoods": 0.0}
-        turn = 0
+        turn, length = 0, ROUND * (1 + int(self.cluster.count.sum()) / MANY)
         while not self._finished(best) and (rest := self._left() - until) > 0:
             turn += 1
             first, second = sorted(rates, key=lambda name: -rates[name])
             name = second if turn % OTHER == 0 and self.engine == "lns" else first
             gap, started = best.bound - best.value, self._left()
-            if name == "groups":
-                if not self._groups(best, components, search, min(ROUND, rest), rest):
-                    rates[name] = float("-inf")
-                    if not search.pairs or self.engine == "exact":
-                        return
-                    continue
-            else:
-                self._neighbourhoods(best, lns, min(ROUND, rest))
-                if not search.pairs and rates["groups"] == float("-inf"):
+            if name == "groups" and not self._groups(best, components, search, min(length, rest), rest):
+                rates[name] = float("-inf")
+                if not search.pairs or self.engine == "exact":
                     return
+                continue
+            if name == "neighbourhoods":
+                if not search.pairs:
+                    return
+                self._neighbourhoods(best, lns, min(length, rest))
+            if not self._adopt(best, search.counts.copy()):
+                search.go_to(best.counts)
             rates[name] = (gap - best.bound + best.value) / max(started - self._left(), 1e-3)
 
     def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch, seconds: float, most: float) -> bool:
-        """Bound groups alone, those first that may lose most for the time they ask, and give each what it would like if the whole gains.
+        """Bound groups alone, those first that may lose most for the time they ask, and give each what it would like if that is a gain.
         Begins none after so many ``seconds``, and ends after ``most``. Whether any was left to be looked at."""
-        started = self._left()
-        placed, lost = best.counts, self._lost(best, components)
-        looked = False
-        while not self._finished(best) and started - self._left() < seconds:
-            left = most - (started - self._left())
-            waiting = [i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved]
-            if not waiting:
-                return looked
-            looked = True
-            i = max(waiting, key=lambda i: lost[i] / components.found[i].slice)
+        started, gained = self._left(), 0
+        placed, o = Placed(search.counts), self.objective
+        lost = [c.bound - o.total(o.families(placed, c.classes)) for c in components.found]
+        waiting = {i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved}
+        if not waiting:
+            return False
+        while waiting and not self.cpsat.done() and started - self._left() < seconds:
+            i = max(sorted(waiting), key=lambda i: lost[i] / components.found[i].slice)
             component = components.found[i]
-            before = component.bound
-            components.solve(component, self.cpsat, min(component.slice, left), best.counts[component.classes])
+            rows = search.counts[component.classes]
+            components.solve(component, self.cpsat, min(component.slice, most - (started - self._left())), rows)
             component.slice *= 2
-            lost[i] -= before - component.bound
-            best.bound = min(best.bound, max(best.value, components.bound))
-            self._tell(best)
-            self._move(best, component, search)
-            if best.counts is not placed:
-                placed, lost = best.counts, self._lost(best, components)
+            value = o.total(o.families(Placed(rows, component.classes), component.classes))
+            more = self._move(component, search, value)
+            gained += more
+            lost[i] = component.bound - value - more
+            if lost[i] <= 0 or component.proved:
+                waiting.discard(i)
+            best.bound = min(best.bound, max(best.value + gained, components.bound))
+            self._report(best.value + gained, best.bound)
+        search.refresh()
         return True
 
-    def _lost(self, best: SoftOutcome, components: Components) -> list[int]:
-        """By group, its bound less what it has in the incumbent, hints between containers not counted."""
-        placed = Placed(best.counts)
-        o = self.objective
-        return [c.bound - o.total(o.families(placed, c.classes)) for c in components.found]
+    def _move(self, component: Component, search: LocalSearch, value: int) -> int:
+        """Put a group where it is best off; the points gained. ``value``: what it has now."""
+        if component.counts is None or component.value is None or component.value <= value:
+            return 0
+        if not all(search.loose(g) for g in component.classes):
+            return 0
+        if (component.counts.sum(axis=1) < search.counts[component.classes].sum(axis=1)).any():
+            return 0  # alone it would rather leave pods out than repel
+        gain = search.relocate(component.classes, component.counts)
+        if gain is not None:
+            return gain
+        return self._make_room(component, search) if self.cluster.n_nodes <= CROWDED else 0
 
-    def _move(self, best: SoftOutcome, component: Component, search: LocalSearch) -> None:
-        """Put a group where it is best off, and let the others settle around it."""
-        if component.counts is None or component.value is None or any(g not in search.mobile for g in component.classes):
-            return
-        if (component.counts.sum(axis=1) < best.counts[component.classes].sum(axis=1)).any():
-            return  # alone it would rather leave pods out than repel
-        if component.value <= self.objective.total(self.objective.families(Placed(best.counts), component.classes)):
-            return
-        search.go_to(best.counts)
+    def _make_room(self, component: Component, search: LocalSearch) -> int:
+        """Put a group where it is best off, others giving way, and let them settle around it; undone if nothing is gained by it."""
+        assert component.counts is not None
+        if any(g not in search.mobile for g in component.classes):
+            return 0
+        before = search.counts.copy()
+        base = self.objective.total(self.objective.families(before))
         if search.force(component.classes, component.counts):
             seconds = min(SETTLE_SECONDS, self.cpsat.budget.left() * ANNEAL)
             search.run(self._clock(search, seconds, SETTLE), hot=HOT / 10, cold=COLD)
-            self._adopt(best, search.counts.copy())
+            gain = self.objective.total(self.objective.families(search.counts)) - base
+            if gain > 0:
+                return gain
+            search.go_to(before)
+        return 0
 
     # --- large neighbourhoods ----------------------------------------------------------------------------------------------------
 
     def _neighbourhoods(self, best: SoftOutcome, lns: Lns, seconds: float) -> None:
-        """CP-SAT on parts of the placement for so many seconds; what it finds is adopted if it has a bind order."""
+        """CP-SAT on parts of the placement for so many seconds."""
         floor, base = self._left() - seconds, best.value
-        lns.search.go_to(best.counts)
         lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
-        self._adopt(best, lns.search.counts.copy())
 
     def _left(self) -> float:
         return min(self.cpsat.budget.left(), UNLIMITED)
