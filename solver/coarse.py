@@ -24,7 +24,7 @@ class Coarse:
     int64[classes, N]; ``kinds``: the nodes, in lists of alike ones; ``left``: per priority, pods that may stay away."""
 
     def __init__(self, sub: Cluster, points: Ints, limits: Ints, kinds: Sequence[Ints], left: dict[int, int]) -> None:
-        self.limits, self.kinds = limits, kinds
+        self.sub, self.limits, self.kinds = sub, limits, kinds
         self._first = {int(kind[0]): kind for kind in kinds}
         merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes])
         fit = np.minimum(sub.count, limits.sum(axis=1)).tolist()
@@ -65,20 +65,25 @@ class Coarse:
         for (g, n), variable in self.encoding.x.items():
             self.encoding.model.add_hint(variable, int(counts[g, self._first[n]].sum()))
 
-    def deal(self, solution: Sequence[int]) -> Ints:
-        """int64[classes, N]: a solution dealt out over the nodes of each kind, evenly within their limits."""
+    def deal(self, solution: Sequence[int], pools: Ints) -> Ints:
+        """int64[classes, N]: a solution dealt out over nodes of the same pool (int64[N]), evenly and as far as each has room."""
         found = np.zeros_like(self.limits)
         held = np.zeros(self.limits.shape[1], dtype=np.int64)
+        free = np.maximum(self.sub.free, 0)
+        wanted: dict[tuple[int, int], int] = {}
         for (g, n), k in self.encoding.placed(solution).items():
-            nodes = self._first[n]
-            while k > 0:
-                open_ = nodes[found[g, nodes] < self.limits[g, nodes]]
+            wanted[g, int(pools[n])] = wanted.get((g, int(pools[n])), 0) + k
+        for (g, pool), k in sorted(wanted.items(), key=lambda item: -int(self.sub.demand[item[0][0]].max(initial=0))):
+            nodes, demand, left = np.flatnonzero(pools == pool), self.sub.demand[g], k
+            while left > 0:
+                open_ = nodes[(found[g, nodes] < self.limits[g, nodes]) & (free[nodes] >= demand).all(axis=1)]
                 if not len(open_):
                     break
-                chosen = open_[np.argsort(held[open_], kind="stable")[:k]]
+                chosen = open_[np.argsort(held[open_], kind="stable")[:left]]
                 found[g, chosen] += 1
                 held[chosen] += 1
-                k -= len(chosen)
+                free[chosen] -= demand
+                left -= len(chosen)
         return found
 
 

@@ -13,7 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from models.cluster import Cluster, Ints, domain_sum
+from models.cluster import Cluster, Ids, Ints, domain_sum
+from models.selectors import Bools
 from solver import rules, soft_encoding
 from solver.coarse import Coarse
 from solver.cpsat import CpSat
@@ -179,9 +180,9 @@ class Components:
             component.looked = True
             sub = self.cluster.restricted(component.classes)
             if not any(cls.claims or cls.containers is not None for cls in sub.classes):
-                component.kinds = _kinds(sub, self.objective, component.classes, self.limits[component.classes])
+                component.kinds, pools = _kinds(sub, self.objective, component.classes, self.limits[component.classes])
                 if len(component.kinds) < self.cluster.n_nodes:
-                    self._coarsely(component, sub, cpsat, seconds, hint)
+                    self._coarsely(component, sub, pools, cpsat, seconds, hint)
                     return
         if component.encoding is None and not self._encode(component):
             return
@@ -198,7 +199,7 @@ class Components:
         if answer.solution is not None and component.points is not None:
             self._note(component, encoding.counts(answer.solution), component.points.value(answer.solution))
 
-    def _coarsely(self, component: Component, sub: Cluster, cpsat: CpSat, seconds: float, hint: Ints) -> None:
+    def _coarsely(self, component: Component, sub: Cluster, pools: Ints, cpsat: CpSat, seconds: float, hint: Ints) -> None:
         """Bound a group by its coarse model, in which what single nodes see counts as well as it can."""
         rows = np.stack([self.objective.node_points(g) for g in component.classes])
         limits = self.limits[component.classes]
@@ -210,7 +211,7 @@ class Components:
         if answer.bound is not None:
             component.bound = min(component.bound, answer.bound + self._pairs_ceiling(component.classes, single_nodes=True))
         if answer.solution is not None:
-            counts = coarse.deal(answer.solution)
+            counts = coarse.deal(answer.solution, pools)
             if (counts.sum(axis=1) == hint.sum(axis=1)).all():
                 placed = Placed(counts, component.classes)
                 self._note(component, counts, self.objective.total(self.objective.families(placed, component.classes)))
@@ -274,12 +275,14 @@ def _in_order(counts: Ints, alike: Sequence[Ints]) -> Ints:
     return found
 
 
-def _kinds(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> list[Ints]:
+def _kinds(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> tuple[list[Ints], Ints]:
     """The nodes in lists of those that are alike for these classes when nobody else is there: the same limits, points, room as far as
-    they can need it, domains of every topology key that is not a node's own, and fixed pods that their constraints count."""
-    columns = [*limits, np.minimum(sub.slots, sub.count.sum())]
+    they can need it, domains of every topology key that is not a node's own, and fixed pods that their constraints count. And int64[N]:
+    the same number where only limits and room differ."""
+    room = [*limits, np.minimum(sub.slots, sub.count.sum())]
     need = sub.demand.T @ sub.count
-    columns += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
+    room += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
+    columns: list[Ints | Ids | Bools] = []
     keys: set[str] = set()
     matchers: set[int] = set()
     sets: set[int] = set()
@@ -303,7 +306,13 @@ def _kinds(sub: Cluster, objective: Objective, classes: Sequence[int], limits: I
         columns.append(codes >= 0 if single(codes, size) else codes)
     columns += [sub.node_sets[i] for i in sorted(sets)]
     columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
-    table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
-    kinds = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+    pools = _numbered(columns)
+    kinds = _numbered([pools, *room])
     order = np.argsort(kinds, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1), pools
+
+
+def _numbered(columns: Sequence[Ints | Ids | Bools]) -> Ints:
+    """int64[N]: the same number for equal rows."""
+    table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
+    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)

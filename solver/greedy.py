@@ -30,10 +30,13 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class Construction:
-    """A valid placement. ``counts``: int64[G, N]; ``sequence``: (class, node, pods) in bind order."""
+    """A valid placement. ``counts``: int64[G, N]; ``sequence``: (class, node, pods) in bind order; ``active``, ``soft``: rules and soft
+    counters in its state."""
 
     counts: Ints
     sequence: list[tuple[int, int, int]]
+    active: Sequence[Rule] = ()
+    soft: SoftState | None = None
 
     def per_priority(self, cluster: Cluster) -> dict[int, int]:
         """Placed pods per priority."""
@@ -256,7 +259,7 @@ def construct(
         first = attempt == 0
         builder = _Builder(cluster, active if first else rules.build(cluster), limits, even=even and first, soft=soft if first else None)
         builder.run([g for g in order if limits[g].any()], clock)
-        found = Construction(builder.counts, builder.sequence)
+        found = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
         if best is None or rank(cluster, found) > rank(cluster, best):
             best = found
         if clock() or int(best.counts.sum()) == goal:

@@ -21,6 +21,7 @@ from solver.options import Options
 from solver.ordering import Sequence_, find_order
 from solver.rules.base import Rule
 from solver.soft_outcome import LARGE, SoftOutcome
+from solver.soft_state import SoftState
 from solver.strategy import Spread, Strategy
 
 #: Unless a strategy was asked for, construction alone follows it; CP-SAT sees it on models of at most so many variables only, for this
@@ -54,11 +55,12 @@ class LaterTiers:
 
 @dataclass
 class Start:
-    """A placement int64[G, N] with its bind order, and the exact model if there is one."""
+    """A placement int64[G, N] with its bind order; the exact model, and rules and soft counters in its state, if there are some."""
 
     counts: Ints
     sequence: Sequence_
     encoding: Encoding | None = None
+    state: tuple[Sequence[Rule], SoftState | None] | None = None
 
 
 def improve(
@@ -84,7 +86,7 @@ def improve(
 
         search = SoftSearch(cluster, objective, limits, options, budget, stop, lambda v, b: report("soft", v, b))
         reserve = RESERVE if strategy is not None and options.search_strategy else 0.0
-        best = search.improve(start.counts, start.sequence, left, start.encoding, reserve=reserve)
+        best = search.improve(start.counts, start.sequence, left, start.encoding, reserve=reserve, state=start.state)
     elif cluster.trees:
         from solver.assign_zones import assign
 

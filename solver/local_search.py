@@ -30,19 +30,23 @@ BLOCK = 256
 
 
 class LocalSearch:
-    """``active``: rules in the state of ``counts``; they are kept in step. ``limits``: int64[G, N], 0 where a rule excludes the pair.
+    """``active``, ``soft``: rules and soft counters in the state of ``counts``; they are kept in step. ``limits``: int64[G, N],
+    0 where a rule excludes the pair.
     ``mobile``: the classes whose pods may be moved; ``block``: moves between two looks at the clock."""
 
     block = BLOCK
 
-    def __init__(self, objective: Objective, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int) -> None:
+    def __init__(
+        self, objective: Objective, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int, soft: SoftState | None = None
+    ) -> None:
         self.objective, self.active, self.limits = objective, active, limits
         self.cluster: Cluster = objective.cluster
         self.counts = counts.copy()
         self.rng = np.random.default_rng(seed)
-        self.soft = SoftState(objective)
-        for g, n in zip(*np.nonzero(counts), strict=True):
-            self.soft.place(int(g), int(n), int(counts[g, n]))
+        self.soft = soft or SoftState(objective)
+        if soft is None:
+            for g, n in zip(*np.nonzero(counts), strict=True):
+                self.soft.place(int(g), int(n), int(counts[g, n]))
         self.fit = next(r for r in active if isinstance(r, NodeResourcesFit))
         self.spread = next(r for r in active if isinstance(r, PodTopologySpread))
         self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
@@ -180,7 +184,7 @@ class LocalSearch:
 
     def relocate(self, classes: Sequence[int], target: Ints) -> int | None:
         """Move all pods of some classes to where they would like to be, int64[len(classes), N], or near it, if they gain by that and
-        nobody else has to go: the points gained, or None (and nothing changed). The classes must be loose, and nothing tie them to others."""
+        nobody else has to go: the points gained, or None (and nothing changed). The classes must be loose and tied to no others."""
         cells = {(g, n): int(self.counts[g, n]) for g in classes for n in np.flatnonzero(self.counts[g]).tolist()}
         before = self.take_out(cells)
         put: dict[tuple[int, int], int] = {}

@@ -30,10 +30,10 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.soft_points import Points
 
 #: Cells (class, domain) of a master model at most, and at least; it grows and shrinks with success between them.
-MOST, LEAST = 1_500.0, 30.0
+MOST, LEAST = 600.0, 30.0
 GROWTH, DECAY = 1.5, 0.6
 #: Seconds for one model.
-SOLVE = 2.0
+SOLVE = 1.0
 #: Deterministic seconds that a round counts at least.
 LOOK = 0.01
 #: Pods of one class on one node that the estimate tells apart.
@@ -46,7 +46,7 @@ PIECES = 6
 class _Layout:
     """One key that groups nodes. ``keys``: it and the coarser ones; ``cell``: int32[N], -1 for nodes without the key; ``nodes``: by cell;
     ``ties``: per class the groups of classes that a term or constraint over the keys binds together; ``rules``: the hard constraints over
-    the keys, in the state of ``counts`` (of the classes ``read``)."""
+    the keys, in the state of ``held`` (nodes and pods of the classes that they ``read``)."""
 
     keys: frozenset[str]
     cell: Ids
@@ -56,19 +56,20 @@ class _Layout:
     cluster: Cluster
     rules: list[Rule]
     read: list[int]
-    counts: Ints = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.counts = np.zeros((len(self.read), len(self.cell)), dtype=np.int64)
+    held: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
 
     def go_to(self, counts: Ints) -> None:
         """Put the rules in the state of a placement int64[G, N]."""
-        wanted = counts[self.read]
-        change = wanted - self.counts
-        for i, n in zip(*np.nonzero(change), strict=True):
-            for rule in self.rules:
-                rule.place(self.read[i], int(n), int(change[i, n]))
-        self.counts = wanted
+        nothing = np.zeros(0, dtype=np.int64)
+        for g in self.read:
+            nodes = np.flatnonzero(counts[g])
+            pods, (old, gone) = counts[g, nodes], self.held.get(g, (nothing, nothing))
+            if np.array_equal(nodes, old) and np.array_equal(pods, gone):
+                continue
+            for n, k in [*zip(old.tolist(), (-gone).tolist(), strict=True), *zip(nodes.tolist(), pods.tolist(), strict=True)]:
+                for rule in self.rules:
+                    rule.place(g, n, k)
+            self.held[g] = nodes, pods
 
 
 class Master:
@@ -80,6 +81,7 @@ class Master:
         self.size = MOST
         self.tried = self.kept = 0
         self._free: dict[int, list[int]] = {}
+        # Resources come first.
         self._hard = [search.fit, search.pods, *(r for r in search.active if r.name == "NodePorts")]
         self.layouts = [layout for key in self._keys() if (layout := self._layout(key)).groups]
 
@@ -246,9 +248,9 @@ class Master:
             self.search._put(classes[i], int(n), sign * int(pods[i, n]))
 
     def _most(self, g: int) -> Ints:
-        """int64[N]: pods of the class that each node takes next to those that stay."""
+        """int64[N]: pods of the class that each node takes next to those that stay, whatever their size."""
         most = self.search.limits[g]
-        for rule in self._hard:
+        for rule in self._hard[1:]:
             most = np.minimum(most, rule.room(g) if rule.local else rule.most(g))
             if not rule.local:
                 most = np.where(rule.closed(g), 0, most)
@@ -264,7 +266,7 @@ class Master:
             for r in range(demand.shape[1]):
                 asks = demand[here, r].tolist()
                 if unit := gcd(*asks):
-                    free = sum(max(0, f) // unit for f in fit.free[nodes, r].tolist())
+                    free = sum(max(0, f) for f in fit.free[nodes, r].tolist()) // unit
                     encoding.model.add(encoding.weighted_sum(variables, [d // unit for d in asks]) <= free)
 
 
@@ -290,7 +292,7 @@ def _slots(values: Ints, pair: Ints, present: Ints, free: Ints, most: Ints, uppe
         some = np.where(j < DEEP - 1, present + free > j, np.maximum(present + free - j, 0))
         rows.append(np.repeat(alone + j * repel + there, np.minimum(some, upper)))
     row = -np.sort(-np.concatenate(rows))[:upper]
-    mean = int(values[most > 0].mean()) if (most > 0).any() else 0
+    mean = int(values[most > 0].sum()) // max(1, int(np.count_nonzero(most)))
     worst = min(mean, row[-1]) if len(row) else mean
     return np.append(row, np.full(upper - len(row), worst)).astype(np.int64)
 

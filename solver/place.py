@@ -126,7 +126,7 @@ def _improve(
     def report(tier: str, value: int, bound: int) -> None:
         tell(options.engine, None, value, bound, tier=tier)
 
-    start = Start(answer.counts, answer.sequence, answer.encoding)
+    start = Start(answer.counts, answer.sequence, answer.encoding, answer.state)
     answer.later = improve(objective, active, limits, start, strategy, options, stop, report, started)
     answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
     answer.notes += answer.later.notes

@@ -55,6 +55,7 @@ class Answer:
     interrupted: bool = False
     later: LaterTiers | None = None
     encoding: Encoding | None = None
+    state: tuple[Sequence[Rule], SoftState | None] | None = None  # rules and soft counters in the state of the placement, if at hand
 
 
 class PlacedSearch:
@@ -118,13 +119,15 @@ class PlacedSearch:
             tries=TRIES if len(self.cluster.scope.pending) <= FEW else 1,
             even=options.policy.strategy == "spread", soft=None if self.objective.empty else SoftState(self.objective),
         )  # fmt: skip
-        return Answer(built.counts, built.sequence, bounds, "greedy", interrupted=self.stop.is_set())
+        state = built.active, built.soft
+        return Answer(built.counts, built.sequence, bounds, "greedy", interrupted=self.stop.is_set(), state=state)
 
     def _repair(self, answer: Answer, budget: Budget) -> None:
         """Make room for what construction left."""
         from solver.ejection import repair
 
-        active = rules.replay(self.cluster, answer.sequence)
+        active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
+        answer.state = None
         left = int(fits(self.cluster, self.limits).sum() - answer.counts.sum())
         patience = PATIENCE + PATIENCE_EACH * left
         seconds, started = min(budget.left(), 600.0) * REPAIR, time.monotonic()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from solver.objective import CONTAINER_AFFINITY, Objective
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
 from solver.placed import Placed
+from solver.rules.base import Rule
 from solver.soft_outcome import LARGE, SoftOutcome
 from solver.soft_points import Points
+from solver.soft_state import SoftState
 from solver.strategy import Strategy
 
 #: Up to this many variables CP-SAT gets the whole model first.
@@ -43,7 +45,7 @@ MOVE = 1e-5
 #: seconds a turn; every so manieth turn goes to the one that closed less of the gap.
 WHOLE = 20_000
 ROUND, OTHER = 3.0, 5
-#: A turn is twice as long for so many pods more: taking its result over costs time as well.
+#: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come before annealing.
 MANY = 20_000
 #: Up to so many nodes a group that finds no room makes others give way.
 CROWDED = 1_000
@@ -71,13 +73,22 @@ class SoftSearch:
         self.report = report
         self._sound = True
         self._made: tuple[Encoding, Points] | None = None
+        self._state: tuple[Sequence[Rule], SoftState | None] | None = None
         self.engine: str | None = None  # by which CP-SAT was asked, at last
 
     def improve(
-        self, counts: Ints, sequence: Sequence_, left: dict[int, int], encoding: Encoding | None = None, *, reserve: float = 0.0
+        self,
+        counts: Ints,
+        sequence: Sequence_,
+        left: dict[int, int],
+        encoding: Encoding | None = None,
+        *,
+        reserve: float = 0.0,
+        state: tuple[Sequence[Rule], SoftState | None] | None = None,
     ) -> SoftOutcome:
         """``left``: per priority, pods that fit somewhere and are left unplaced, which stay as many. ``reserve``: share of the time that is
-        left over."""
+        left over. ``state``: rules and soft counters in the state of the placement, consumed."""
+        self._state = state
         value, zones = value_of(self.objective, counts, sequence)
         components = Components(self.cluster, self.objective, self.limits, left)
         best = SoftOutcome(counts, sequence, zones, value, max(value, components.bound))
@@ -90,10 +101,12 @@ class SoftSearch:
         whole = engine != "lns" and size <= (LARGE if engine == "exact" else WHOLE)
         if size <= SMALL and whole and not self._finished(best):
             self._whole(best, left, self.cpsat.budget.left() * FIRST, encoding)
+            self._state = None
         if not self._finished(best):
             keep = self._left() * reserve
             search = self._search(best)
-            self._anneal(best, search)
+            if int(self.cluster.count.sum()) <= MANY:
+                self._anneal(best, search)
             until = (self._left() - keep) * (1 - GROUPS) + keep if whole else keep
             if engine == "auto" and not whole and not self._finished(best):
                 best.notes.append(f"engine auto chose lns for the preferences: an exact model would have {size} variables (limit {WHOLE})")
@@ -128,8 +141,9 @@ class SoftSearch:
     # --- local search ------------------------------------------------------------------------------------------------------------
 
     def _search(self, best: SoftOutcome) -> LocalSearch:
-        active = rules.replay(self.cluster, best.sequence)
-        return LocalSearch(self.objective, active, self.limits, best.counts, seed=self.options.seed)
+        state, self._state = self._state, None
+        active, soft = state or (rules.replay(self.cluster, best.sequence), None)
+        return LocalSearch(self.objective, active, self.limits, best.counts, seed=self.options.seed, soft=soft)
 
     def _clock(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
         """The share of a search that is over: by the clock, or by moves alone in a deterministic run."""
@@ -169,6 +183,7 @@ class SoftSearch:
         lns = Lns(search, self.cpsat)
         self.engine = "exact" if self.options.engine == "exact" else "lns"
         rates = {"groups": float("inf"), "neighbourhoods": 0.0}
+        annealed = int(self.cluster.count.sum()) <= MANY
         turn, length = 0, ROUND * (1 + int(self.cluster.count.sum()) / MANY)
         while not self._finished(best) and (rest := self._left() - until) > 0:
             turn += 1
@@ -183,7 +198,11 @@ class SoftSearch:
             if name == "neighbourhoods":
                 if not search.pairs:
                     return
-                self._neighbourhoods(best, lns, min(length, rest))
+                if not annealed:  # pod by pod, once the groups are where they would like to be
+                    annealed = True
+                    search.run(self._clock(search, min(length, rest), SWEEPS), hot=HOT / 10, cold=COLD)
+                else:
+                    self._neighbourhoods(best, lns, min(length, rest))
             if not self._adopt(best, search.counts.copy()):
                 search.go_to(best.counts)
             rates[name] = (gap - best.bound + best.value) / max(started - self._left(), 1e-3)
@@ -198,7 +217,7 @@ class SoftSearch:
         if not waiting:
             return False
         while waiting and not self.cpsat.done() and started - self._left() < seconds:
-            i = max(sorted(waiting), key=lambda i: lost[i] / components.found[i].slice)
+            i = max(sorted(waiting), key=lambda i: (not components.found[i].looked, lost[i] / components.found[i].slice))
             component = components.found[i]
             rows = search.counts[component.classes]
             components.solve(component, self.cpsat, min(component.slice, most - (started - self._left())), rows)
