@@ -224,12 +224,16 @@ class _Clock:
 
 
 def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[int]]:
-    """Class orders to try: highest priority first, then fewest possible nodes or largest share, then the same with noise."""
+    """Class orders to try: highest priority first, then fewest possible nodes or largest share (where room is short the smallest), then
+    the same with noise."""
     share = cluster.demand / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
     largest, total = share.max(axis=1, initial=0.0), share.sum(axis=1)
     nodes = np.count_nonzero(limits, axis=1)
     tied = np.array([bool(c.affinity or c.anti or c.spread) for c in cluster.classes], dtype=bool)
     keys: list[Floats] = [-total, -largest, nodes * (1.0 - largest), -total - tied]
+    wanted = fits(cluster, limits)
+    if (cluster.demand.T @ wanted > np.maximum(cluster.free, 0).sum(axis=0)).any():
+        keys = [total, largest, *keys]  # not all can be placed: many small pods rather than few large ones
     rng = np.random.default_rng(seed)
     keys += [-(total + 0.3 * tied) * rng.uniform(0.7, 1.3, size=len(total)) for _ in range(max(0, tries - len(keys)))]
     return [np.lexsort((key, -cluster.priority)).tolist() for key in keys[:tries]]

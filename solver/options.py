@@ -47,8 +47,8 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A sign of life: the phase (compile, greedy, repair, bound, exact, lns, verify), for a tier its incumbent and bound, or a word on
-    the size."""
+    """A sign of life: the phase (compile, greedy, repair, bound, exact, lns, search, verify), for a tier its incumbent and bound, or a
+    word on the size."""
 
     phase: str
     tier: str | None

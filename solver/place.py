@@ -124,7 +124,7 @@ def _improve(
     from solver.later_tiers import Start, improve
 
     def report(tier: str, value: int, bound: int) -> None:
-        tell(options.engine, None, value, bound, tier=tier)
+        tell("search" if options.engine == "auto" else options.engine, None, value, bound, tier=tier)
 
     start = Start(answer.counts, answer.sequence, answer.encoding, answer.state)
     answer.later = improve(objective, active, limits, start, strategy, options, stop, report, started)

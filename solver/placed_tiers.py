@@ -89,6 +89,8 @@ class PlacedSearch:
             elif options.engine != "greedy":
                 answer.engine = options.engine
             return answer
+        if self._short():
+            self._relax(answer, budget)
         self._repair(answer, budget)
         if not self._complete(answer) and not self.stop.is_set():
             self._relax(answer, budget)
@@ -141,11 +143,16 @@ class PlacedSearch:
                 spent = calls * INSERTION
             else:
                 spent = time.monotonic() - started
-            return 1.0 if self.stop.is_set() else max(spent / max(seconds, 1e-3), (calls - last) / patience)
+            return 1.0 if self.stop.is_set() else max(spent / max(seconds, 1e-6), (calls - last) / patience)
 
-        def better(_: Ints) -> None:
-            nonlocal last
+        wanted = self.cluster.per_priority(self.cluster.count)
+        tiers = sorted(answer.bounds, reverse=True)
+
+        def better(left: Ints) -> None:
+            nonlocal last, seconds
             last = calls
+            if all(wanted[p] - pending == answer.bounds[p] for p, pending in zip(tiers, left.tolist(), strict=True)):
+                seconds = 0.0  # as good as can be
 
         counts = repair(self.cluster, active, self.limits, answer.counts, seed=self.options.seed, progress=progress, on_better=better)
         self._adopt(answer, counts)
@@ -189,6 +196,12 @@ class PlacedSearch:
         self._adopt(answer, search.counts.copy())
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()
+
+    def _short(self) -> bool:
+        """Whether pods want more of some resource than there is."""
+        cluster = self.cluster
+        wanted = cluster.demand.T @ fits(cluster, self.limits)
+        return bool((wanted > np.maximum(cluster.free, 0).sum(axis=0)).any())
 
     # --- what is known ----------------------------------------------------------------------------------------------------------
 

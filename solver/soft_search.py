@@ -172,7 +172,8 @@ class SoftSearch:
 
     def _settle(self, best: SoftOutcome, sweeps: int) -> None:
         search = self._search(best)
-        search.run(self._clock(search, self.cpsat.budget.left() * ANNEAL, sweeps), hot=HOT / 10, cold=COLD)
+        seconds = min(SETTLE_SECONDS, self.cpsat.budget.left() * ANNEAL)
+        search.run(self._clock(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
         self._adopt(best, search.counts.copy())
 
     # --- groups ------------------------------------------------------------------------------------------------------------------
