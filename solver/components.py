@@ -149,7 +149,7 @@ class Components:
             for g in sorted(inside.intersection(term.own)):
                 weight = o.multipliers[term.family] * term.own[g]
                 if weight > 0:
-                    total += weight * int(count[g]) * (matched - int(g in term.matches))
+                    total += weight * int(count[g]) * max(0, matched - int(g in term.matches))
                 elif g in term.matches and not self.left.get(int(self.cluster.priority[g]), 0):
                     total += weight * self._crowding(g, term)
         return total

@@ -7,7 +7,7 @@ upper bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -183,14 +183,18 @@ class Encoding:
     def weighted_sum(variables: Sequence[cp_model.IntVar], weights: Sequence[int]) -> cp_model.LinearExprT:
         return cp_model.LinearExpr.weighted_sum(variables, weights)
 
-    def assignment(self, counts: Ints, *, seconds: float = 10.0, deterministic: bool = False, objective: bool = False) -> list[int] | None:
-        """The value of every variable of the model under a placement int64[G, N]: a complete hint. None where the model refuses it.
+    def assignment(
+        self, counts: Ints | Mapping[tuple[int, int], int], *, seconds: float = 10.0, deterministic: bool = False, objective: bool = False
+    ) -> list[int] | None:
+        """The value of every variable of the model under a placement (int64[G, N], or the pods by (class, node)): a complete hint. None
+        where the model refuses it.
         ``objective``: the best values for the model's objective. ``seconds``: of the clock, or CP-SAT's own where ``deterministic``."""
         model = self.model.clone()
         if not objective:
             model.proto.clear_objective()
         for (g, n), variable in self.x.items():
-            model.add(model.get_int_var_from_proto_index(variable.index) == int(counts[g, n]))
+            k = counts[g, n] if isinstance(counts, np.ndarray) else counts.get((g, n), 0)
+            model.add(model.get_int_var_from_proto_index(variable.index) == int(k))
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         if deterministic:

@@ -15,7 +15,7 @@ from ortools.sat.python import cp_model
 
 from models.cluster import Ids, Ints
 from solver import soft_encoding
-from solver.cpsat import CpSat
+from solver.cpsat import CpSat, add_hint
 from solver.encoding import Encoding, Part
 from solver.local_search import LocalSearch
 from solver.neighbourhoods import Neighbourhood, Neighbourhoods
@@ -125,8 +125,7 @@ class Lns:
             encoding.model.add(left == 0)
         points = soft_encoding.encode(encoding, search.objective, search.soft)
         encoding.model.maximize(points.expression())
-        for cell, variable in encoding.x.items():
-            encoding.model.add_hint(variable, chosen.free.get(cell, 0))
+        add_hint(encoding.model, encoding.assignment(chosen.free, objective=True, **self.cpsat.short()) or ())
         answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
         placed = chosen.free
         if answer.solution is not None:

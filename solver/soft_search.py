@@ -23,6 +23,7 @@ from solver.cpsat import CpSat, add_hint
 from solver.encoding import Encoding
 from solver.lns import Lns
 from solver.local_search import COLD, HOT, LocalSearch
+from solver.master import Master
 from solver.objective import CONTAINER_AFFINITY, Objective
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
@@ -53,6 +54,9 @@ CROWDED = 1_000
 SETTLE_SECONDS = 3.0
 #: Seconds that a run without a time limit is taken to have.
 UNLIMITED = 600.0
+
+
+Turn = Callable[[float, float], bool]
 
 
 class SoftSearch:
@@ -179,34 +183,56 @@ class SoftSearch:
     # --- groups ------------------------------------------------------------------------------------------------------------------
 
     def _turns(self, best: SoftOutcome, components: Components, search: LocalSearch, until: float) -> None:
-        """Groups and neighbourhoods in turns, whichever closed more of the gap per second last time; until so much time is left. Both
+        """Turns of several kinds, mostly of the one that closed most of the gap per second last time, until so much time is left. They
         change the state of ``search``; what it is after a turn is adopted if it has a bind order."""
-        lns = Lns(search, self.cpsat)
         self.engine = "exact" if self.options.engine == "exact" else "lns"
-        rates = {"groups": float("inf"), "neighbourhoods": 0.0}
-        annealed = int(self.cluster.count.sum()) <= MANY
-        turn, length = 0, ROUND * (1 + int(self.cluster.count.sum()) / MANY)
-        while not self._finished(best) and (rest := self._left() - until) > 0:
+        length = ROUND * (1 + int(self.cluster.count.sum()) / MANY)
+        kinds = self._kinds(best, components, search)
+        rates = dict.fromkeys(kinds, 0.0) | {"groups": float("inf")}
+        turn = 0
+        while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             turn += 1
-            first, second = sorted(rates, key=lambda name: -rates[name])
-            name = second if turn % OTHER == 0 and self.engine == "lns" else first
+            order = sorted(rates, key=lambda name: -rates[name])
+            name = order[0] if turn % OTHER or len(order) == 1 else order[1 + turn // OTHER % (len(order) - 1)]
             gap, started = best.bound - best.value, self._left()
-            if name == "groups" and not self._groups(best, components, search, min(length, rest), rest):
-                rates[name] = float("-inf")
-                if not search.pairs or self.engine == "exact":
-                    return
+            if not kinds[name](min(length, rest), rest):
+                del rates[name]
                 continue
-            if name == "neighbourhoods":
-                if not search.pairs:
-                    return
-                if not annealed:  # pod by pod, once the groups are where they would like to be
-                    annealed = True
-                    search.run(self._clock(search, min(length, rest), SWEEPS), hot=HOT / 10, cold=COLD)
-                else:
-                    self._neighbourhoods(best, lns, min(length, rest))
             if not self._adopt(best, search.counts.copy()):
                 search.go_to(best.counts)
             rates[name] = (gap - best.bound + best.value) / max(started - self._left(), 1e-3)
+
+    def _kinds(self, best: SoftOutcome, components: Components, search: LocalSearch) -> dict[str, Turn]:
+        """What a turn may be. Each is given the seconds after which it should end and those after which it must; False: it has nothing
+        to do any more."""
+        lns, master = Lns(search, self.cpsat), Master(search, self.cpsat)
+
+        def anneal(seconds: float, _: float) -> bool:
+            base = best.value
+            search.run(
+                self._clock(search, seconds, SWEEPS), hot=HOT / 10, cold=COLD, on_better=lambda gain: self._report(base + gain, best.bound)
+            )
+            return bool(search.pairs)
+
+        def neighbourhoods(seconds: float, _: float) -> bool:
+            floor, base = self._left() - seconds, best.value
+            lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
+            return bool(search.pairs)
+
+        def domains(seconds: float, _: float) -> bool:
+            floor, gained = self._left() - seconds, 0
+            while self._left() > floor and not self.cpsat.done():
+                settle = min(SETTLE_SECONDS, max(0.1, self._left() - floor))
+                gained += master.round(lambda settle=settle: self._clock(search, settle, SETTLE))  # type: ignore[misc]
+                self._report(best.value + gained, best.bound)
+            return bool(search.pairs)
+
+        found: dict[str, Turn] = {"groups": lambda seconds, most: self._groups(best, components, search, seconds, most)}
+        if self.engine == "lns" and search.pairs:
+            found |= {"anneal": anneal, "neighbourhoods": neighbourhoods}
+            if master.layouts:
+                found["domains"] = domains
+        return found
 
     def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch, seconds: float, most: float) -> bool:
         """Bound groups alone, those first that may lose most for the time they ask, and give each what it would like if that is a gain.
@@ -262,13 +288,6 @@ class SoftSearch:
                 return gain
             search.go_to(before)
         return 0
-
-    # --- large neighbourhoods ----------------------------------------------------------------------------------------------------
-
-    def _neighbourhoods(self, best: SoftOutcome, lns: Lns, seconds: float) -> None:
-        """CP-SAT on parts of the placement for so many seconds."""
-        floor, base = self._left() - seconds, best.value
-        lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
 
     def _left(self) -> float:
         return min(self.cpsat.budget.left(), UNLIMITED)

@@ -8,11 +8,11 @@ DoNotSchedule constraint obeys it. Kubelets with a Topology Manager that rejects
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import gc
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
-
-import msgspec
 
 from models import kube
 from models.placement import Assignment, Placement
@@ -27,6 +27,7 @@ from solver.verify_objective import objective_faults
 
 __all__ = ["Judge", "Violation", "rejecting_rules", "verify"]
 
+_PLAIN: Final = kube.NodeSpec()
 _UNSCHEDULABLE: Final = kube.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 Fault = tuple[str, str]  # rule, why
 
@@ -40,7 +41,7 @@ class _Held:
     ports: list[resources.Port] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Candidate:
     """A pod to be judged, with its parsed terms."""
 
@@ -68,14 +69,17 @@ class Judge:
         exempt: Collection[str] = (),
         free: Collection[str] = (),
     ) -> None:
+        self._snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self._free = frozenset(free)
         self._capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self._held = {name: _Held() for name in self.nodes}
-        self._requests: dict[bytes, resources.Amounts] = {}
+        self._requests: dict[tuple[int, ...], resources.Amounts] = {}
+        self._ports: dict[tuple[int, int, bool | None], list[resources.Port]] = {}
         namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespace_labels, exempt)
-        self._spread = spread.SpreadState(snapshot.nodes)
+        self._spread = spread.SpreadState(self.nodes)
+        self._reader = affinity.Reader()
         self._volumes = volumes.VolumeState(snapshot)
         judged = {id(pod) for pod in candidates}
         running = [
@@ -83,30 +87,41 @@ class Judge:
             for pod in snapshot.pods
             if pod.spec.nodeName in self.nodes and not kube.is_terminal(pod) and id(pod) not in judged and kube.pod_key(pod) not in absent
         ]
-        self._candidates = {id(pod): _Candidate(pod, _member(pod), self._spread.read(pod)) for pod in candidates}
+        self._candidates = {id(pod): _Candidate(pod, self._reader.member(pod), self._spread.read(pod)) for pod in candidates}
         self._affinity.announce((c.member for c in self._candidates.values()), judged=True)
-        members = [_member(pod) for pod, _ in running]
+        members = [self._reader.member(pod) for pod, _ in running]
         self._affinity.announce(members, judged=False)
         for member, (pod, node) in zip(members, running, strict=True):
             self._affinity.add(member, node)
-            self._add(pod, node, placed=False)
+            self._add(pod, node, member.profile, placed=False)
 
     def _requests_of(self, pod: kube.Pod, *, bound: bool) -> resources.Amounts:
-        """Requests of a pod; pods with equal containers share the answer."""
-        spec, status = pod.spec, pod.status
-        held = (status.containerStatuses, status.initContainerStatuses, status.conditions) if bound and status else None
-        memo = msgspec.json.encode((spec.containers, spec.initContainers, spec.resources, spec.overhead, held))
-        if memo not in self._requests:
-            self._requests[memo] = resources.pod_requests(pod, bound=bound)
-        return self._requests[memo]
+        """Requests of a pod; pods that share their containers share the answer."""
+        spec = pod.spec
+        status = id(pod.status) if bound else 0
+        memo = id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), status
+        found = self._requests.get(memo)
+        if found is None:
+            found = self._requests[memo] = resources.pod_requests(pod, bound=bound)
+        return found
 
-    def _add(self, pod: kube.Pod, node: kube.Node, *, placed: bool) -> None:
+    def _ports_of(self, pod: kube.Pod) -> list[resources.Port]:
+        """Host ports of a pod; pods that share their containers share the answer."""
+        spec = pod.spec
+        memo = id(spec.containers), id(spec.initContainers), spec.hostNetwork
+        found = self._ports.get(memo)
+        if found is None:
+            found = self._ports[memo] = resources.host_ports(pod)
+        return found
+
+    def _add(self, pod: kube.Pod, node: kube.Node, profile: matching.Profile, *, placed: bool) -> None:
         held = self._held[node.metadata.name or ""]
         held.pods += 1
+        used = held.used
         for name, amount in self._requests_of(pod, bound=not placed).items():
-            held.used[name] = held.used.get(name, 0) + amount
-        held.ports += resources.host_ports(pod)
-        self._spread.add(pod, node)
+            used[name] = used.get(name, 0) + amount
+        held.ports += self._ports_of(pod)
+        self._spread.add(pod, node, profile)
         self._volumes.add(pod, node, placed=placed)
 
     def used(self) -> dict[str, resources.Amounts]:
@@ -125,55 +140,54 @@ class Judge:
     def faults(self, pod: kube.Pod, node_name: str) -> list[Fault]:
         """Every rule that rejects a candidate on the node in the present state, each asked on its own, with the reason."""
         node = self.nodes[node_name]
-        return [*self._other_faults(pod, node), *self._affinity_faults(pod, node)]
+        return [*self._other_faults(pod, node), *self._affinity_faults(self._candidates[id(pod)].member, node)]
 
     def bind(self, unit: Sequence[tuple[kube.Pod, str]]) -> list[list[Fault]]:
         """Judge the pods of a unit and add them; gives the faults of each. All are present when InterPodAffinity is judged."""
         found: list[list[Fault]] = []
-        for pod, node_name in unit:
-            found.append(self._other_faults(pod, self.nodes[node_name]))
-            self._add(pod, self.nodes[node_name], placed=True)
         members = [(self._candidates[id(pod)].member, self.nodes[name]) for pod, name in unit]
+        for (pod, _), (member, node) in zip(unit, members, strict=True):
+            found.append(self._other_faults(pod, node))
+            self._add(pod, node, member.profile, placed=True)
+        if len(unit) == 1:  # nobody to see but those before
+            found[0] += self._affinity_faults(*members[0])
+            self._affinity.add(*members[0])
+            return found
         for member, node in members:
             self._affinity.add(member, node)
-        for (pod, _), (member, node), faults in zip(unit, members, found, strict=True):
+        for (member, node), faults in zip(members, found, strict=True):
             self._affinity.remove(member, node)
-            faults += self._affinity_faults(pod, node)
+            faults += self._affinity_faults(member, node)
             self._affinity.add(member, node)
         return found
 
-    def _affinity_faults(self, pod: kube.Pod, node: kube.Node) -> list[Fault]:
-        return [("InterPodAffinity", why) for why in self._affinity.faults(self._candidates[id(pod)].member, node)]
+    def _affinity_faults(self, member: affinity.Member, node: kube.Node) -> list[Fault]:
+        return [("InterPodAffinity", why) for why in self._affinity.faults(member, node)]
 
     def _other_faults(self, pod: kube.Pod, node: kube.Node) -> list[Fault]:
         """All rules but InterPodAffinity."""
         name = node.metadata.name or ""
-        spec, node_spec = pod.spec, node.spec or kube.NodeSpec()
+        spec, node_spec = pod.spec, node.spec or _PLAIN
         found: list[Fault] = []
         if node_spec.unschedulable and matching.untolerated_taint(spec.tolerations, [_UNSCHEDULABLE]):
             found.append(("NodeUnschedulable", "the node is cordoned"))
         if spec.nodeName and spec.nodeName != name and kube.pod_key(pod) not in self._free:
             found.append(("NodeName", f"the pod belongs on node {spec.nodeName}"))
-        taint = matching.untolerated_taint(spec.tolerations, node_spec.taints or ())
+        taint = matching.untolerated_taint(spec.tolerations, node_spec.taints) if node_spec.taints else None
         if taint:
             found.append(("TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"))
         refused = matching.node_affinity_fault(spec, node)
         if refused:
             found.append(("NodeAffinity", refused))
         held = self._held[name]
-        ports = resources.host_ports(pod)
+        ports = self._ports_of(pod)
         clash = resources.clashing_port(ports, held.ports) if ports else None
         if clash:
             found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
         requests = self._requests_of(pod, bound=False)
         found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, self._capacity[name])]
         found += [("PodTopologySpread", why) for why in spread.faults(self.spread_of(pod), node)]
-        return found + self._volumes.faults(pod, node)
-
-
-def _member(pod: kube.Pod) -> affinity.Member:
-    name, namespace = kube.pod_key(pod), pod.metadata.namespace or "default"
-    return affinity.Member(name, namespace, pod.metadata.labels or {}, affinity.read_terms(pod))
+        return found + self._volumes.faults(pod, node) if spec.volumes else found
 
 
 def rejecting_rules(snapshot: Snapshot, pod: kube.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
@@ -191,35 +205,58 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    found = document_faults(snapshot, placement)
+    with _no_gc():
+        return _verify(snapshot, placement)
+
+
+def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     pods = {kube.pod_key(pod): pod for pod in snapshot.pods}
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
-    replayed = [[entry for entry in unit if entry.pod in pods and entry.node in nodes] for unit in _once(units(placement))]
+    refusals = {key: why_not_pending(pod, nodes, placement.snapshot) for key, pod in pods.items()}
+    found = document_faults(snapshot.sha256, placement, pods, nodes, refusals)
+    replayed = _replayed(units(placement), pods, nodes)
     named = {entry.pod for entry in placement.assignments} | {entry.pod for entry in placement.unplaced}
-    free = {key for key in named if key in pods and placement.snapshot.fromScratch and why_not_movable(pods[key], nodes) is None}
-    candidates = [pods[entry.pod] for unit in replayed for entry in unit]
+    anew = named if placement.snapshot.fromScratch else ()
+    free = {key for key in anew if key in pods and why_not_movable(pods[key], nodes) is None}
+    entries = [entry for unit in replayed for entry in unit]
+    candidates = [pods[entry.pod] for entry in entries]
     judge = Judge(snapshot, candidates, absent=named, exempt=placement.snapshot.daemonNamespaces, free=free)
     for unit in replayed:
         verdicts = judge.bind([(pods[entry.pod], entry.node) for entry in unit])
         for entry, faults in zip(unit, verdicts, strict=True):
-            found += [Violation(entry.pod, entry.node, rule, why) for rule, why in faults]
-    entries = [entry for unit in replayed for entry in unit]
-    for position, why in spread.final_faults([(judge.spread_of(pods[e.pod]), judge.nodes[e.node]) for e in entries]):
+            for rule, why in faults:
+                found.append(Violation(entry.pod, entry.node, rule, why))
+    ended = ((judge.spread_of(pod), judge.nodes[entry.node]) for pod, entry in zip(candidates, entries, strict=True))
+    for position, why in spread.final_faults(ended):
         found.append(Violation(entries[position].pod, entries[position].node, "PodTopologySpread", why))
-    pending = {key for key, pod in pods.items() if why_not_pending(pod, nodes, placement.snapshot) is None}
+    pending = {key for key, why in refusals.items() if why is None}
     absent = {key for key in named if key in pods and pods[key].spec.nodeName}
     return found + objective_faults(snapshot, placement, entries, absent, pending, judge)
 
 
-def _once(groups: list[list[Assignment]]) -> list[list[Assignment]]:
-    """Each pod at its first mention only; a second one is reported as a fault of the document."""
+def _replayed(groups: list[list[Assignment]], pods: Mapping[str, kube.Pod], nodes: Collection[str]) -> list[list[Assignment]]:
+    """Known pods on known nodes, each pod at its first mention only; the rest is reported as a fault of the document."""
     seen: set[str] = set()
     found = []
     for group in groups:
         kept = []
         for entry in group:
-            if entry.pod not in seen:
-                seen.add(entry.pod)
-                kept.append(entry)
+            key = entry.pod
+            if key not in seen:
+                seen.add(key)
+                if key in pods and entry.node in nodes:
+                    kept.append(entry)
         found.append(kept)
     return found
+
+
+@contextmanager
+def _no_gc() -> Iterator[None]:
+    """What is built here has no cycles: the collector would walk all of it, and the snapshot, for nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

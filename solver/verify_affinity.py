@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import chain
+from typing import Final, NamedTuple
 
 from models import kube
 from solver import verify_matching as matching
@@ -43,11 +44,14 @@ class Terms:
     fault: str | None = None
 
 
+NO_TERMS: Final = Terms()
+
+
 def read_terms(pod: kube.Pod) -> Terms:
     """The required (anti-)affinity terms of a pod, with matchLabelKeys and mismatchLabelKeys merged into the selectors."""
     affinity = pod.spec.affinity
     if affinity is None:
-        return Terms()
+        return NO_TERMS
     try:
         return Terms(_resolve(affinity.podAffinity, pod), _resolve(affinity.podAntiAffinity, pod))
     except matching.InvalidSelector as error:
@@ -74,18 +78,64 @@ def _resolve(source: kube.PodAffinity | None, pod: kube.Pod) -> tuple[Term, ...]
     return tuple(found)
 
 
-@dataclass(eq=False)
+def own_labels(wanted: kube.Affinity) -> tuple[str, ...]:
+    """The labels of the pod itself that its terms, required and preferred, are read with."""
+    terms: list[kube.PodAffinityTerm] = []
+    for source in (wanted.podAffinity, wanted.podAntiAffinity):
+        if source is not None:
+            terms += source.requiredDuringSchedulingIgnoredDuringExecution or ()
+            terms += source.requiredDuringSchedulingRequiredDuringExecution or ()
+            terms += [weighted.podAffinityTerm for weighted in source.preferredDuringSchedulingIgnoredDuringExecution or ()]
+    return tuple(sorted({key for term in terms for key in chain(term.matchLabelKeys or (), term.mismatchLabelKeys or ())}))
+
+
+@dataclass(eq=False, slots=True)
 class Member:
     """A pod as this rule sees it. Identity is that of the object: pods in hand-written tables may share a name."""
 
     name: str
     namespace: str
-    labels: dict[str, str]
+    labels: matching.Labels
     terms: Terms
+    profile: matching.Profile
 
-    @property
-    def profile(self) -> tuple[str, frozenset[tuple[str, str]]]:
-        return self.namespace, frozenset(self.labels.items())
+
+class Reader:
+    """Makes members of pods. Pods that share their affinity object, namespace and the labels that it asks for share their terms.
+
+    The pods must stay as they are, and in memory: objects are known by their ids.
+    """
+
+    def __init__(self) -> None:
+        self._profiles: dict[tuple[str | None, int], matching.Profile] = {}
+        self._keys: dict[int, tuple[str, ...]] = {}
+        self._terms: dict[tuple[int, str, tuple[str | None, ...]], Terms] = {}
+
+    def member(self, pod: kube.Pod) -> Member:
+        profile = self.profile(pod)
+        return Member(kube.pod_key(pod), profile[0], pod.metadata.labels or {}, self._terms_of(pod, profile[0]), profile)
+
+    def profile(self, pod: kube.Pod) -> matching.Profile:
+        metadata = pod.metadata
+        memo = metadata.namespace, id(metadata.labels)
+        profile = self._profiles.get(memo)
+        if profile is None:
+            profile = self._profiles[memo] = metadata.namespace or "default", frozenset((metadata.labels or {}).items())
+        return profile
+
+    def _terms_of(self, pod: kube.Pod, namespace: str) -> Terms:
+        affinity = pod.spec.affinity
+        if affinity is None:
+            return NO_TERMS
+        keys = self._keys.get(id(affinity))
+        if keys is None:
+            keys = self._keys[id(affinity)] = own_labels(affinity)
+        labels = pod.metadata.labels or {}
+        memo = id(affinity), namespace, tuple([labels.get(key) for key in keys])
+        terms = self._terms.get(memo)
+        if terms is None:
+            terms = self._terms[memo] = read_terms(pod)
+        return terms
 
 
 @dataclass(eq=False)
@@ -116,9 +166,16 @@ class _Tally:
 class _Seen:
     """What pods of one namespace and label set match: tallies they are counted in, and terms of running pods that select them."""
 
-    by_affinity: list[_Tally] = field(default_factory=list)
-    by_anti: list[_Tally] = field(default_factory=list)
+    counted: list[_Tally] = field(default_factory=list)
     owned: list[_Tally] = field(default_factory=list)
+
+
+class _Wants(NamedTuple):
+    """The tallies that a judged pod's own terms look at: for anti-affinity, and for affinity by key, with what all of that must match."""
+
+    anti: list[_Tally]
+    affinity: list[_Tally]
+    group: frozenset[Match]
 
 
 class AffinityState:
@@ -138,11 +195,19 @@ class AffinityState:
         self._groups: dict[Match, set[frozenset[Match]]] = {}
         self._keys: dict[frozenset[Match], set[str]] = {}
         self._anti_keys: dict[Match, set[str]] = {}
-        self._profiles: dict[tuple[str, frozenset[tuple[str, str]]], _Seen] = {}
+        self._profiles: dict[matching.Profile, _Seen] = {}
+        # By id of the terms, which stand beside the answer so that no other object gets that id; and whether the pod is exempt.
+        self._announced: dict[tuple[int, bool, bool], Terms] = {}
+        self._own: dict[tuple[int, bool], tuple[Terms, list[_Tally]]] = {}
+        self._wanted: dict[tuple[int, bool], tuple[Terms, _Wants]] = {}
 
     def announce(self, members: Iterable[Member], *, judged: bool) -> None:
         """Prepare tallies for the terms of these pods; of pods that are never judged only anti-affinity matters."""
         for member in members:
+            memo = id(member.terms), member.namespace in self._exempt, judged
+            if memo in self._announced:
+                continue
+            self._announced[memo] = member.terms
             if judged and member.terms.affinity:
                 group = frozenset(term.match for term in member.terms.affinity)
                 if group not in self._keys:  # found through any one of its matches, then tested against them all
@@ -174,31 +239,47 @@ class AffinityState:
         for match in matches:
             for group in self._groups.get(match, ()):
                 if group <= matches:
-                    seen.by_affinity += [self._affinity[group, key] for key in self._keys[group]]
+                    seen.counted += [self._affinity[group, key] for key in self._keys[group]]
             if member.namespace in self._exempt:
                 continue
             for key in self._anti_keys.get(match, ()):
                 term = Term(match, key)
                 seen.owned.append(self._owners[term])
                 if term in self._anti:
-                    seen.by_anti.append(self._anti[term])
+                    seen.counted.append(self._anti[term])
         return seen
+
+    def _owns(self, member: Member) -> list[_Tally]:
+        """The tallies of the pods that have one of the member's anti-affinity terms."""
+        memo = id(member.terms), member.namespace in self._exempt
+        found = self._own.get(memo)
+        if found is None:
+            found = self._own[memo] = member.terms, [self._owners[term] for term in dict.fromkeys(self._anti_terms(member))]
+        return found[1]
+
+    def _wants(self, member: Member) -> _Wants:
+        memo = id(member.terms), member.namespace in self._exempt
+        found = self._wanted.get(memo)
+        if found is None:
+            group = frozenset(term.match for term in member.terms.affinity)
+            keys = sorted({term.key for term in member.terms.affinity})
+            anti = [self._anti[term] for term in self._anti_terms(member)]
+            found = self._wanted[memo] = member.terms, _Wants(anti, [self._affinity[group, key] for key in keys], group)
+        return found[1]
 
     def add(self, member: Member, node: kube.Node) -> None:
         labels = node.metadata.labels or {}
-        seen = self._seen(member)
-        for tally in (*seen.by_affinity, *seen.by_anti):
+        for tally in self._seen(member).counted:
             tally.enter(member, labels)
-        for term in dict.fromkeys(self._anti_terms(member)):
-            self._owners[term].enter(member, labels)
+        for tally in self._owns(member):
+            tally.enter(member, labels)
 
     def remove(self, member: Member, node: kube.Node) -> None:
         labels = node.metadata.labels or {}
-        seen = self._seen(member)
-        for tally in (*seen.by_affinity, *seen.by_anti):
+        for tally in self._seen(member).counted:
             tally.leave(member, labels)
-        for term in dict.fromkeys(self._anti_terms(member)):
-            self._owners[term].leave(member, labels)
+        for tally in self._owns(member):
+            tally.leave(member, labels)
 
     def faults(self, member: Member, node: kube.Node) -> list[str]:
         """Why the rule rejects the pod on the node, against the pods added so far (the pod itself must not be among them)."""
@@ -206,30 +287,26 @@ class AffinityState:
             return [f"a pod (anti-)affinity term cannot be read: {member.terms.fault}"]
         labels = node.metadata.labels or {}
         found = []
-        for term in self._anti_terms(member):
-            other = self._anti[term].anyone(labels.get(term.key))
+        wants = self._wants(member)
+        for tally in wants.anti:
+            other = tally.anyone(labels.get(tally.key))
             if other is not None:
-                found.append(f"pod {other.name} in {term.key}={labels[term.key]} matches its anti-affinity term")
+                found.append(f"pod {other.name} in {tally.key}={labels[tally.key]} matches its anti-affinity term")
         for tally in self._seen(member).owned:
             other = tally.anyone(labels.get(tally.key))
             if other is not None:
                 found.append(f"it matches an anti-affinity term of pod {other.name} in {tally.key}={labels[tally.key]}")
-        return found + self._affinity_faults(member, labels)
+        return found + self._affinity_faults(member, wants, labels) if wants.affinity else found
 
-    def _affinity_faults(self, member: Member, labels: matching.Labels) -> list[str]:
-        terms = member.terms.affinity
-        if not terms:
-            return []
-        lacking = sorted({term.key for term in terms if term.key not in labels})
+    def _affinity_faults(self, member: Member, wants: _Wants, labels: matching.Labels) -> list[str]:
+        lacking = [tally.key for tally in wants.affinity if tally.key not in labels]
         if lacking:
             return [f"the node lacks the topology key {key} of an affinity term" for key in lacking]
-        group = frozenset(term.match for term in terms)
-        keys = sorted({term.key for term in terms})
-        empty = [key for key in keys if self._affinity[group, key].anyone(labels[key]) is None]
+        empty = [tally.key for tally in wants.affinity if tally.anyone(labels[tally.key]) is None]
         if not empty:
             return []
         own = self._namespace_labels.get(member.namespace, {})
-        nobody = not any(self._affinity[group, key].domains for key in keys)
-        if nobody and all(match.holds(member.namespace, member.labels, own) for match in group):
+        nobody = not any(tally.domains for tally in wants.affinity)
+        if nobody and all(match.holds(member.namespace, member.labels, own) for match in wants.group):
             return []  # bootstrap: the first of a group whose pods want each other
         return [f"no pod in {key}={labels[key]} matches all its affinity terms" for key in empty]

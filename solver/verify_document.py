@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from models import kube
 from models.placement import Assignment, Placement, SnapshotRef
-from models.snapshot import Snapshot
 
 #: The rule of violations that lie in the document, not in a placement.
 DOCUMENT: Final = "Placement"
@@ -64,27 +65,31 @@ def why_not_pending(pod: kube.Pod, nodes: frozenset[str], ref: SnapshotRef) -> s
     return None
 
 
-def document_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
-    """Faults of the document, judged against the snapshot it speaks of."""
+def document_faults(
+    sha256: str, placement: Placement, pods: Mapping[str, kube.Pod], nodes: Collection[str], refusals: Mapping[str, str | None]
+) -> list[Violation]:
+    """Faults of the document, judged against the snapshot it speaks of.
+
+    ``sha256``: of the snapshot; ``pods``: its pods by key, ``nodes``: the names of its nodes; ``refusals``: :func:`why_not_pending` of each
+    pod.
+    """
     ref = placement.snapshot
-    pods = {kube.pod_key(pod): pod for pod in snapshot.pods}
-    nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     found: list[Violation] = []
 
     def fault(why: str, pod: str = "", node: str = "") -> None:
         found.append(Violation(pod, node, DOCUMENT, why))
 
-    if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
-        fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")
-    mentioned: Counter[str] = Counter()
-    for pod, node in [*((a.pod, a.node) for a in placement.assignments), *((u.pod, "") for u in placement.unplaced)]:
-        mentioned[pod] += 1
-        if mentioned[pod] == 2:
+    if ref.sha256 and sha256 and ref.sha256 != sha256:
+        fault(f"the document is of snapshot {ref.sha256}, this is {sha256}")
+    mentioned: dict[str, int] = {}
+    for pod, node in chain(((a.pod, a.node) for a in placement.assignments), ((u.pod, "") for u in placement.unplaced)):
+        times = mentioned[pod] = mentioned.get(pod, 0) + 1
+        if times == 2:
             fault("the pod is mentioned more than once", pod, node)
         if pod not in pods:
             fault("the snapshot has no such pod", pod, node)
-        elif mentioned[pod] == 1:
-            why = why_not_pending(pods[pod], nodes, ref)
+        elif times == 1:
+            why = refusals[pod]
             if why == _GATED and not node:
                 continue  # a gated pod is reported as unplaced
             if why:
@@ -92,7 +97,7 @@ def document_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]
     for entry in placement.assignments:
         if entry.node not in nodes:
             fault("the snapshot has no such node", entry.pod, entry.node)
-    pending = {key: pod for key, pod in pods.items() if why_not_pending(pod, nodes, ref) is None}
+    pending = {key: pods[key] for key, why in refusals.items() if why is None}
     for key in pending:
         if key not in mentioned:
             fault("the pending pod is neither assigned nor listed as unplaced", key)
@@ -131,7 +136,7 @@ def _order_faults(placement: Placement) -> list[Violation]:
     return found
 
 
-def _tier_faults(placement: Placement, pods: dict[str, kube.Pod], pending: dict[str, kube.Pod]) -> list[Violation]:
+def _tier_faults(placement: Placement, pods: Mapping[str, kube.Pod], pending: Mapping[str, kube.Pod]) -> list[Violation]:
     placed = Counter((pods[key].spec.priority or 0) for key in {entry.pod for entry in placement.assignments} if key in pods)
     found: list[Violation] = []
 

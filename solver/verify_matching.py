@@ -9,17 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from models import kube
 
 Labels = Mapping[str, str]
+Profile = tuple[str, frozenset[tuple[str, str]]]  # namespace and labels: all that selectors see of a pod
 
 _VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?\Z")
 _WHOLE: Final = re.compile(r"[0-9]+\Z")
 _INT64_LIMIT: Final = 2**63
 _LABEL_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _NODE_OPERATORS: Final = _LABEL_OPERATORS | {"Gt", "Lt"}
+
+
+def text(*parts: object) -> bytes | str:
+    """Equal for parts that read the same; replicas then share what is worked out for one of them."""
+    try:
+        return msgspec.json.encode(parts)
+    except (OverflowError, ValueError):  # numbers beyond 64 bits, lone surrogates
+        return repr(parts)
 
 
 class InvalidSelector(ValueError):
@@ -71,6 +83,15 @@ def _requirement(key: str, operator: str, values: Sequence[str], operators: froz
             if len(value) > 63 or not _VALUE.match(value):
                 raise InvalidSelector(f"{value!r} is not a label value")
     return Requirement(key, operator, tuple(sorted(set(values))))
+
+
+@lru_cache(maxsize=4096)
+def _node_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement | None:
+    """An expression of a node selector, None if it is invalid."""
+    try:
+        return _requirement(key, operator, values, _NODE_OPERATORS)
+    except InvalidSelector:
+        return None
 
 
 def label_selector(selector: kube.LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector:
@@ -133,11 +154,8 @@ def term_holds(term: kube.NodeSelectorTerm, labels: Labels, node_name: str) -> b
     if not term.matchExpressions and not term.matchFields:
         return False
     for expression in term.matchExpressions or ():
-        try:
-            requirement = _requirement(expression.key, expression.operator, expression.values or (), _NODE_OPERATORS)
-        except InvalidSelector:
-            return False
-        if not requirement.holds(labels):
+        requirement = _node_requirement(expression.key, expression.operator, tuple(expression.values or ()))
+        if requirement is None or not requirement.holds(labels):
             return False
     return all(_field_holds(expression, node_name) for expression in term.matchFields or ())
 
@@ -151,6 +169,8 @@ def node_selector_holds(selector: kube.NodeSelector | None, labels: Labels, node
 
 def node_affinity_fault(spec: kube.PodSpec, node: kube.Node) -> str | None:
     """Why the pod's nodeSelector or required node affinity refuses the node; None if both accept it."""
+    if not spec.nodeSelector and spec.affinity is None:
+        return None
     labels = node.metadata.labels or {}
     for key, value in (spec.nodeSelector or {}).items():
         if labels.get(key) != value:
@@ -158,11 +178,10 @@ def node_affinity_fault(spec: kube.PodSpec, node: kube.Node) -> str | None:
     affinity = spec.affinity.nodeAffinity if spec.affinity else None
     if affinity is None:
         return None
-    required = {
-        "requiredDuringSchedulingIgnoredDuringExecution": affinity.requiredDuringSchedulingIgnoredDuringExecution,
-        "requiredDuringSchedulingRequiredDuringExecution": affinity.requiredDuringSchedulingRequiredDuringExecution,
-    }
-    for field, selector in required.items():
+    for field, selector in (
+        ("requiredDuringSchedulingIgnoredDuringExecution", affinity.requiredDuringSchedulingIgnoredDuringExecution),
+        ("requiredDuringSchedulingRequiredDuringExecution", affinity.requiredDuringSchedulingRequiredDuringExecution),
+    ):
         if not node_selector_holds(selector, labels, node.metadata.name or ""):
             return f"no term of nodeAffinity.{field} matches the node"
     return None

@@ -130,11 +130,11 @@ def fit_faults(requests: Amounts, pods: int, used: Amounts, capacity: Amounts) -
     slots = capacity.get("pods", 0)
     if pods + 1 > slots:
         faults.append(f"pods: {pods} of {slots} taken")
-    for name, amount in sorted(requests.items()):
+    lacking = [name for name, amount in requests.items() if 0 < amount > capacity.get(name, 0) - used.get(name, 0)]
+    for name in sorted(lacking):
         total = capacity.get(name, 0)
         free = total - used.get(name, 0)
-        if amount > 0 and amount > free:
-            faults.append(f"{name}: requests {_show(name, amount)}, {_show(name, free)} of {_show(name, total)} free")
+        faults.append(f"{name}: requests {_show(name, requests[name])}, {_show(name, free)} of {_show(name, total)} free")
     return faults
 
 
@@ -149,7 +149,7 @@ _ANY: Final = "0.0.0.0"
 def host_ports(pod: kube.Pod) -> list[Port]:
     """Host ports of app containers and sidecars. With hostNetwork a containerPort without hostPort is one too."""
     sidecars = [c for c in pod.spec.initContainers or () if _is_sidecar(c)]
-    found = []
+    found: list[Port] = []
     for container in [*(pod.spec.containers or ()), *sidecars]:
         for port in container.ports or ():
             number = port.hostPort or (port.containerPort if pod.spec.hostNetwork else None) or 0

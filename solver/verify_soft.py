@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
 
-import msgspec
-
 from models import kube
 from models.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
 from models.snapshot import Snapshot
 from solver import verify_affinity as affinity
 from solver import verify_matching as matching
 from solver import verify_resources as resources
+from solver import verify_spread
 from solver.verify_document import is_mirror
 
 #: Points of one PreferNoSchedule taint that is not tolerated, and of one pod above what a spread constraint allows.
@@ -63,18 +62,17 @@ def score(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]
     points = _NodePoints(nodes)
     pairs = _Pairs(snapshot, nodes, policy.hardPodAffinityWeight)
     fixed: list[kube.Pod] = []
-    waiting: list[kube.Pod] = []
+    waiting: list[tuple[kube.Pod, _Kind]] = []
     for pod in snapshot.pods:
         if kube.is_terminal(pod):
             continue
-        key = kube.pod_key(pod)
+        key, kind = kube.pod_key(pod), kinds.of(pod)
         if key in wanted:
-            waiting.append(pod)
+            waiting.append((pod, kind))
         stays = key not in placed
         node = pod.spec.nodeName if stays else placed[key]
         if node not in nodes or (stays and key in gone):
             continue
-        kind = kinds.of(pod)
         kind.add(node, placed=not stays, terminating=kube.is_terminating(pod))
         pairs.add(pod, kind, node, placed=not stays)
         if stays:
@@ -83,8 +81,8 @@ def score(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]
             points.add(key, pod, node)
     usable = _Usable(nodes, fixed)
     spread = _Spread(snapshot, nodes, policy, usable)
-    for pod in waiting:
-        spread.carry(pod, kinds.of(pod))
+    for pod, kind in waiting:
+        spread.carry(pod, kind)
     preferred, required = pairs.points(kinds)
     families = {
         "nodeAffinity": points.affinity,
@@ -105,38 +103,33 @@ class _Kind:
 
     namespace: str
     labels: matching.Labels
-    placed: Counter[str] = field(default_factory=Counter)
-    fixed: Counter[str] = field(default_factory=Counter)
-    counted: Counter[str] = field(default_factory=Counter)
+    placed: dict[str, int] = field(default_factory=dict)
+    fixed: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
 
     def add(self, node: str, *, placed: bool, terminating: bool) -> None:
-        (self.placed if placed else self.fixed)[node] += 1
+        numbers = self.placed if placed else self.fixed
+        numbers[node] = numbers.get(node, 0) + 1
         if not terminating:
-            self.counted[node] += 1
+            self.counted[node] = self.counted.get(node, 0) + 1
 
 
 class _Kinds:
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, frozenset[tuple[str, str]]], _Kind] = {}
+        self._kinds: dict[matching.Profile, _Kind] = {}
+        self._known: dict[tuple[str | None, int], _Kind] = {}  # by id of the labels, which the snapshot keeps alive and pods share
 
     def of(self, pod: kube.Pod) -> _Kind:
-        namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
-        memo = namespace, frozenset(labels.items())
-        kind = self._kinds.get(memo)
+        known = pod.metadata.namespace, id(pod.metadata.labels)
+        kind = self._known.get(known)
         if kind is None:
-            kind = self._kinds[memo] = _Kind(namespace, labels)
+            namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
+            kind = self._kinds.setdefault((namespace, frozenset(labels.items())), _Kind(namespace, labels))
+            self._known[known] = kind
         return kind
 
     def __iter__(self) -> Iterator[_Kind]:
         return iter(self._kinds.values())
-
-
-def _text(*parts: object) -> bytes | str:
-    """Equal for parts that read the same; replicas then share what is worked out for one of them."""
-    try:
-        return msgspec.json.encode(parts)
-    except (OverflowError, ValueError):  # numbers beyond 64 bits, lone surrogates
-        return repr(parts)
 
 
 def _labels(node: kube.Node) -> matching.Labels:
@@ -179,6 +172,8 @@ class _NodePoints:
         return sum(term.weight for term in terms if matching.term_holds(term.preference, labels, node))
 
     def _untolerated(self, spec: kube.PodSpec, node: str) -> int:
+        if not self._soft[node]:
+            return 0
         met = [taint for taint in self._soft[node] if not any(matching.tolerates(t, taint) for t in spec.tolerations or ())]
         return TAINT_POINTS * len(met)
 
@@ -190,8 +185,18 @@ class _NodePoints:
 class _Pull:
     """What the pods that have a term give for one matching pod, summed by domain: the placed ones, and those that stay."""
 
-    placed: Counter[str] = field(default_factory=Counter)
-    fixed: Counter[str] = field(default_factory=Counter)
+    placed: dict[str, int] = field(default_factory=dict)
+    fixed: dict[str, int] = field(default_factory=dict)
+
+
+class _Owned(NamedTuple):
+    """A term of a kind's pods, where it counts, and whether it selects the very pods that have it."""
+
+    family: _Family
+    key: str
+    weight: int
+    pull: _Pull
+    selects_itself: bool
 
 
 def _dot(one: Mapping[str, int], other: Mapping[str, int]) -> int:
@@ -210,14 +215,19 @@ class _Family:
         self._broad: matching.Shelf[affinity.Match] = matching.Shelf()
         self._own = 0
 
-    def add(self, term: affinity.Term, weight: int, kind: _Kind, domain: str, *, placed: bool) -> None:
-        """A pod has a term, in a domain of its key."""
+    def owned(self, term: affinity.Term, weight: int, kind: _Kind) -> _Owned:
+        """A term that pods of a kind have."""
         if term.match not in self._pulls:
             self._file(term.match)
         pull = self._pulls.setdefault(term.match, {}).setdefault(term.key, _Pull())
-        (pull.placed if placed else pull.fixed)[domain] += weight
-        if placed and self._holds(term.match, kind):
-            self._own += weight  # a pod is no pair with itself
+        return _Owned(self, term.key, weight, pull, self._holds(term.match, kind))
+
+    def add(self, term: _Owned, domain: str, *, placed: bool) -> None:
+        """A pod has the term, in a domain of its key."""
+        pulls = term.pull.placed if placed else term.pull.fixed
+        pulls[domain] = pulls.get(domain, 0) + term.weight
+        if placed and term.selects_itself:
+            self._own += term.weight  # a pod is no pair with itself
 
     def _file(self, match: affinity.Match) -> None:
         if match.among is not None:
@@ -254,7 +264,7 @@ class _Domains:
             self._memo[memo] = self._by_domain(kind.placed, key), self._by_domain(kind.fixed, key)
         return self._memo[memo]
 
-    def _by_domain(self, numbers: Counter[str], key: str) -> Counter[str]:
+    def _by_domain(self, numbers: Mapping[str, int], key: str) -> Counter[str]:
         found: Counter[str] = Counter()
         for node, number in numbers.items():
             domain = _labels(self._nodes[node]).get(key)
@@ -277,41 +287,36 @@ class _Pairs:
         self._required = _Family(namespace_labels)
         self._keys: dict[int, tuple[str, ...]] = {}
         self._terms: dict[tuple[object, ...], tuple[list[_Weighted], list[_Weighted]]] = {}
+        self._owned: dict[tuple[int, int], list[_Owned]] = {}
 
     def add(self, pod: kube.Pod, kind: _Kind, node: str, *, placed: bool) -> None:
         if pod.spec.affinity is None:
             return
+        memo = id(pod.spec.affinity), id(kind)  # the snapshot keeps one alive, and equal pods share it; kinds stay
+        owned = self._owned.get(memo)
+        if owned is None:
+            preferred, required = self._read(pod, kind)
+            owned = self._owned[memo] = [self._preferred.owned(term, weight, kind) for term, weight in preferred]
+            owned += [self._required.owned(term, weight, kind) for term, weight in required]
         labels = _labels(self._nodes[node])
-        for family, terms in zip((self._preferred, self._required), self._read(pod, kind), strict=True):
-            for term, weight in terms:
-                domain = labels.get(term.key)
-                if domain is not None:
-                    family.add(term, weight, kind, domain, placed=placed)
+        for term in owned:
+            domain = labels.get(term.key)
+            if domain is not None:
+                term.family.add(term, domain, placed=placed)
 
     def points(self, kinds: _Kinds) -> tuple[int, int]:
         domains = _Domains(self._nodes)
         return self._preferred.points(kinds, domains), self._required.points(kinds, domains)
 
     def _read(self, pod: kube.Pod, kind: _Kind) -> tuple[list[_Weighted], list[_Weighted]]:
-        own = id(pod.spec.affinity)  # the snapshot keeps it alive, and equal pods share it
+        own = id(pod.spec.affinity)
         if own not in self._keys:
-            self._keys[own] = _label_keys(pod.spec.affinity or kube.Affinity())
+            self._keys[own] = affinity.own_labels(pod.spec.affinity or kube.Affinity())
         memo = own, kind.namespace, tuple(kind.labels.get(key) for key in self._keys[own])
         if memo not in self._terms:
             required = [(term, self._hard_weight) for term in affinity.read_terms(pod).affinity if self._hard_weight]
             self._terms[memo] = _preferred_terms(pod), required
         return self._terms[memo]
-
-
-def _label_keys(wanted: kube.Affinity) -> tuple[str, ...]:
-    """The labels of the pod itself that its terms are read with."""
-    terms: list[kube.PodAffinityTerm] = []
-    for source in (wanted.podAffinity, wanted.podAntiAffinity):
-        if source is not None:
-            terms += source.requiredDuringSchedulingIgnoredDuringExecution or ()
-            terms += source.requiredDuringSchedulingRequiredDuringExecution or ()
-            terms += [weighted.podAffinityTerm for weighted in source.preferredDuringSchedulingIgnoredDuringExecution or ()]
-    return tuple(sorted({key for term in terms for key in chain(term.matchLabelKeys or (), term.mismatchLabelKeys or ())}))
 
 
 def _preferred_terms(pod: kube.Pod) -> list[_Weighted]:
@@ -351,11 +356,11 @@ class _Carrier(NamedTuple):
 def _requests_text(pod: kube.Pod, *, bound: bool) -> bytes | str:
     spec, status = pod.spec, pod.status
     held = (status.containerStatuses, status.initContainerStatuses, status.conditions) if bound and status else None
-    return _text(spec.containers, spec.initContainers, spec.resources, spec.overhead, held)
+    return matching.text(spec.containers, spec.initContainers, spec.resources, spec.overhead, held)
 
 
 def _rules_text(spec: kube.PodSpec) -> bytes | str:
-    return _text(spec.nodeSelector, _node_affinity(spec), spec.tolerations)
+    return matching.text(spec.nodeSelector, _node_affinity(spec), spec.tolerations)
 
 
 class _Usable:
@@ -414,19 +419,29 @@ class _Spread:
         self._nodes = nodes
         self._defaults = _Defaults(snapshot, policy)
         self._usable = usable
-        self._eligible = _Eligible(nodes)
+        self._eligible = verify_spread.Eligible(nodes)
+        self._noted: set[tuple[object, ...]] = set()
         self._carriers: dict[_Constraint, dict[_Carrier, kube.Pod]] = {}
         self._read: dict[tuple[object, ...], list[_Constraint]] = {}
         self._domains: dict[tuple[frozenset[str], str], dict[str, list[str]]] = {}
 
     def carry(self, pod: kube.Pod, kind: _Kind) -> None:
         """Take note of the constraints of a pod to be placed."""
-        own = pod.spec.topologySpreadConstraints
-        rules = _rules_text(pod.spec)
+        spec, owners = pod.spec, pod.metadata.ownerReferences
+        own = spec.topologySpreadConstraints
+        pinned = spec.nodeName if spec.nodeName and is_mirror(pod) else None
+        # All that is read below; the snapshot keeps these parts alive, and equal pods share them.
+        rules_of = id(spec.nodeSelector), id(spec.affinity), id(spec.tolerations)
+        requests_of = id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead)
+        noted = id(kind), id(own), id(owners), pinned, rules_of, requests_of
+        if noted in self._noted:
+            return
+        self._noted.add(noted)
+        rules = _rules_text(spec)
         memo: tuple[object, ...]
         if own:
             keys = {key for constraint in own for key in constraint.matchLabelKeys or ()}
-            memo = (kind.namespace, rules, _text(own), tuple(kind.labels.get(key) for key in sorted(keys)))
+            memo = (kind.namespace, rules, matching.text(own), tuple(kind.labels.get(key) for key in sorted(keys)))
         else:
             owner = kube.controller_of(pod)
             memo = (id(kind), rules, (owner.kind, owner.name) if owner else None)
@@ -435,7 +450,6 @@ class _Spread:
         constraints = self._read[memo]
         if not constraints:
             return
-        pinned = (pod.spec.nodeName or None) if is_mirror(pod) else None
         carrier = _Carrier(rules, _requests_text(pod, bound=False), pinned)
         for constraint in constraints:
             self._carriers.setdefault(constraint, {}).setdefault(carrier, pod)
@@ -444,7 +458,8 @@ class _Spread:
         if not pod.spec.topologySpreadConstraints:
             selector = self._defaults.selector(pod, kind) if self._defaults.constraints else ()
             for entry in self._defaults.constraints if selector else ():
-                eligible = self._eligible.of(pod.spec, self._defaults.keys(entry))
+                # The API's defaults: node affinity counts, taints do not.
+                eligible = self._eligible.of(pod.spec, self._defaults.keys(entry), affinity=True, taints=False)
                 yield _Constraint(kind.namespace, selector, entry.topologyKey, entry.maxSkew, eligible)
             return
         soft = [c for c in pod.spec.topologySpreadConstraints if c.whenUnsatisfiable == "ScheduleAnyway"]
@@ -456,7 +471,9 @@ class _Spread:
             except matching.InvalidSelector:
                 continue  # the API server refuses it; nothing is known of what it counts
             if selector:  # a nil selector counts nothing, an empty one neither
-                yield _Constraint(kind.namespace, selector, c.topologyKey, c.maxSkew, self._eligible.of(pod.spec, keys, c))
+                honour_affinity, honour_taints = (c.nodeAffinityPolicy or "Honor") == "Honor", c.nodeTaintsPolicy == "Honor"
+                eligible = self._eligible.of(pod.spec, keys, affinity=honour_affinity, taints=honour_taints)
+                yield _Constraint(kind.namespace, selector, c.topologyKey, c.maxSkew, eligible)
 
     def points(self, kinds: _Kinds) -> int:
         counts = self._counts(kinds)
@@ -503,51 +520,6 @@ class _Spread:
             for name in sorted(eligible):
                 found.setdefault(_labels(self._nodes[name])[key], []).append(name)
         return self._domains[memo]
-
-
-class _Eligible:
-    """The nodes on which a constraint counts."""
-
-    def __init__(self, nodes: _Nodes) -> None:
-        self._nodes = nodes
-        self._by_label: dict[tuple[str, str], list[str]] = {}
-        for name, node in nodes.items():
-            for pair in _labels(node).items():
-                self._by_label.setdefault(pair, []).append(name)
-        self._memo: dict[tuple[object, ...], frozenset[str]] = {}
-        self._same: dict[frozenset[str], frozenset[str]] = {}
-
-    def of(self, spec: kube.PodSpec, keys: Collection[str], constraint: kube.TopologySpreadConstraint | None = None) -> frozenset[str]:
-        """Nodes with all the keys that node affinity and tolerations of the pod accept, as far as the constraint asks for that.
-        Without a constraint the API's defaults hold: node affinity counts, taints do not."""
-        honour_affinity = constraint is None or (constraint.nodeAffinityPolicy or "Honor") == "Honor"
-        honour_taints = constraint is not None and constraint.nodeTaintsPolicy == "Honor"
-        wanted = _text(spec.nodeSelector, _node_affinity(spec)) if honour_affinity else None
-        memo = (frozenset(keys), wanted, _text(spec.tolerations) if honour_taints else None)
-        if memo not in self._memo:
-            found = frozenset(
-                name
-                for name in (self._candidates(spec) if honour_affinity else self._nodes)
-                if all(key in _labels(self._nodes[name]) for key in keys)
-                and not (honour_affinity and matching.node_affinity_fault(spec, self._nodes[name]))
-                and not (honour_taints and matching.untolerated_taint(spec.tolerations, _taints(self._nodes[name])))
-            )
-            self._memo[memo] = self._same.setdefault(found, found)  # one object per set: comparing it then costs nothing
-        return self._memo[memo]
-
-    def _candidates(self, spec: kube.PodSpec) -> Iterable[str]:
-        """Nodes beyond which node affinity accepts none: pods that name their node (daemons, local volumes) need no look at all others."""
-        if spec.nodeSelector:
-            return min((self._by_label.get(pair, []) for pair in spec.nodeSelector.items()), key=len)
-        wanted = _node_affinity(spec)
-        required = wanted.requiredDuringSchedulingIgnoredDuringExecution if wanted else None
-        found: dict[str, None] = {}
-        for term in (required.nodeSelectorTerms or ()) if required else ():
-            named = next((e for e in term.matchFields or () if e.key == "metadata.name" and e.operator == "In"), None)
-            if named is None:
-                return self._nodes
-            found.update((name, None) for name in named.values or () if name in self._nodes)
-        return found if required else self._nodes
 
 
 class _Defaults:

@@ -5,11 +5,9 @@ Source: kube-scheduler plugin podtopologyspread (common.go, filtering.go).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-import msgspec
 
 from models import kube
 from solver import verify_matching as matching
@@ -26,14 +24,18 @@ class Census(NamedTuple):
 
 @dataclass(eq=False)
 class Count:
-    """Pods per domain; every domain with an eligible node has an entry. ``levels``: how many domains have each count."""
+    """Pods per domain that received any, of ``size`` domains with an eligible node. ``levels``: how many domains have each count."""
 
     census: Census
+    size: int
     domains: dict[str, int] = field(default_factory=dict)
-    levels: dict[int, int] = field(default_factory=dict)
+    levels: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.levels = {0: self.size} if self.size else {}
 
     def change(self, domain: str, by: int) -> None:
-        before = self.domains[domain]
+        before = self.domains.get(domain, 0)
         self.domains[domain] = before + by
         self.levels[before] -= 1
         if not self.levels[before]:
@@ -42,7 +44,7 @@ class Count:
 
     def minimum(self, min_domains: int) -> int:
         """The least count; 0 while there are fewer domains than wanted."""
-        return 0 if len(self.domains) < max(1, min_domains) else min(self.levels)
+        return 0 if self.size < max(1, min_domains) else min(self.levels)
 
 
 class Constraint(NamedTuple):
@@ -67,18 +69,96 @@ class Spread:
 NO_SPREAD = Spread()
 
 
-class SpreadState:
-    """The pods bound so far, as PodTopologySpread sees them. All pods to be judged must be read before the first is added."""
+class Eligible:
+    """The nodes on which a constraint counts: of its keys, of node affinity and of tolerations a set each, and what they share."""
 
-    def __init__(self, nodes: Sequence[kube.Node]) -> None:
+    def __init__(self, nodes: Mapping[str, kube.Node]) -> None:
         self._nodes = nodes
-        self._eligible: dict[tuple[tuple[str, ...], bytes, bytes], frozenset[str]] = {}
+        self._by_label: dict[tuple[str, str], list[str]] = {}
+        with_key: dict[str, list[str]] = {}
+        for name, node in nodes.items():
+            for pair in (node.metadata.labels or {}).items():
+                self._by_label.setdefault(pair, []).append(name)
+                with_key.setdefault(pair[0], []).append(name)
+        self._with_key = {key: frozenset(names) for key, names in with_key.items()}
+        self._accepting: dict[object, frozenset[str]] = {}
+        self._tolerated: dict[object, frozenset[str]] = {}
+        self._memo: dict[tuple[object, ...], frozenset[str]] = {}
+        self._same: dict[frozenset[str], frozenset[str]] = {}
+        self._values: dict[tuple[frozenset[str], str], int] = {}
+
+    def of(self, spec: kube.PodSpec, keys: Collection[str], *, affinity: bool, taints: bool) -> frozenset[str]:
+        """Nodes with all the keys that node affinity and tolerations of the pod accept, as far as either is asked for."""
+        wanted = matching.text(spec.nodeSelector, *_required(spec)) if affinity else None
+        tolerated = matching.text(spec.tolerations) if taints else None
+        memo = frozenset(keys), wanted, tolerated
+        if memo not in self._memo:
+            if wanted not in self._accepting:
+                among = self._candidates(spec) if affinity else self._nodes
+                self._accepting[wanted] = frozenset(
+                    name for name in among if not (affinity and matching.node_affinity_fault(spec, self._nodes[name]))
+                )
+            if tolerated not in self._tolerated:
+                self._tolerated[tolerated] = frozenset(
+                    name
+                    for name, node in self._nodes.items()
+                    if not (taints and matching.untolerated_taint(spec.tolerations, _taints(node)))
+                )
+            found = self._accepting[wanted].intersection(self._tolerated[tolerated], *(self._with_key.get(key, ()) for key in keys))
+            self._memo[memo] = self._same.setdefault(found, found)  # one object per set: comparing it then costs nothing
+        return self._memo[memo]
+
+    def domains(self, eligible: frozenset[str], key: str) -> int:
+        """How many values of ``key`` there are among eligible nodes."""
+        memo = eligible, key
+        if memo not in self._values:
+            self._values[memo] = len({(self._nodes[name].metadata.labels or {})[key] for name in eligible})
+        return self._values[memo]
+
+    def _candidates(self, spec: kube.PodSpec) -> Iterable[str]:
+        """Nodes beyond which node affinity accepts none: pods that name their node (daemons, local volumes) need no look at all others."""
+        if spec.nodeSelector:
+            return min((self._by_label.get(pair, []) for pair in spec.nodeSelector.items()), key=len)
+        required, _ = _required(spec)
+        found: dict[str, None] = {}
+        for term in (required.nodeSelectorTerms or ()) if required else ():
+            named = next((e for e in term.matchFields or () if e.key == "metadata.name" and e.operator == "In"), None)
+            label = next((e for e in term.matchExpressions or () if e.operator == "In"), None)
+            if named is not None:
+                found.update((name, None) for name in named.values or () if name in self._nodes)
+            elif label is not None:
+                found.update((name, None) for value in label.values or () for name in self._by_label.get((label.key, value), ()))
+            else:
+                return self._nodes
+        return found if required else self._nodes
+
+
+class SpreadState:
+    """The pods bound so far, as PodTopologySpread sees them. All pods to be judged must be read before the first is added.
+
+    Pods that share their parts share what is read of them; they must stay as they are, and in memory: parts are known by their ids.
+    """
+
+    def __init__(self, nodes: Mapping[str, kube.Node]) -> None:
+        self._eligible = Eligible(nodes)
         self._counts: dict[Census, Count] = {}
         self._watched: dict[str, matching.Shelf[Count]] = {}
-        self._profiles: dict[tuple[str, frozenset[tuple[str, str]]], list[Count]] = {}
+        self._profiles: dict[matching.Profile, list[Count]] = {}
+        self._spreads: dict[tuple[str | int | None, ...], Spread] = {}
 
     def read(self, pod: kube.Pod) -> Spread:
         """The hard constraints of a pod, with matchLabelKeys merged into the selectors."""
+        spec, metadata = pod.spec, pod.metadata
+        if not spec.topologySpreadConstraints:
+            return NO_SPREAD
+        parts = (spec.topologySpreadConstraints, spec.nodeSelector, spec.affinity, spec.tolerations, metadata.labels)
+        memo = (metadata.namespace, *map(id, parts))
+        found = self._spreads.get(memo)
+        if found is None:
+            found = self._spreads[memo] = self._read(pod)
+        return found
+
+    def _read(self, pod: kube.Pod) -> Spread:
         hard = [c for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "DoNotSchedule"]
         if not hard:
             return NO_SPREAD
@@ -91,49 +171,31 @@ class SpreadState:
                 selector = matching.label_selector(constraint.labelSelector, extra)
             except matching.InvalidSelector as error:
                 return Spread(fault=str(error))
-            census = Census(namespace, selector, constraint.topologyKey, self._eligible_nodes(pod.spec, keys, constraint))
+            honour_affinity = (constraint.nodeAffinityPolicy or "Honor") == "Honor"
+            honour_taints = (constraint.nodeTaintsPolicy or "Ignore") == "Honor"
+            eligible = self._eligible.of(pod.spec, keys, affinity=honour_affinity, taints=honour_taints)
+            census = Census(namespace, selector, constraint.topologyKey, eligible)
             own = int(matching.selects(selector, labels))
             found.append(Constraint(self._count(census), constraint.maxSkew, constraint.minDomains or 1, own))
         return Spread(tuple(found))
 
-    def _eligible_nodes(self, spec: kube.PodSpec, keys: tuple[str, ...], constraint: kube.TopologySpreadConstraint) -> frozenset[str]:
-        honour_affinity = (constraint.nodeAffinityPolicy or "Honor") == "Honor"
-        honour_taints = (constraint.nodeTaintsPolicy or "Ignore") == "Honor"
-        wanted = (spec.nodeSelector, spec.affinity.nodeAffinity if spec.affinity else None) if honour_affinity else ()
-        tolerated = (spec.tolerations,) if honour_taints else ()
-        memo = (keys, msgspec.json.encode(wanted), msgspec.json.encode(tolerated))
-        if memo not in self._eligible:
-            self._eligible[memo] = frozenset(
-                node.metadata.name or ""
-                for node in self._nodes
-                if all(key in (node.metadata.labels or {}) for key in keys)
-                and not (honour_affinity and matching.node_affinity_fault(spec, node))
-                and not (honour_taints and matching.untolerated_taint(spec.tolerations, _taints(node)))
-            )
-        return self._eligible[memo]
-
     def _count(self, census: Census) -> Count:
         count = self._counts.get(census)
         if count is None:
-            count = self._counts[census] = Count(census)
-            for node in self._nodes:
-                if node.metadata.name in census.eligible:
-                    count.domains[(node.metadata.labels or {})[census.key]] = 0
-            if count.domains:
-                count.levels[0] = len(count.domains)
+            count = self._counts[census] = Count(census, self._eligible.domains(census.eligible, census.key))
             if census.selector:  # an empty selector counts no running pod, a nil one neither
                 self._watched.setdefault(census.namespace, matching.Shelf()).file(census.selector, count)
         return count
 
-    def add(self, pod: kube.Pod, node: kube.Node) -> None:
+    def add(self, pod: kube.Pod, node: kube.Node, profile: matching.Profile) -> None:
+        """Count the pod in. ``profile``: its namespace and labels."""
         if kube.is_terminating(pod):
             return
-        namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
-        watched = self._watched.get(namespace)
+        watched = self._watched.get(profile[0])
         if watched is None:
             return
-        profile = namespace, frozenset(labels.items())
         if profile not in self._profiles:
+            labels = pod.metadata.labels or {}
             self._profiles[profile] = [c for c in watched.candidates(labels) if matching.selects(c.census.selector, labels)]
         for count in self._profiles[profile]:
             if node.metadata.name in count.census.eligible:
@@ -142,6 +204,8 @@ class SpreadState:
 
 def faults(spread: Spread, node: kube.Node) -> list[str]:
     """Why the rule rejects a pod with these constraints on the node, against the pods added so far."""
+    if spread is NO_SPREAD:
+        return []
     if spread.fault is not None:
         return [f"a topology spread constraint cannot be read: {spread.fault}"]
     labels = node.metadata.labels or {}
@@ -166,6 +230,8 @@ def final_faults(placed: Iterable[tuple[Spread, kube.Node]]) -> list[tuple[int, 
     found: list[tuple[int, str]] = []
     told: set[tuple[int, int, int, str]] = set()
     for position, (spread, node) in enumerate(placed):
+        if not spread.constraints:
+            continue
         for constraint in spread.constraints:
             domain = (node.metadata.labels or {}).get(constraint.tally.census.key)
             if domain is None:
@@ -179,6 +245,14 @@ def final_faults(placed: Iterable[tuple[Spread, kube.Node]]) -> list[tuple[int, 
             if skew > constraint.max_skew:
                 found.append((position, "in the final state " + constraint.why(domain, skew, least)))
     return found
+
+
+def _required(spec: kube.PodSpec) -> tuple[kube.NodeSelector | None, kube.NodeSelector | None]:
+    """The hard parts of node affinity."""
+    wanted = spec.affinity.nodeAffinity if spec.affinity else None
+    if wanted is None:
+        return None, None
+    return wanted.requiredDuringSchedulingIgnoredDuringExecution, wanted.requiredDuringSchedulingRequiredDuringExecution
 
 
 def _taints(node: kube.Node) -> list[kube.Taint]:

@@ -3,7 +3,8 @@
     python tests/benchmarks/bench_planted.py [--nodes 1000] [--pods 10000] [--time-limit 180] [--seeds 0,1,2] [PATTERN…]
 
 ``planted-U-sS``: ``kubestow generate --planted U --seed S``, pods cut from U % of every node. ``rules-200x12-97-sS``: recorded instances
-with required affinity, anti-affinity and maxSkew, to be proved complete within 60 s. Seconds are of the whole process.
+with required affinity, anti-affinity and maxSkew, to be proved complete within 60 s. Nothing but the placed tiers is asked for (a policy
+without strategy, weights or default constraints), so that seconds, those of the whole process, end with the proof or the time limit.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from rich.table import Table
 from tests.benchmarks.bench_scale import Run, generate, run
 
 DATA = Path(__file__).parent / "data"
+#: Required affinity does not pull, pods of a Service are not spread by default, nothing breaks ties.
+PLACED_ONLY = "strategy: none\nhardPodAffinityWeight: 0\ndefaultConstraints: []\n"
 #: Usage in percent, and the share of the pods that shall be placed.
 GOALS = {97: 0.999, 100: 0.99}
 RULES_SECONDS = 60.0
@@ -72,7 +75,9 @@ def _recorded(path: Path, folder: Path) -> Path:
 def solve(instance: Instance, options: Sequence[str] = ()) -> Run:
     """One process of kubestow on an instance; options come on top of the instance's time limit."""
     with tempfile.TemporaryDirectory() as folder:
-        return run(instance.file(Path(folder)), ("--time-limit", f"{instance.seconds:g}", *options))
+        policy = Path(folder) / "policy.yaml"
+        policy.write_text(PLACED_ONLY)
+        return run(instance.file(Path(folder)), ("--policy", str(policy), "--time-limit", f"{instance.seconds:g}", *options))
 
 
 def row(instance: Instance, one: Run) -> tuple[str, ...]:
