@@ -173,9 +173,9 @@ class Components:
         each, more = divmod(pods, max(1, domains))
         return each * (each - 1) * (domains - more) + (each + 1) * each * more
 
-    def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints) -> None:
-        """Tighten the bound of a group, and find a placement for it alone; ``hint``: int64[len(classes), N], what it has now. The coarse
-        model comes first: it is small, and often says all."""
+    def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
+        """Tighten the bound of a group, and find a placement for it alone; ``hint``: int64[len(classes), N], where it is now, and what
+        that is ``worth``. The coarse model comes first: it is small, and often says all."""
         if not component.looked:
             component.looked = True
             sub = self.cluster.restricted(component.classes)
@@ -188,7 +188,7 @@ class Components:
             return
         encoding = component.encoding
         assert encoding is not None
-        known = hint if component.value is None or component.counts is None else component.counts
+        known = hint if component.value is None or component.counts is None or worth > component.value else component.counts
         known = _in_order(known, component.kinds)
         encoding.model.clear_hints()  # type: ignore[no-untyped-call]
         for (g, n), variable in encoding.x.items():

@@ -43,9 +43,9 @@ SWEEPS, SECONDS, SETTLE = 400, 20.0, 6
 #: Deterministic seconds that one move counts, on few nodes.
 MOVE = 1e-5
 #: Up to this many variables CP-SAT gets the whole model at last; larger ones go on with neighbourhoods and groups in turns, so many
-#: seconds a turn; every so manieth turn goes to the one that closed less of the gap.
+#: seconds a turn. Every so manieth turn is not for groups, as long as there are some; of those every so manieth is not for the best.
 WHOLE = 20_000
-ROUND, OTHER = 3.0, 5
+ROUND, OTHER, SECOND = 3.0, 3, 5
 #: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come before annealing.
 MANY = 20_000
 #: Up to so many nodes a group that finds no room makes others give way.
@@ -183,17 +183,20 @@ class SoftSearch:
     # --- groups ------------------------------------------------------------------------------------------------------------------
 
     def _turns(self, best: SoftOutcome, components: Components, search: LocalSearch, until: float) -> None:
-        """Turns of several kinds, mostly of the one that closed most of the gap per second last time, until so much time is left. They
+        """Turns of several kinds until so much time is left: to groups, which close the gap from both sides, and now and then to the one
+        of the others that gained most per second last time. They
         change the state of ``search``; what it is after a turn is adopted if it has a bind order."""
         self.engine = "exact" if self.options.engine == "exact" else "lns"
         length = ROUND * (1 + int(self.cluster.count.sum()) / MANY)
         kinds = self._kinds(best, components, search)
-        rates = dict.fromkeys(kinds, 0.0) | {"groups": float("inf")}
+        rates = dict.fromkeys(kinds, float("inf"))
         turn = 0
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             turn += 1
-            order = sorted(rates, key=lambda name: -rates[name])
-            name = order[0] if turn % OTHER or len(order) == 1 else order[1 + turn // OTHER % (len(order) - 1)]
+            others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
+            name = "groups" if "groups" in rates and (turn % OTHER or not others) else others[0]
+            if name != "groups" and turn % SECOND == 0:
+                name = others[turn // SECOND % len(others)]
             gap, started = best.bound - best.value, self._left()
             if not kinds[name](min(length, rest), rest):
                 del rates[name]
@@ -247,9 +250,10 @@ class SoftSearch:
             i = max(sorted(waiting), key=lambda i: (not components.found[i].looked, lost[i] / components.found[i].slice))
             component = components.found[i]
             rows = search.counts[component.classes]
-            components.solve(component, self.cpsat, min(component.slice, most - (started - self._left())), rows)
-            component.slice *= 2
             value = o.total(o.families(Placed(rows, component.classes), component.classes))
+            looked = component.looked
+            components.solve(component, self.cpsat, min(component.slice, most - (started - self._left())), rows, value)
+            component.slice *= 2 if looked else 1
             more = self._move(component, search, value)
             gained += more
             lost[i] = component.bound - value - more

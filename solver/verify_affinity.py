@@ -234,15 +234,16 @@ class AffinityState:
 
     def _look(self, member: Member) -> _Seen:
         own = self._namespace_labels.get(member.namespace, {})
-        matches = {match for match in self._matches.candidates(member.labels) if match.holds(member.namespace, member.labels, own)}
+        offered = self._matches.candidates(member.labels)
+        matches = dict.fromkeys(match for match in offered if match.holds(member.namespace, member.labels, own))
         seen = _Seen()
         for match in matches:
             for group in self._groups.get(match, ()):
-                if group <= matches:
+                if group <= matches.keys():
                     seen.counted += [self._affinity[group, key] for key in self._keys[group]]
             if member.namespace in self._exempt:
                 continue
-            for key in self._anti_keys.get(match, ()):
+            for key in sorted(self._anti_keys.get(match, ())):
                 term = Term(match, key)
                 seen.owned.append(self._owners[term])
                 if term in self._anti:

@@ -74,3 +74,103 @@ def test_engines_agree_on_tiny_clusters_with_preferences(kind: str) -> None:
 
 def generated(seed: int, *, nodes: int = 30, pods: int = 300) -> Snapshot:
     return from_objects(list(generate(Parameters(nodes=nodes, pods=pods, seed=seed)).objects()))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_engines_on_a_generated_cluster(seed: int) -> None:
+    found = compare(generated(seed, nodes=15, pods=120), f"generated seed {seed}", seconds=4.0)
+    assert all(len(r.assignments) + len(r.unplaced) == 120 for r in found.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_engines_on_a_larger_generated_cluster(seed: int) -> None:
+    found = compare(generated(seed), f"generated seed {seed}", seconds=20.0)
+    assert all(len(r.assignments) + len(r.unplaced) == 300 for r in found.values())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_deterministic_runs_give_equal_documents(engine: Engine) -> None:
+    for snapshot in (generated(3, nodes=10, pods=60), from_objects(tiny_soft.snapshot(4, "mixed", nodes=4, pods=8)), crowded()):
+        assert place(snapshot, options(engine, seconds=2.0)) == place(snapshot, options(engine, seconds=2.0))
+
+
+# --- which way is taken, and what is said about it ------------------------------------------------------------------------------------
+
+
+def crowded() -> Snapshot:
+    """More asked for than there is, in sizes that no simple rule packs."""
+    objects: list[Object] = [node(f"n{i}", cpu="9") for i in range(4)]
+    for p, (size, count) in enumerate(((5, 4), (4, 4), (3, 4), (2, 3))):
+        objects += [pod(f"s{size}-{i}", cpu=str(size), priority=p % 2) for i in range(count)]
+    return from_objects(objects)
+
+
+def searched(snapshot: Snapshot, chosen: Options, told: list[Progress] | None = None) -> Answer:
+    """The placed tiers alone."""
+    cluster = compile_cluster(snapshot, select(snapshot))
+    active = rules.build(cluster)
+    told = [] if told is None else told
+
+    def tell(phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None) -> None:
+        told.append(Progress(phase, None, priority, value, bound, 0.0))
+
+    return PlacedSearch(Objective(cluster, active), active, possible(cluster, active), chosen, threading.Event(), tell, 0.0).run()
+
+
+def test_auto_leaves_large_models_to_neighbourhoods_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = searched(crowded(), options("auto"))
+    monkeypatch.setattr(placed_tiers, "EXACT_LIMIT", 0)
+    told: list[Progress] = []
+    lns = searched(crowded(), options("auto"), told)
+    if lns.bounds != {p: v for p, v in exact.bounds.items()}:
+        assert any("engine auto chose lns" in note for note in lns.notes)
+    assert {t.phase for t in told} <= {"greedy", "repair", "bound", "lns"}
+    assert all(t.value is not None and t.bound is not None and t.value <= t.bound for t in told)
+    for name in ("exact", "lns"):
+        assert searched(crowded(), options(name)).engine == name  # type: ignore[arg-type]
+
+
+def test_a_proof_by_construction_is_told() -> None:
+    easy = from_objects([node("n"), pod("p")])
+    assert "greedy construction placed every pod that fits anywhere: the placed tiers are proved" in place(easy, options("auto")).notes
+    for engine in ENGINES[1:]:
+        result = place(easy, options(engine))
+        assert (result.engine, result.status, result.notes) == (engine, "optimal", [])
+
+
+def test_preferences_of_a_large_model_go_to_neighbourhoods_and_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soft_search, "SMALL", -1)
+    monkeypatch.setattr(soft_search, "WHOLE", -1)
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "b"}}}
+    repels = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 9, "podAffinityTerm": term}]}}
+    pulls = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 4, "podAffinityTerm": term}]}}
+    objects: list[Object] = [node(f"n{i}", cpu="4", labels={"zone": f"z{i % 2}"}) for i in range(4)]
+    objects += [pod(f"b{i}", cpu="1", labels={"app": "b"}, affinity=repels) for i in range(5)]
+    objects += [pod(f"c{i}", cpu="1", affinity=pulls) for i in range(8)]
+    snapshot = from_objects(objects)
+    best = tiers(place(snapshot, options("exact", seconds=6.0)), "soft")
+    result = place(snapshot, options("auto", seconds=6.0))
+    assert result.engine == "lns"
+    assert any("chose lns for the preferences" in note for note in result.notes) or result.status == "optimal"
+    (value, bound), (optimum, proved) = tiers(result, "soft")[0], best[0]
+    assert optimum == proved
+    assert value <= optimum <= bound
+
+
+def test_bounds_are_those_of_room_where_nothing_is_in_the_way() -> None:
+    snapshot = crowded()
+    cluster = compile_cluster(snapshot, select(snapshot))
+    found = searched(snapshot, options("greedy"))
+    most = cluster.per_priority(fits(cluster, possible(cluster, rules.build(cluster))))
+    placed = cluster.per_priority(found.counts.sum(axis=1))
+    assert all(placed[p] <= found.bounds[p] <= most[p] for p in most)
+    assert sum(found.bounds.values()) < sum(most.values())  # the relaxation knows that 64 do not fit in 36
+
+
+def test_a_stopped_run_returns_what_it_has() -> None:
+    stop = threading.Event()
+    stop.set()
+    for engine in ENGINES:
+        result = place(crowded(), options(engine), stop=stop)
+        assert (result.status, result.assignments) == ("unknown", []), engine
