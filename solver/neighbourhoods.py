@@ -1,4 +1,4 @@
-"""Which pods large-neighbourhood search takes out at a time, and where they may go: five kinds, each for a reason.
+"""Which pods large-neighbourhood search takes out at a time, and where they may go, each kind for a reason.
 
 Which kind comes next is drawn by what the kinds have gained per second so far (adaptive large-neighbourhood search, Ropke and Pisinger,
 doi:10.1287/trsc.1050.0135).
@@ -18,6 +18,8 @@ from solver.local_search import LocalSearch
 START, MOST, LEAST = 500.0, 6_000.0, 60.0
 #: Pods that a closed group of affinity may have at most to be moved as one.
 GROUP = 400
+#: Classes that are asked what they lose, for one draw.
+LOOKED = 60
 #: How fast the weight of a kind follows its gains, and the least chance it keeps.
 REACT, FLOOR = 0.2, 0.05
 
@@ -47,6 +49,7 @@ class Neighbourhoods:
         self._groups: dict[int, list[int] | None] = {}
         self._neighbours: dict[int, list[int]] = {}
         makers: dict[str, Callable[[], tuple[list[int], Sequence[int]]]] = {"random nodes": self._random, "tied classes": self._tied}
+        makers["costly classes"] = self._costly
         makers["nodes of tied classes"] = self._nodes_of_tied
         if self._wide:
             makers["nodes of one domain"] = lambda: ([], self._in_domains(1))
@@ -107,8 +110,24 @@ class Neighbourhoods:
     def _tied(self) -> tuple[list[int], Sequence[int]]:
         """A class that preferences or rules tie to others, with some of those, wherever they run."""
         seed = self._seed()
-        if seed is None:
-            return self._random()
+        return self._random() if seed is None else self._around(seed)
+
+    def _costly(self) -> tuple[list[int], Sequence[int]]:
+        """The same around a class whose pods could have much more on other nodes, all else staying."""
+        search = self.search
+        placed = np.flatnonzero(search.counts.sum(axis=1))
+        sample = [g for g in self.rng.permutation(placed)[:LOOKED].tolist() if self._tied_to(g)]
+        lost = np.zeros(len(sample))
+        for i, g in enumerate(sample):
+            points = search.soft.steady(g)
+            nodes = np.flatnonzero(search.counts[g])
+            most = int(points[search.limits[g] > 0].max(initial=int(points[nodes].max())))
+            lost[i] = float((most - points[nodes]) @ search.counts[g, nodes])
+        if not lost.any():
+            return self._tied()
+        return self._around(sample[int(self.rng.choice(len(sample), p=lost / lost.sum()))])
+
+    def _around(self, seed: int) -> tuple[list[int], Sequence[int]]:
         chosen: list[int] = []
         for g in [seed, *self.rng.permutation(self._tied_to(seed)).tolist()]:
             group = self._group(g)
