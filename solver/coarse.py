@@ -25,6 +25,11 @@ class Coarse:
 
     def __init__(self, sub: Cluster, points: Ints, limits: Ints, kinds: Sequence[Ints], left: dict[int, int]) -> None:
         self.sub, self.limits, self.kinds = sub, limits, kinds
+        # Whether hard rules of single nodes are left out, so that a dealt placement may break them.
+        self.drops = any(
+            cls.ports or (wide.anti, wide.affinity, wide.spread) != (cls.anti, cls.affinity, cls.spread)
+            for cls, wide in ((cls, _wide(sub, cls)) for cls in sub.classes)
+        )
         self._first = {int(kind[0]): kind for kind in kinds}
         merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes])
         fit = np.minimum(sub.count, limits.sum(axis=1)).tolist()
@@ -76,7 +81,8 @@ class Coarse:
         for (g, pool), k in sorted(wanted.items(), key=lambda item: -int(self.sub.demand[item[0][0]].max(initial=0))):
             nodes, demand, left = np.flatnonzero(pools == pool), self.sub.demand[g], k
             while left > 0:
-                open_ = nodes[(found[g, nodes] < self.limits[g, nodes]) & (free[nodes] >= demand).all(axis=1)]
+                room = (free[nodes] >= demand).all(axis=1) & (held[nodes] < self.sub.slots[nodes])
+                open_ = nodes[(found[g, nodes] < self.limits[g, nodes]) & room]
                 if not len(open_):
                     break
                 chosen = open_[np.argsort(held[open_], kind="stable")[:left]]

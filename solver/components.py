@@ -38,12 +38,14 @@ MOST_VARIABLES = 30_000
 @dataclass
 class Component:
     """``classes``: indices into the cluster. ``bound``: weighted points that they cannot exceed; ``counts``: int64[len(classes), N], the
-    best placement found for them alone, and its ``value``; ``proved``: the bound is the value; ``slice``: seconds that it gets next."""
+    best placement found for them alone, and its ``value``; ``wished``: it is what the coarse model would like, which may break rules that
+    single nodes see; ``proved``: the bound is the value of one that breaks none; ``slice``: seconds that it gets next."""
 
     classes: list[int]
     bound: int
     counts: Ints | None = None
     value: int | None = None
+    wished: bool = False
     proved: bool = False
     slice: float = GLANCE
     looked: bool = False
@@ -214,12 +216,12 @@ class Components:
             counts = coarse.deal(answer.solution, pools)
             if (counts.sum(axis=1) == hint.sum(axis=1)).all():
                 placed = Placed(counts, component.classes)
-                self._note(component, counts, self.objective.total(self.objective.families(placed, component.classes)))
+                self._note(component, counts, self.objective.total(self.objective.families(placed, component.classes)), wished=coarse.drops)
 
-    def _note(self, component: Component, counts: Ints, value: int) -> None:
-        if component.value is None or value > component.value:
-            component.value, component.counts = value, counts
-        component.proved = component.value >= component.bound
+    def _note(self, component: Component, counts: Ints, value: int, *, wished: bool = False) -> None:
+        if component.value is None or value > component.value or (component.wished and not wished):
+            component.value, component.counts, component.wished = value, counts, wished
+        component.proved = not component.wished and component.value >= component.bound
 
     def _encode(self, component: Component) -> bool:
         """Make the full model of a group, unless it is too large: then the group is done with."""

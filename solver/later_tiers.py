@@ -104,7 +104,7 @@ def improve(
         later.notes += best.notes
     if polished is not None:
         later.tiers.append(polished)
-    later.engine = (search.engine if search is not None else None) or ("exact" if polish.asked else None)
+    later.engine = (search.engine if search is not None else None) or ("exact" if polish.asked and options.engine != "lns" else None)
     for n in best.zones.elsewhere:
         name = cluster.nodes.names[n]
         later.notes.append(f"node {name}: the kubelet's own order takes other NUMA zones than those listed; they need pinning")

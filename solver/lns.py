@@ -24,6 +24,10 @@ from solver.neighbourhoods import Neighbourhood, Neighbourhoods
 GLANCE = 1.0
 #: Classes with pods that are left, beside the one that the neighbourhood is for.
 OTHERS = 20
+#: A tier whose lower ones weigh more together is not told from them by the model, only by what is kept of its answer.
+HEAVY = 2**40
+#: Deterministic seconds that a neighbourhood counts at least: CP-SAT counts next to none for small ones.
+LOOK = 5e-3
 #: Deterministic seconds that building a model counts, per variable.
 BUILD = 2e-5
 
@@ -42,6 +46,7 @@ class Lns:
         """Improve the soft tier until ``over``; gives the gain."""
         gained = 0
         while not (over() or self.cpsat.done()):
+            self._charge(LOOK)
             chosen = self.neighbourhoods.draw()
             if chosen is None:
                 if not self.search.pairs:
@@ -62,14 +67,15 @@ class Lns:
         of a higher priority for more of a lower one."""
         while not (over() or self.cpsat.done()):
             left = wanted - self.search.counts.sum(axis=1)
-            waiting = np.flatnonzero(left > 0)
+            waiting = np.array([g for g in np.flatnonzero(left > 0).tolist() if self.search.loose(g)], dtype=np.int64)
             if not len(waiting):
                 break
+            self._charge(LOOK)
             highest = self.cluster.priority[waiting].max()
             g = int(self.search.rng.choice(waiting[self.cluster.priority[waiting] == highest]))
             chosen = self.neighbourhoods.room_for(g)
             others = [h for h in waiting.tolist() if h != g and self.cluster.priority[h] <= highest]
-            extra = {h: int(left[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:OTHERS]] if self.search.loose(h)}
+            extra = {h: int(left[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:OTHERS]]}
             started = self._now()
             gain, solved = self._insert(chosen, extra, int(highest))
             self.neighbourhoods.learn(chosen.kind, gain, self._now() - started, solved=solved)
@@ -82,45 +88,47 @@ class Lns:
         search.take_out(chosen.free)
         part = self._part(chosen, extra)
         encoding = Encoding(self.cluster, self._rules, part)
-        if self.cpsat.options.deterministic:
-            self.cpsat.budget.charge(BUILD * len(encoding.x))
+        self._charge(BUILD * len(encoding.x))
         tiers: dict[int, list[int]] = {}
         for g in encoding.left:
             tiers.setdefault(int(self.cluster.priority[g]), []).append(g)
         terms, weights = [], []
-        lower = sum(part.pods[g] for p, classes in tiers.items() if p < priority for g in classes)
-        for p, classes in tiers.items():
+        lower, weight = 0, 1  # what all lower tiers can weigh together, and what a pod of the last one does
+        for p, classes in sorted(tiers.items()):
             left = [encoding.left[g] for g in classes]
             if p > priority:
                 encoding.model.add(encoding.sum(left) == 0)
-            else:
-                terms += left
-                weights += [lower + 1 if p == priority else 1] * len(left)
-                if p == priority:
-                    encoding.model.add(encoding.sum(left) <= sum(extra.get(g, 0) for g in classes))
+                continue
+            weight = lower + 1 if lower < HEAVY else weight
+            lower += weight * sum(part.pods[g] for g in classes)
+            terms += left
+            weights += [weight] * len(left)
+            if p == priority:
+                encoding.model.add(encoding.sum(left) <= sum(extra.get(g, 0) for g in classes))
         encoding.model.minimize(encoding.weighted_sum(terms, weights))
         for cell, variable in encoding.x.items():
             encoding.model.add_hint(variable, chosen.free.get(cell, 0))
         answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
         placed = chosen.free if answer.solution is None else encoding.placed(answer.solution)
 
-        def rank(pods: Mapping[tuple[int, int], int]) -> tuple[int, int]:
-            at = [(int(self.cluster.priority[g]), k) for (g, _), k in pods.items()]
-            return sum(k for p, k in at if p == priority), sum(k for p, k in at if p < priority)
+        def rank(pods: Mapping[tuple[int, int], int]) -> dict[int, int]:
+            found = dict.fromkeys(sorted({priority, *tiers}, reverse=True), 0)
+            for (g, _), k in pods.items():
+                found[int(self.cluster.priority[g])] += k
+            return found
 
         before, after = rank(chosen.free), rank(placed)
-        if after <= before and after != before:
-            placed = chosen.free
+        if tuple(after.values()) < tuple(before.values()):
+            placed, after = chosen.free, before
         search.put_back(placed)
-        return max(0, after[0] - before[0]), answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+        return max(0, after[priority] - before[priority]), answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
 
     def repair(self, chosen: Neighbourhood) -> tuple[int, bool]:
         """Solve one neighbourhood; (points gained, whether to the end)."""
         search = self.search
         before = search.take_out(chosen.free)
         encoding = Encoding(self.cluster, self._rules, self._part(chosen))
-        if self.cpsat.options.deterministic:
-            self.cpsat.budget.charge(BUILD * len(encoding.x))
+        self._charge(BUILD * len(encoding.x))
         for left in encoding.left.values():
             encoding.model.add(left == 0)
         points = soft_encoding.encode(encoding, search.objective, search.soft)
@@ -136,6 +144,10 @@ class Lns:
             search.put_back(chosen.free)
             gain = 0
         return gain, answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+
+    def _charge(self, seconds: float) -> None:
+        if self.cpsat.options.deterministic:
+            self.cpsat.budget.charge(seconds)
 
     def _now(self) -> float:
         """Seconds, of the clock or deterministic ones."""

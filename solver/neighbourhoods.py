@@ -92,7 +92,7 @@ class Neighbourhoods:
         """Nodes for a neighbourhood of the present size."""
         search = self.search
         per_node = max(1.0, len(search.pairs) / max(1, self.cluster.n_nodes))
-        return int(max(2, min(self.cluster.n_nodes, np.sqrt(self.size / per_node))))
+        return int(min(self.cluster.n_nodes, max(2, np.sqrt(self.size / per_node))))
 
     def _random(self) -> tuple[list[int], Sequence[int]]:
         return [], self.rng.choice(self.cluster.n_nodes, self._count(), replace=False).tolist()

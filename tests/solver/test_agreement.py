@@ -134,7 +134,8 @@ def check(seed: int, kind: str) -> int:
     for state in sorted(sample):
         where = f"{kind} seed {seed} state {state}"
         counts = matrix(cluster, state)
-        in_model = all(counts[g, n] <= encoding.upper(int(g), int(n)) for g, n in np.argwhere(counts)) and encoding.assignment(counts) is not None
+        within = all(counts[g, n] <= encoding.upper(int(g), int(n)) for g, n in np.argwhere(counts))
+        in_model = within and encoding.assignment(counts) is not None
         ordering = find_order(cluster, counts) if in_model else None
         # The encoding is necessary, and with a bind order sufficient.
         modelled = ordering is not None and ordering.sequence is not None

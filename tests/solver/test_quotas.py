@@ -30,9 +30,8 @@ small = st.integers(0, 6)
 @st.composite
 def domains(draw: st.DrawFn) -> tuple[list[int], list[bool], list[int]]:
     size = draw(st.integers(1, 5))
-    lists = (st.lists(item, min_size=size, max_size=size) for item in (small, st.booleans(), small))
-    counts, counted, room = (draw(each) for each in lists)
-    return counts, counted, room
+    counts, room = (draw(st.lists(small, min_size=size, max_size=size)) for _ in range(2))
+    return counts, draw(st.lists(st.booleans(), min_size=size, max_size=size)), room
 
 
 def bind(counts: list[int], counted: list[bool], pods: list[int], skew: int, *, pinned: bool) -> bool:
@@ -134,11 +133,11 @@ def instance(seed: int) -> list[Object]:
             labels["zone"] = rng.choice("xxyz")
         if rng.random() < 0.7:
             labels["rack"] = rng.choice("rst")
-        spec = {"taints": [{"key": "k", "effect": "NoSchedule"}]} if rng.random() < 0.15 else {}
+        spec: Object = {"taints": [{"key": "k", "effect": "NoSchedule"}]} if rng.random() < 0.15 else {}
         objects.append(node(f"n{i}", cpu="64", labels=labels, **spec))
     names = [o["metadata"]["name"] for o in objects]
-    for i in range(rng.choice((0, 0, 2, 5))):
-        objects.append(pod(f"f{i}", labels={"app": rng.choice("abc")}, node_name=rng.choice(names)))
+    fixed = range(rng.choice((0, 0, 2, 5)))
+    objects += [pod(f"f{i}", labels={"app": rng.choice("abc")}, node_name=rng.choice(names)) for i in fixed]
     for app in "abc":
         affinity: Object = {}
         if rng.random() < 0.3:
