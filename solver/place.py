@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from models.topology import Tree
     from solver.container_points import Pools
 
-#: The check and the writing take about so many times as long as compiling.
-CHECKING = 4.0
+#: The check and the writing take up to so many times as long as compiling.
+CHECKING = 2.2
 HOSTNAME = "kubernetes.io/hostname"
 
 

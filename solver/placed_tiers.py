@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solv
     from solver.later_tiers import LaterTiers
 
 #: Above this many (class, node) pairs `auto` leaves the exact model alone and searches neighbourhoods.
-EXACT_LIMIT = 600_000
+EXACT_LIMIT = 15_000
 #: Insertions without gain after which the repair ends: so many, and so many for each pod that is left.
 PATIENCE, PATIENCE_EACH = 400, 20
 #: Deterministic seconds that one insertion of the repair counts.
