@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 
+#: Seconds of a run without a limit.
+FOREVER = 1e9
+
+
 class Budget:
     """Time that is left: wall-clock seconds, or CP-SAT's deterministic seconds."""
 
@@ -21,9 +25,9 @@ class Budget:
         self._spent = 0.0
 
     def left(self) -> float:
-        if self._limit is None:
-            return float("inf")
-        return self._limit - (self._spent if self._deterministic else time.monotonic() - self._started)
+        """Seconds left: a great many without a limit."""
+        limit = FOREVER if self._limit is None else self._limit
+        return limit - (self._spent if self._deterministic else time.monotonic() - self._started)
 
     def grant(self, solver: cp_model.CpSolver, seconds: float) -> None:
         """Limit a solve to a share of what is left."""

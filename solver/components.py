@@ -203,11 +203,11 @@ class Components:
 
     def _coarsely(self, component: Component, sub: Cluster, pools: Ints, cpsat: CpSat, seconds: float, hint: Ints) -> None:
         """Bound a group by its coarse model, in which what single nodes see counts as well as it can."""
+        if sum(int(np.count_nonzero(self.limits[component.classes][:, kind].any(axis=1))) for kind in component.kinds) > MOST_VARIABLES:
+            return
         rows = np.stack([self.objective.node_points(g) for g in component.classes])
         limits = self.limits[component.classes]
         coarse = Coarse(sub, rows, limits, component.kinds, self.left)
-        if len(coarse.encoding.x) > MOST_VARIABLES:
-            return
         coarse.hint(hint)
         answer = cpsat.run(coarse.encoding.model, seconds, quick=True)
         if answer.bound is not None:
@@ -228,7 +228,10 @@ class Components:
         sub = self.cluster.restricted(component.classes)
         active = rules.build(sub)
         part = self._part(component, sub) if component.kinds else None
-        if part is not None and sum(len(nodes) for nodes, _ in part.cells.values()) > MOST_VARIABLES:
+        cells = int(np.count_nonzero(self.limits[component.classes]))
+        if part is not None:
+            cells = sum(len(nodes) for nodes, _ in part.cells.values())
+        if cells > MOST_VARIABLES:
             component.proved = True
             return False
         encoding = Encoding(sub, active, part)
@@ -307,6 +310,12 @@ def _kinds(sub: Cluster, objective: Objective, classes: Sequence[int], limits: I
         codes, size = sub.domains(key)
         columns.append(codes >= 0 if single(codes, size) else codes)
     columns += [sub.node_sets[i] for i in sorted(sets)]
+    usable = {}
+    for i in sorted({i for g in classes for i in (*objective.feeds[g], *objective.carried[g])}):
+        tally = objective.tallies[i]
+        if single(tally.codes, tally.size):
+            usable[tally.usable.tobytes()] = np.append(tally.usable, False)[tally.codes]
+    columns += usable.values()
     columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
     pools = _numbered(columns)
     kinds = _numbered([pools, *room])

@@ -121,7 +121,10 @@ class _Builder:
         """int64[len(nodes)]: the pods of each node when all are filled up to one utilisation, as high as the pods go."""
         asked = [r for r in range(min(2, len(self.cluster.resources))) if self.cluster.demand[g, r]]
         if wanted < len(nodes):  # one each, unless some nodes are so empty that they could take several first
-            first = np.argpartition(-self.left[nodes], wanted)[:wanted]
+            emptiness = self.left[nodes]
+            least = np.partition(emptiness, len(nodes) - wanted)[len(nodes) - wanted]  # argpartition breaks ties as the processor likes
+            above = np.flatnonzero(emptiness > least)
+            first = np.append(above, np.flatnonzero(emptiness == least)[: wanted - len(above)])
             here = self.left[nodes[first]]
             step = float((self.scale[nodes[first]] @ self.cluster.demand[g]).max(initial=0.0))
             if float(here.max() - here.min()) <= step:

@@ -39,7 +39,6 @@ class Lns:
         self.search, self.cpsat = search, cpsat
         self.cluster = search.cluster
         self.neighbourhoods = Neighbourhoods(search, search.rng)
-        self.tried = 0
         self._rules = [search.fit, search.spread, search.pods, *(r for r in search.active if r.name == "NodePorts")]
 
     def improve(self, over: Callable[[], bool], on_better: Callable[[int], None] | None = None) -> int:
@@ -55,7 +54,6 @@ class Lns:
             started = self._now()
             gain, solved = self.repair(chosen)
             self.neighbourhoods.learn(chosen.kind, gain, self._now() - started, solved=solved)
-            self.tried += 1
             gained += gain
             if gain and on_better is not None:
                 on_better(gained)
@@ -79,7 +77,6 @@ class Lns:
             started = self._now()
             gain, solved = self._insert(chosen, extra, int(highest))
             self.neighbourhoods.learn(chosen.kind, gain, self._now() - started, solved=solved)
-            self.tried += 1
         self.search.refresh()
 
     def _insert(self, chosen: Neighbourhood, extra: Mapping[int, int], priority: int) -> tuple[int, bool]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from models.cluster import Cluster, Ints
 from models.selectors import Bools
-from solver.objective import Objective
+from solver.objective import NODE_AFFINITY, POD_AFFINITY, REQUIRED_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -95,10 +95,14 @@ class LocalSearch:
 
     def scale(self) -> int:
         """The largest weight that a single decision can turn on."""
+        times = self.objective.multipliers
         found = [1]
-        for g in range(self.cluster.n_classes):
-            found += [abs(w) for _, w in self.cluster.classes[g].prefers] + [abs(p.weight) for p in self.cluster.classes[g].pulls]
-        return max(found) if not self.objective.tallies else max(*found, 100)
+        for cls in self.cluster.classes:
+            found += [times[NODE_AFFINITY] * abs(w) for _, w in cls.prefers]
+            found += [times[REQUIRED_AFFINITY if p.required else POD_AFFINITY] * abs(p.weight) for p in cls.pulls]
+        if self.objective.tallies:
+            found.append(SKEW_COST * times[TOPOLOGY_SPREAD])
+        return max(found)
 
     def run(
         self, progress: Callable[[], float], *, hot: float = HOT, cold: float = COLD, on_better: Callable[[int], None] | None = None
@@ -254,11 +258,23 @@ class LocalSearch:
                 self.go_to(before)
                 return False
             self._put(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))), 1)
-        if ((self.fit.free < 0) & (self.cluster.free >= 0)).any() or (self.fit.slots < 0).any():
+        fits = not (((self.fit.free < 0) & (self.cluster.free >= 0)).any() or (self.fit.slots < 0).any())
+        if not (fits and all(self.obeyed(g) for g in sorted(chosen.union(homeless)))):
             self.go_to(before)
             return False
         self.pairs = self._list()
         return True
+
+    def obeyed(self, g: int) -> bool:
+        """Whether the constraints of spread that concern the class hold."""
+        nodes = np.flatnonzero(self.counts[g])
+        if not self.spread.touches(g) or not len(nodes):
+            return True
+        pod = {(g, int(nodes[0])): 1}
+        self.take_out(pod)
+        fine = bool(self.spread.obeyed(g)[nodes[0]])
+        self.put_back(pod)
+        return fine
 
     def _evict(self, n: int, keep: set[int]) -> list[int]:
         """Take movable pods off an overfull node until it is none; the largest that is short first."""

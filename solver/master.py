@@ -385,7 +385,7 @@ class _Realisation:
                     evictions -= len(gone)
                     waiting = gone + waiting
             homeless = waiting
-        return self.points if all(self._obeyed(g) for g in sorted(self.touched)) else None
+        return self.points if all(self.search.obeyed(g) for g in sorted(self.touched)) else None
 
     def _take_out(self) -> list[tuple[int, int]]:
         """Take pods out where there are too many; (class, cell) of what is wanted instead."""
@@ -453,15 +453,3 @@ class _Realisation:
         self.points += search.put_back({(g, n): 1})
         self.touched.add(g)
         return gone
-
-    def _obeyed(self, g: int) -> bool:
-        """Whether the constraints of spread that concern the class hold."""
-        search, nodes = self.search, np.flatnonzero(self.search.counts[g])
-        if not search.spread.touches(g) or not len(nodes):
-            return True
-        n = int(nodes[0])
-        pod = {(g, n): 1}
-        search.take_out(pod)
-        fine = bool(search.spread.obeyed(g)[n])
-        search.put_back(pod)
-        return fine

@@ -94,7 +94,8 @@ class PlacedSearch:
             return answer
         if self._short():
             self._relax(answer, budget)
-        self._repair(answer, budget)
+        if not self._complete(answer):
+            self._repair(answer, budget)
         if not self._complete(answer) and not self.stop.is_set():
             self._relax(answer, budget)
         if self._complete(answer):
@@ -195,9 +196,9 @@ class PlacedSearch:
         search = LocalSearch(
             self.objective, rules.replay(self.cluster, answer.sequence), self.limits, answer.counts, seed=self.options.seed
         )
-        keep = min(budget.left(), 600.0) * (0.5 if not self.objective.empty else 0.1)
+        keep = budget.left() - min(budget.left(), 600.0) * (0.9 if self.objective.empty else 0.5)
         lns = Lns(search, CpSat(self.options, budget, self.stop))
-        lns.place(fits(self.cluster, self.limits), lambda: min(budget.left(), 600.0) <= keep)
+        lns.place(fits(self.cluster, self.limits), lambda: budget.left() <= keep)
         self._adopt(answer, search.counts.copy())
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()

@@ -224,6 +224,8 @@ def relax(cluster: Cluster, classes: Kinds, rules: Rules, groups: Ids, placed: d
     held = {}
     for p in sorted(placed):
         columns = np.flatnonzero(priority == p)
+        if not len(columns):
+            continue
         held[p] = build.rows.size
         build.rows.add(np.zeros_like(columns), columns, -np.ones_like(columns), np.array([-placed[p]], dtype=np.int64))
     counted = np.zeros(len(classes.total), dtype=bool)

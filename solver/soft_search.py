@@ -1,8 +1,7 @@
 """The soft tier: improve the preferences of a placement while every placed tier keeps its value, and bound what is possible.
 
-Small models go to CP-SAT at once. Larger ones are annealed first; then groups of classes are solved as if they were alone, which
-bounds the whole and shows where a group would rather be; it is moved there if the others can make room at a gain. What time is left
-goes to CP-SAT over the whole model, hinted with the best.
+The smallest models go to CP-SAT at once. Then annealing, neighbourhoods, zone-level masters and groups take turns; groups of classes,
+solved as if they were alone, bound the whole as well. Models that are not too large get what time is left as a whole, hinted with the best.
 """
 
 from __future__ import annotations
@@ -52,8 +51,6 @@ MANY = 20_000
 CROWDED = 1_000
 #: Seconds in which the rest settles around a group that has moved.
 SETTLE_SECONDS = 3.0
-#: Seconds that a run without a time limit is taken to have.
-UNLIMITED = 600.0
 
 
 Turn = Callable[[float, float], bool]
@@ -183,9 +180,9 @@ class SoftSearch:
     # --- groups ------------------------------------------------------------------------------------------------------------------
 
     def _turns(self, best: SoftOutcome, components: Components, search: LocalSearch, until: float) -> None:
-        """Turns of several kinds until so much time is left: to groups, which close the gap from both sides, and now and then to the one
-        of the others that gained most per second last time. They
-        change the state of ``search``; what it is after a turn is adopted if it has a bind order."""
+        """Turns until so much time is left: mostly to groups, which close the gap from both sides, now and then to the one of the others
+        that gained most per second last time. They change the state of ``search``; what it is after a turn is adopted if it has a bind
+        order."""
         self.engine = "exact" if self.options.engine == "exact" else "lns"
         length = ROUND * (1 + int(self.cluster.count.sum()) / MANY)
         kinds = self._kinds(best, components, search)
@@ -294,7 +291,7 @@ class SoftSearch:
         return 0
 
     def _left(self) -> float:
-        return min(self.cpsat.budget.left(), UNLIMITED)
+        return self.cpsat.budget.left()
 
     def _report(self, value: int, bound: int) -> None:
         if self.report is not None:
