@@ -5,17 +5,30 @@ Nothing heavy is imported at module level, so that ``--help`` and shell completi
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import signal
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import click
+# ^C while the modules below are read: there is nothing to be saved, and nobody yet who could turn it into one line.
+_EARLY = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+if _EARLY:
+    try:  # noqa: SIM105 (contextlib is among what is still to be read)
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    except ValueError:
+        pass  # not the main thread: signals are another's business
+
+import contextlib  # noqa: E402
+import re  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable, Iterable, Iterator, Sequence  # noqa: E402
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar  # noqa: E402
+
+import click  # noqa: E402
+
+if _EARLY:
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -403,7 +416,10 @@ def generate(
                 raise click.UsageError(f"--planted and --{name} do not go together")
         if pods < nodes:
             raise click.UsageError("--planted needs at least as many --pods as --nodes")
-        made = cut(Planted(nodes, pods, planted, seed=seed, zones=zones, rules=50 if rules is None else rules))
+        try:
+            made = cut(Planted(nodes, pods, planted, seed=seed, zones=zones, rules=50 if rules is None else rules))
+        except ValueError as error:
+            raise click.UsageError(f"--planted: {error}") from None
     parts = _list_object(made.objects(), form)
     if output is not None and output.endswith(".gz"):
         parts = _gzip(parts)

@@ -52,7 +52,7 @@ def planted(parameters: Planted) -> Generated:
     """The snapshot of these parameters, all pods pending, with the placement that it was cut from.
 
     Raises:
-        ValueError: fewer pods than nodes.
+        ValueError: fewer pods than nodes, or more than the usage has room for.
     """
     p = parameters
     if p.pods < p.nodes:
@@ -75,6 +75,10 @@ class _Cut:
         self.slots, self.fleet = _nodes(self._rng, p)
         self.left = self.fleet.allocatable[:, [CPU, MEMORY]] * p.usage // 100
         self.workloads: list[Workload] = []
+        if (self.left < 2 * self.slots[:, None] * _LEAST).any():
+            raise ValueError(
+                f"{p.usage} % of a node is too little for its {int(self.slots.max())} pods, expected fewer pods or a higher usage"
+            )
 
     # --- replicas -------------------------------------------------------------------------------------------------------
 

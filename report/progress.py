@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Seconds between plain lines of one phase.
 _PAUSE: Final = 5.0
+#: Gaps are not spelt out beyond so many per cent.
+_WIDE: Final = 1000
 
 
 class Event(Protocol):
@@ -42,6 +44,8 @@ def gap_text(value: int, bound: int) -> str:
     if value == bound:
         return "proved"
     permille = -(-1000 * abs(bound - value) // max(1, abs(value)))
+    if permille > 10 * _WIDE:
+        return f"> {_WIDE} %"  # the value is next to nothing: the number says no more than that
     return f"{permille // 10}.{permille % 10} %" if permille < 1000 else f"{permille // 10} %"
 
 

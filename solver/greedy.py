@@ -256,7 +256,8 @@ def construct(
 ) -> Construction:
     """The best of several greedy constructions. ``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N],
     pods per class and node at most (0: excluded). The first construction fills nodes evenly if ``even`` and has an eye on preferences if
-    ``soft`` (in the state of the fixed pods); where it places every pod, it is the answer."""
+    ``soft`` (in the state of the fixed pods); where it places every pod, it is the answer. It is never cut short by ``deadline``: there
+    would be no answer at all."""
     best: Construction | None = None
     goal = int(fits(cluster, limits).sum())
     clock = _Clock(deadline, stop)
@@ -264,11 +265,13 @@ def construct(
     guided = even or soft is not None
     for attempt, order in enumerate([*orders[:1], *orders] if guided else orders):
         first = attempt == 0
+        clock.deadline = None if first else deadline
         builder = _Builder(cluster, active if first else rules.build(cluster), limits, even=even and first, soft=soft if first else None)
         builder.run([g for g in order if limits[g].any()], clock)
         found = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
         if best is None or rank(cluster, found) > rank(cluster, best):
             best = found
+        clock.deadline = deadline
         if clock() or int(best.counts.sum()) == goal:
             break
     assert best is not None

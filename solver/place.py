@@ -93,7 +93,7 @@ def place(
     limits = possible(cluster, active)
     strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
     objective = Objective(cluster, active)
-    answer = PlacedSearch(objective, active, limits, options, stop, tell, clock, checking).run()
+    answer = PlacedSearch(objective, active, limits, options, stop, tell, clock).run()
     if answer.counts.any():
         _improve(objective, active, limits, answer, strategy, options, stop, tell, clock)
     solved = time.monotonic()

@@ -59,8 +59,7 @@ class Answer:
 
 
 class PlacedSearch:
-    """``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N]. ``started``: on the monotonic clock;
-    ``checking``: seconds kept for the check, which a first construction may use up rather than leave pods out."""
+    """``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N]. ``started``: on the monotonic clock."""
 
     def __init__(
         self,
@@ -71,11 +70,9 @@ class PlacedSearch:
         stop: threading.Event,
         tell: Tell,
         started: float,
-        checking: float = 0.0,
     ) -> None:
         self.objective, self.active, self.limits, self.options = objective, active, limits, options
         self.cluster, self.stop, self.tell, self.started = objective.cluster, stop, tell, started
-        self.checking = checking
 
     def run(self) -> Answer:
         """Place as many pods as can be, highest priority first."""
@@ -121,7 +118,7 @@ class PlacedSearch:
         options = self.options
         deadline = None
         if options.time_limit is not None and not options.deterministic:
-            deadline = self.started + options.time_limit + self.checking
+            deadline = self.started + options.time_limit
         built = construct(
             self.cluster, self.active, self.limits, seed=options.seed, deadline=deadline, stop=self.stop,
             tries=TRIES if len(self.cluster.scope.pending) <= FEW else 1,
