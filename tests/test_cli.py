@@ -72,7 +72,7 @@ class Fakes:
             raise self.error
         return self.snapshot
 
-    def place(self, snapshot: Snapshot, options: Options, *, on_progress: Any = None, stop: Any = None) -> Placement:
+    def place(self, snapshot: Snapshot, options: Options, *, on_progress: Any = None, stop: Any = None, began: float = 0) -> Placement:
         self.options = options
         return self.placement
 

@@ -32,7 +32,7 @@ snapshot.load = lambda paths: snapshot.Snapshot(nodes=[Node(metadata=ObjectMeta(
 class InternalFault(Exception):
     pass
 
-def place(snap, options, *, on_progress=None, stop=None):
+def place(snap, options, *, on_progress=None, stop=None, began=0):
     if mode == "rude":
         import ctypes
         ctypes.CDLL(None).signal(2, None)

@@ -181,6 +181,7 @@ def test_the_numbers_in_preferences_are_those_of_the_code() -> None:
         f"the {preferences.LISTED} costliest",
         f"at most {soft_search.SMALL:,} (class, node) pairs",
         f"up to {soft_outcome.LARGE:,} pairs",
+        f"up to {soft_search.WHOLE:,} pairs",
         f"more than {components.MOST_VARIABLES:,} pairs",
         f"at most {later_tiers.SHARE:.0%} of the time".replace("%", " %"),
         f"{later_tiers.LEAST} seconds",

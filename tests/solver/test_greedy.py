@@ -149,8 +149,8 @@ def test_construction_ends_when_it_is_told_to() -> None:
     stop = threading.Event()
     stop.set()
     assert construct(cluster, active, limits, stop=stop).counts.sum() == 0
-    late = construct(cluster, rules.build(cluster), limits, deadline=time.monotonic() - 1)
-    assert late.counts.sum() == 0
+    late = construct(cluster, rules.build(cluster), limits, deadline=time.monotonic() - 1, tries=4)
+    assert late.counts.sum() == 50  # the first is never cut short: there would be no answer at all
     assert construct(cluster, rules.build(cluster), limits).counts.sum() == fits(cluster, limits).sum() == 50
 
 
