@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from models.topology import Tree
     from solver.container_points import Pools
 
-#: The check and the writing take up to so many times as long as compiling.
-CHECKING = 2.2
+#: What comes after the search (reasons, report, check, writing) takes up to so many times as long as compiling.
+CHECKING = 3.5
 HOSTNAME = "kubernetes.io/hostname"
 
 
