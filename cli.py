@@ -16,15 +16,15 @@ if _EARLY:
     except ValueError:
         pass  # not the main thread: signals are another's business
 
-import contextlib  # noqa: E402
-import re  # noqa: E402
-import sys  # noqa: E402
-import threading  # noqa: E402
-import time  # noqa: E402
-from collections.abc import Callable, Iterable, Iterator, Sequence  # noqa: E402
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar  # noqa: E402
+import contextlib
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import click  # noqa: E402
+import click
 
 if _EARLY:
     with contextlib.suppress(ValueError):
@@ -414,8 +414,6 @@ def generate(
         for name in others:
             if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
                 raise click.UsageError(f"--planted and --{name} do not go together")
-        if pods < nodes:
-            raise click.UsageError("--planted needs at least as many --pods as --nodes")
         try:
             made = cut(Planted(nodes, pods, planted, seed=seed, zones=zones, rules=50 if rules is None else rules))
         except ValueError as error:

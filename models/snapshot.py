@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from models import defaults, kinds, kube, requests, sharing, sources, validation
+from models.collector import no_gc
 from models.decode import Reader, identity, is_json
 from models.yaml_reader import YamlError, documents
 
@@ -88,7 +88,7 @@ def load(paths: Sequence[str]) -> Snapshot:
     """
     intake = _Intake(validate=True)
     digests: list[bytes] = []
-    with _no_gc():
+    with no_gc():
         for path in sources.files(paths, lambda path, message: intake.problem(path, "", message)):
             label = sources.label(path)
             try:
@@ -116,7 +116,7 @@ def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True) -
     intake = _Intake(validate=validate)
     reader = Reader(intake, names=validate)
     digests: list[bytes] = []
-    with _no_gc():
+    with no_gc():
         for index, item in enumerate(items):
             reader.plain(item, f"objects[{index}]", "")
             digests.append(_fingerprint(item))
@@ -151,18 +151,6 @@ def _read(intake: _Intake, data: sources.Content, label: str) -> None:
         return
     if not found:
         intake.problem(label, "", "holds no objects, expected JSON or YAML of Kubernetes objects")
-
-
-@contextmanager
-def _no_gc() -> Iterator[None]:
-    """Decoded objects are trees: the cycle collector would walk millions of them for nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class Budget:
                 solver.parameters.max_time_in_seconds = max(seconds, 0.01)
 
     def charge(self, seconds: float) -> None:
-        """Count deterministic seconds of work that CP-SAT does not see."""
+        """Count deterministic seconds of work that CP-SAT does not see; runs by the clock do not look at them."""
         self._spent += seconds
 
     def spend(self, solver: cp_model.CpSolver) -> None:

@@ -24,14 +24,14 @@ class Coarse:
     int64[classes, N]; ``kinds``: the nodes, in lists of alike ones; ``left``: per priority, pods that may stay away."""
 
     def __init__(self, sub: Cluster, points: Ints, limits: Ints, kinds: Sequence[Ints], left: dict[int, int]) -> None:
-        self.sub, self.limits, self.kinds = sub, limits, kinds
+        self.sub, self.limits = sub, limits
+        merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes])
         # Whether hard rules of single nodes are left out, so that a dealt placement may break them.
         self.drops = any(
             cls.ports or (wide.anti, wide.affinity, wide.spread) != (cls.anti, cls.affinity, cls.spread)
-            for cls, wide in ((cls, _wide(sub, cls)) for cls in sub.classes)
+            for cls, wide in zip(sub.classes, merged.classes, strict=True)
         )
         self._first = {int(kind[0]): kind for kind in kinds}
-        merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes])
         fit = np.minimum(sub.count, limits.sum(axis=1)).tolist()
         cells = {}
         for g, row in enumerate(limits):
@@ -46,9 +46,7 @@ class Coarse:
         self.points = soft_encoding.encode(self.encoding, objective)
         for (g, n), variable in self.encoding.x.items():
             self.points.add(variable, int(points[g, n] - objective.node_points(g)[n]), 0, self.encoding.upper(g, n))
-        for priority in sorted(set(sub.priority.tolist())):
-            members = [self.encoding.left[g] for g in np.flatnonzero(sub.priority == priority).tolist()]
-            self.encoding.model.add(self.encoding.sum(members) <= left.get(priority, 0))
+        self.encoding.hold(left)
         self.encoding.model.maximize(self.points.expression())
 
     def _capacity(self, sub: Cluster) -> None:
@@ -66,9 +64,7 @@ class Coarse:
 
     def hint(self, counts: Ints) -> None:
         """Start from a placement int64[classes, N]."""
-        self.encoding.model.clear_hints()  # type: ignore[no-untyped-call]
-        for (g, n), variable in self.encoding.x.items():
-            self.encoding.model.add_hint(variable, int(counts[g, self._first[n]].sum()))
+        self.encoding.hint({(g, n): int(counts[g, self._first[n]].sum()) for g, n in self.encoding.x})
 
     def deal(self, solution: Sequence[int], pools: Ints) -> Ints:
         """int64[classes, N]: a solution dealt out over nodes of the same pool (int64[N]), evenly and as far as each has room."""

@@ -192,9 +192,7 @@ class Components:
         assert encoding is not None
         known = hint if component.value is None or component.counts is None or worth > component.value else component.counts
         known = _in_order(known, component.kinds)
-        encoding.model.clear_hints()  # type: ignore[no-untyped-call]
-        for (g, n), variable in encoding.x.items():
-            encoding.model.add_hint(variable, int(known[g, n]))
+        encoding.hint({cell: int(known[cell]) for cell in encoding.x})
         answer = cpsat.run(encoding.model, seconds, quick=True)
         if answer.bound is not None and not encoding.zoneless:
             component.bound = min(component.bound, answer.bound)
@@ -237,9 +235,7 @@ class Components:
         encoding = Encoding(sub, active, part)
         _break_symmetry(encoding, component.kinds)
         component.points = soft_encoding.encode(encoding, Objective(sub, active))
-        for priority in sorted(set(sub.priority.tolist())):
-            members = [encoding.left[g] for g in np.flatnonzero(sub.priority == priority).tolist()]
-            encoding.model.add(encoding.sum(members) <= self.left.get(priority, 0))
+        encoding.hold(self.left)
         encoding.model.maximize(component.points.expression())
         component.encoding = encoding
         return True

@@ -20,19 +20,6 @@ from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread
 
 
-class Tallies(PodTopologySpread):
-    """Spread constraints, asked about a whole state rather than about one more pod."""
-
-    def kept(self, g: int) -> bool:
-        """Whether every domain that holds pods of a constraint is within its maxSkew, for all constraints that class g has or feeds."""
-        for i in {*self._feeds[g], *(index for _, index in self._of[g] if index is not None)}:
-            tally = self._tallies[i]
-            top = int(tally.counts[tally.owners > 0].max(initial=0))
-            if any(top > tally.floor(guard.min_domains) + guard.max_skew for guard in self._guards[i]):
-                return False
-        return True
-
-
 class Exclusions:
     """Which classes keep each other off a domain: anti-affinity in both directions, and host ports."""
 
@@ -82,7 +69,7 @@ class State:
         size, width = cluster.n_nodes, cluster.n_classes
         self.nothing = width
         self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
-        self.spread = Tallies(cluster)
+        self.spread = PodTopologySpread(cluster)
         self.exclusions = Exclusions(cluster)
         self.touchy = [self.spread.touches(g) for g in range(width)]
         self.mobile = np.array([self._movable(g) for g in range(width)] + [True, False], dtype=bool)

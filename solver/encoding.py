@@ -163,6 +163,20 @@ class Encoding:
         """Pods by (class, node) in a solution (values by variable index)."""
         return {cell: k for cell, variable in self.x.items() if (k := solution[variable.index])}
 
+    def hold(self, left: Mapping[int, int]) -> None:
+        """Of each priority at most so many of the pods that fit somewhere stay unplaced, none where ``left`` says nothing."""
+        tiers: dict[int, list[cp_model.IntVar]] = {}
+        for g, variable in self.left.items():
+            tiers.setdefault(int(self.cluster.priority[g]), []).append(variable)
+        for priority, members in sorted(tiers.items()):
+            self.model.add(self.sum(members) <= left.get(priority, 0))
+
+    def hint(self, pods: Mapping[tuple[int, int], int]) -> None:
+        """Start from these pods by (class, node), instead of what was hinted before."""
+        self.model.clear_hints()  # type: ignore[no-untyped-call]  # ortools has no types for it
+        for cell, variable in self.x.items():
+            self.model.add_hint(variable, pods.get(cell, 0))
+
     def forbid(self, counts: Ints, classes: Sequence[int]) -> None:
         """Cut off this very assignment int64[G, N] of some classes."""
         differs = []

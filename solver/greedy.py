@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from models.cluster import Cluster, Ints
 from models.selectors import Bools
 from solver import rules
-from solver.limits import fits
+from solver.limits import fits, short
 from solver.quotas import Quotas
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -107,8 +107,7 @@ class _Builder:
             room = np.minimum(room, rule.room(g))
         nodes = np.flatnonzero(room)
         if self.soft is not None and len(nodes):
-            points = self.soft.gain(g)[nodes]
-            nodes = nodes[points == points.max()]
+            nodes = _most(nodes, self.soft.gain(g))
         if self.even:
             pods = self._evenly(g, nodes, room[nodes], wanted)
         else:
@@ -125,7 +124,7 @@ class _Builder:
             least = np.partition(emptiness, len(nodes) - wanted)[len(nodes) - wanted]  # argpartition breaks ties as the processor likes
             above = np.flatnonzero(emptiness > least)
             first = np.append(above, np.flatnonzero(emptiness == least)[: wanted - len(above)])
-            here = self.left[nodes[first]]
+            here = emptiness[first]
             step = float((self.scale[nodes[first]] @ self.cluster.demand[g]).max(initial=0.0))
             if float(here.max() - here.min()) <= step:
                 pods = np.zeros(len(nodes), dtype=np.int64)
@@ -165,13 +164,13 @@ class _Builder:
         if not len(nodes):
             return 0
         cls = self.cluster.classes[g]
-        if self.soft is not None and self.soft.touches(g):
-            points = self.soft.gain(g)[nodes]
-            nodes = nodes[points == points.max()]
+        soft = self.soft
+        if soft is not None and soft.touches(g):
+            nodes = _most(nodes, soft.gain(g))
         if cls.claims:
             wanted = 1
         joined = cls.affinity.keys if cls.affinity is not None and cls.affinity.itself and self.pods.opening(g) else ()
-        for key in (*joined, *(self.soft.flocking(g, nodes) if self.soft is not None else ())):
+        for key in (*joined, *(soft.flocking(g, nodes) if soft else ())):
             wanted = 1  # the first decides for the others: where there is room for them
             codes, size = self.cluster.domains(key)
             here = codes[nodes]
@@ -180,7 +179,6 @@ class _Builder:
                 total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
                 nodes = nodes[keyed & (np.append(total, -1)[here] == total.max())]
         nodes = nodes[np.argsort(-self.left[nodes] if self.even else self.left[nodes], kind="stable")]
-        soft = self.soft
         quotas = Quotas(
             self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else ()
         )  # fmt: skip
@@ -218,6 +216,13 @@ class _Builder:
             waiting = left
 
 
+def _most(nodes: Ints, points: Ints) -> Ints:
+    """Those of some nodes that have most points, int64[N]."""
+    here = points[nodes]
+    best: Ints = nodes[here == here.max()]
+    return best
+
+
 class _Clock:
     def __init__(self, deadline: float | None, stop: threading.Event | None) -> None:
         self.deadline, self.stop = deadline, stop
@@ -234,8 +239,7 @@ def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[
     nodes = np.count_nonzero(limits, axis=1)
     tied = np.array([bool(c.affinity or c.anti or c.spread) for c in cluster.classes], dtype=bool)
     keys: list[Floats] = [-total, -largest, nodes * (1.0 - largest), -total - tied]
-    wanted = fits(cluster, limits)
-    if (cluster.demand.T @ wanted > np.maximum(cluster.free, 0).sum(axis=0)).any():
+    if short(cluster, limits):
         keys = [total, largest, *keys]  # not all can be placed: many small pods rather than few large ones
     rng = np.random.default_rng(seed)
     keys += [-(total + 0.3 * tied) * rng.uniform(0.7, 1.3, size=len(total)) for _ in range(max(0, tries - len(keys)))]

@@ -13,6 +13,7 @@ import numpy as np
 
 from models.cluster import Cluster, Ids, Ints, Spread, Term, domain_sum
 from models.selectors import Bools
+from solver.quotas import single
 from solver.rules.base import PLENTY
 
 
@@ -150,8 +151,7 @@ def groupings(cluster: Cluster, classes: Kinds, rules: Rules) -> Iterator[Ids]:
     domains = [np.zeros(cluster.n_nodes, dtype=np.int64)]
     for key in rules.keys:
         codes, size = cluster.domains(key)
-        hostnames = size >= np.count_nonzero(codes >= 0)
-        domains.append((codes >= 0 if hostnames else codes).astype(np.int64))
+        domains.append((codes >= 0 if single(codes, size) else codes).astype(np.int64))
     domains += [cluster.node_sets[e].astype(np.int64) for e in sorted({s.spread.eligible for s in rules.skews})]
     place = np.stack(domains, axis=1)
     takes = classes.room > 0

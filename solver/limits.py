@@ -24,6 +24,12 @@ def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
     return upper
 
 
+def short(cluster: Cluster, limits: Ints) -> bool:
+    """Whether the pods that fit anywhere want more of some resource, all together, than there is."""
+    wanted = cluster.demand.T @ fits(cluster, limits)
+    return bool((wanted > np.maximum(cluster.free, 0).sum(axis=0)).any())
+
+
 def fits(cluster: Cluster, limits: Ints) -> Ints:
     """int64[G]: pods of each class that could be placed if there were nobody else, a bound that holds before any search."""
     return np.asarray(np.minimum(cluster.count, limits.sum(axis=1)), dtype=np.int64)

@@ -7,7 +7,6 @@ doi:10.1007/3-540-49481-2_30.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -45,7 +44,7 @@ class Lns:
         """Improve the soft tier until ``over``; gives the gain."""
         gained = 0
         while not (over() or self.cpsat.done()):
-            self._charge(LOOK)
+            self.cpsat.budget.charge(LOOK)
             chosen = self.neighbourhoods.draw()
             if chosen is None:
                 if not self.search.pairs:
@@ -68,7 +67,7 @@ class Lns:
             waiting = np.array([g for g in np.flatnonzero(left > 0).tolist() if self.search.loose(g)], dtype=np.int64)
             if not len(waiting):
                 break
-            self._charge(LOOK)
+            self.cpsat.budget.charge(LOOK)
             highest = self.cluster.priority[waiting].max()
             g = int(self.search.rng.choice(waiting[self.cluster.priority[waiting] == highest]))
             chosen = self.neighbourhoods.room_for(g)
@@ -85,7 +84,7 @@ class Lns:
         search.take_out(chosen.free)
         part = self._part(chosen, extra)
         encoding = Encoding(self.cluster, self._rules, part)
-        self._charge(BUILD * len(encoding.x))
+        self.cpsat.budget.charge(BUILD * len(encoding.x))
         tiers: dict[int, list[int]] = {}
         for g in encoding.left:
             tiers.setdefault(int(self.cluster.priority[g]), []).append(g)
@@ -103,8 +102,7 @@ class Lns:
             if p == priority:
                 encoding.model.add(encoding.sum(left) <= sum(extra.get(g, 0) for g in classes))
         encoding.model.minimize(encoding.weighted_sum(terms, weights))
-        for cell, variable in encoding.x.items():
-            encoding.model.add_hint(variable, chosen.free.get(cell, 0))
+        encoding.hint(chosen.free)
         answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
         placed = chosen.free if answer.solution is None else encoding.placed(answer.solution)
 
@@ -125,7 +123,7 @@ class Lns:
         search = self.search
         before = search.take_out(chosen.free)
         encoding = Encoding(self.cluster, self._rules, self._part(chosen))
-        self._charge(BUILD * len(encoding.x))
+        self.cpsat.budget.charge(BUILD * len(encoding.x))
         for left in encoding.left.values():
             encoding.model.add(left == 0)
         points = soft_encoding.encode(encoding, search.objective, search.soft)
@@ -142,13 +140,9 @@ class Lns:
             gain = 0
         return gain, answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
 
-    def _charge(self, seconds: float) -> None:
-        if self.cpsat.options.deterministic:
-            self.cpsat.budget.charge(seconds)
-
     def _now(self) -> float:
-        """Seconds, of the clock or deterministic ones."""
-        return -self.cpsat.budget.left() if self.cpsat.options.deterministic else time.monotonic()
+        """Seconds, of the clock or deterministic ones, from wherever."""
+        return -self.cpsat.budget.left()
 
     def _part(self, chosen: Neighbourhood, extra: Mapping[int, int] | None = None) -> Part:
         pods = dict(extra or {})

@@ -259,22 +259,11 @@ class LocalSearch:
                 return False
             self._put(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))), 1)
         fits = not (((self.fit.free < 0) & (self.cluster.free >= 0)).any() or (self.fit.slots < 0).any())
-        if not (fits and all(self.obeyed(g) for g in sorted(chosen.union(homeless)))):
+        if not (fits and all(self.spread.kept(g) for g in sorted(chosen.union(homeless)))):
             self.go_to(before)
             return False
         self.pairs = self._list()
         return True
-
-    def obeyed(self, g: int) -> bool:
-        """Whether the constraints of spread that concern the class hold."""
-        nodes = np.flatnonzero(self.counts[g])
-        if not self.spread.touches(g) or not len(nodes):
-            return True
-        pod = {(g, int(nodes[0])): 1}
-        self.take_out(pod)
-        fine = bool(self.spread.obeyed(g)[nodes[0]])
-        self.put_back(pod)
-        return fine
 
     def _evict(self, n: int, keep: set[int]) -> list[int]:
         """Take movable pods off an overfull node until it is none; the largest that is short first."""

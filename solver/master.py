@@ -16,13 +16,14 @@ from math import gcd
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Affinity, Cluster, Ids, Ints, PodClass
+from models.cluster import Affinity, Cluster, Ids, Ints, PodClass, domain_sum
 from models.selectors import Bools
 from solver import soft_encoding
 from solver.cpsat import CpSat, add_hint
 from solver.encoding import Encoding, Part
 from solver.lns import BUILD
 from solver.local_search import COLD, HOT, LocalSearch
+from solver.objective import Term
 from solver.quotas import single
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -132,8 +133,7 @@ class Master:
         if not self.layouts:
             return 0
         self.tried += 1
-        if self.cpsat.options.deterministic:
-            self.cpsat.budget.charge(LOOK)
+        self.cpsat.budget.charge(LOOK)
         layout = self.layouts[int(search.rng.integers(len(self.layouts)))]
         classes = self._choose(layout)
         wanted = self._solve(layout, classes) if classes else None
@@ -176,13 +176,9 @@ class Master:
     def _closure(self, g: int) -> list[int]:
         """The class and those that may stand on it, which have to move with it; empty if some cannot."""
         if g not in self._free:
-            found, waiting = {g}, [g]
-            while waiting:
-                more = set(self.search.pods.dependents(waiting.pop())) - found
-                found |= more
-                waiting += sorted(more)
+            found = self.search.pods.standing(g)
             fine = all(self.search.loose(h) for h in found) and (len(found) > 1 or self.search.pods.provides(g) or g in self.search.mobile)
-            self._free[g] = sorted(found) if fine else []
+            self._free[g] = found if fine else []
         return self._free[g]
 
     def _stands(self, g: int, closed: list[int]) -> bool:
@@ -200,8 +196,7 @@ class Master:
         inside = layout.cell >= 0
         present = np.where(inside, search.counts[classes], 0)
         have = np.stack([present[:, nodes].sum(axis=1) for nodes in layout.nodes], axis=1)
-        if self.cpsat.options.deterministic:
-            self.cpsat.budget.charge(BUILD * (have.size * PIECES + np.count_nonzero(present)))
+        self.cpsat.budget.charge(BUILD * (have.size * PIECES + np.count_nonzero(present)))
         pods = present.sum(axis=1)
         finer = _Finer(search, layout.keys, classes, present)
         room = np.minimum.reduce([np.stack([rule.room(g) for g in classes]) for rule in self._hard])
@@ -314,6 +309,11 @@ def _concave(encoding: Encoding, z: cp_model.IntVar, row: Ints, points: Points) 
     model.add(encoding.sum(parts) == z)
 
 
+def _of_domain(term: Term, row: Ints) -> Ints:
+    """int64[N]: the sum of a row int64[N] over the domain of each node, 0 without the key."""
+    return np.append(domain_sum(term.codes, term.size, row), 0)[term.codes]
+
+
 class _Finer:
     """What chosen pods are worth over keys that the model does not see, where the others are now. ``present``: int64[classes, N]."""
 
@@ -332,10 +332,7 @@ class _Finer:
                 matched += present[at[g]]
             for g in sorted(term.own.keys() & at.keys()):
                 owned += multiplier * term.own[g] * present[at[g]]
-            self._rows[t] = tuple(  # type: ignore[assignment]
-                np.append(np.bincount(term.codes[row != 0] + 1, row[row != 0], term.size + 1)[1:], 0).astype(np.int64)[term.codes]
-                for row in (matched, owned)
-            )
+            self._rows[t] = _of_domain(term, matched), _of_domain(term, owned)
 
     def points(self, i: int) -> tuple[Ints, Ints]:
         """int64[N]: points of one more pod of a class on each node, and what two pods of it there are worth to each other."""
@@ -385,7 +382,7 @@ class _Realisation:
                     evictions -= len(gone)
                     waiting = gone + waiting
             homeless = waiting
-        return self.points if all(self.search.obeyed(g) for g in sorted(self.touched)) else None
+        return self.points if all(self.search.spread.kept(g) for g in sorted(self.touched)) else None
 
     def _take_out(self) -> list[tuple[int, int]]:
         """Take pods out where there are too many; (class, cell) of what is wanted instead."""

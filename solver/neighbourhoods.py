@@ -13,6 +13,7 @@ import numpy as np
 
 from models.cluster import Ids, Ints
 from solver.local_search import LocalSearch
+from solver.quotas import single
 
 #: Model variables of a neighbourhood, at the start and at most.
 START, MOST, LEAST = 500.0, 6_000.0, 60.0
@@ -45,7 +46,7 @@ class Neighbourhoods:
         for cls in self.cluster.classes:
             for key in (*(s.key for s in cls.spread), *(t.key for t in cls.anti), *(cls.affinity.keys if cls.affinity else ())):
                 codes.setdefault(key, self.cluster.domains(key))
-        self._wide: list[Ids] = [c for c, size in codes.values() if 1 < size < np.count_nonzero(c >= 0)]
+        self._wide: list[Ids] = [c for c, size in codes.values() if size > 1 and not single(c, size)]
         self._groups: dict[int, list[int] | None] = {}
         self._neighbours: dict[int, list[int]] = {}
         makers: dict[str, Callable[[], tuple[list[int], Sequence[int]]]] = {"random nodes": self._random, "tied classes": self._tied}
@@ -177,14 +178,9 @@ class Neighbourhoods:
     def _group(self, g: int) -> list[int] | None:
         """The classes that have to be taken out with all pods of a class, since pods of theirs may stand on it; None if some cannot."""
         if g not in self._groups:
-            found, waiting = {g}, [g]
-            while waiting:
-                for h in self.search.pods.dependents(waiting.pop()):
-                    if h not in found:
-                        found.add(h)
-                        waiting.append(h)
-            fine = all(self.search.loose(h) for h in found) and int(self.search.counts[sorted(found)].sum()) <= GROUP
-            self._groups[g] = sorted(found) if fine else None
+            found = self.search.pods.standing(g)
+            fine = all(self.search.loose(h) for h in found) and int(self.search.counts[found].sum()) <= GROUP
+            self._groups[g] = found if fine else None
         return self._groups[g]
 
     def _all_of(self, classes: Sequence[int]) -> dict[tuple[int, int], int]:

@@ -13,7 +13,7 @@ import numpy as np
 from models.cluster import Ints
 from solver import rules
 from solver.greedy import Construction, complete, construct, rank
-from solver.limits import fits
+from solver.limits import fits, short
 from solver.objective import Objective
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
@@ -31,6 +31,8 @@ EXACT_LIMIT = 15_000
 PATIENCE, PATIENCE_EACH = 400, 20
 #: Deterministic seconds that one insertion of the repair counts.
 INSERTION = 5e-4
+#: Shares are of so many seconds at most.
+LONG = 600.0
 #: Share of the time for the repair, and for the linear relaxation.
 REPAIR, RELAX = 0.4, 0.15
 #: Constructions in different orders: many where pods are few.
@@ -84,23 +86,15 @@ class PlacedSearch:
         answer = self._construct(bounds)
         self._report("greedy", answer)
         if self._complete(answer):
-            if options.engine == "auto" and cluster.scope.pending:
-                answer.notes.append("greedy construction placed every pod that fits anywhere: the placed tiers are proved")
-            elif options.engine != "greedy":
-                answer.engine = options.engine
-            return answer
-        if self._short():
+            return self._proved(answer, "greedy construction placed every pod that fits anywhere: the placed tiers are proved")
+        if short(cluster, self.limits):
             self._relax(answer, budget)
         if not self._complete(answer):
             self._repair(answer, budget)
         if not self._complete(answer) and not self.stop.is_set():
             self._relax(answer, budget)
         if self._complete(answer):
-            if options.engine == "auto":
-                answer.notes.append("construction and repair placed every pod that can be placed: the placed tiers are proved")
-            elif options.engine != "greedy":
-                answer.engine = options.engine
-            return answer
+            return self._proved(answer, "construction and repair placed every pod that can be placed: the placed tiers are proved")
         if options.engine == "greedy" or self.stop.is_set() or budget.left() <= 0:
             answer.interrupted = self.stop.is_set()
             return answer
@@ -110,6 +104,14 @@ class PlacedSearch:
         if options.engine == "auto":
             answer.notes.append(f"engine auto chose lns: an exact model would have {pairs} variables (limit {EXACT_LIMIT})")
         self._neighbourhoods(answer, budget)
+        return answer
+
+    def _proved(self, answer: Answer, note: str) -> Answer:
+        """The answer with nothing left to search; ``note``: what `auto` says of it."""
+        if self.options.engine == "auto":
+            answer.notes += [note] if self.cluster.scope.pending else []
+        else:
+            answer.engine = self.options.engine
         return answer
 
     # --- steps ------------------------------------------------------------------------------------------------------------------
@@ -135,17 +137,14 @@ class PlacedSearch:
         answer.state = None
         left = int(fits(self.cluster, self.limits).sum() - answer.counts.sum())
         patience = PATIENCE + PATIENCE_EACH * left
-        seconds, started = min(budget.left(), 600.0) * REPAIR, time.monotonic()
+        seconds, started = min(budget.left(), LONG) * REPAIR, time.monotonic()
         calls = last = 0
 
         def progress() -> float:
             nonlocal calls
             calls += 1
-            if self.options.deterministic:
-                budget.charge(INSERTION)
-                spent = calls * INSERTION
-            else:
-                spent = time.monotonic() - started
+            budget.charge(INSERTION)
+            spent = calls * INSERTION if self.options.deterministic else time.monotonic() - started
             return 1.0 if self.stop.is_set() else max(spent / max(seconds, 1e-6), (calls - last) / patience)
 
         wanted = self.cluster.per_priority(self.cluster.count)
@@ -168,8 +167,7 @@ class PlacedSearch:
         seconds = min(budget.left(), 60.0) * RELAX
         placed = self.cluster.per_priority(answer.counts.sum(axis=1))
         found = placed_bounds(self.cluster, self.limits, placed, seconds=seconds, deterministic=self.options.deterministic, stop=self.stop)
-        if self.options.deterministic:
-            budget.charge(seconds)
+        budget.charge(seconds)
         answer.bounds = {p: min(bound, found[p]) for p, bound in answer.bounds.items()}
         self._report("bound", answer)
 
@@ -193,18 +191,12 @@ class PlacedSearch:
         search = LocalSearch(
             self.objective, rules.replay(self.cluster, answer.sequence), self.limits, answer.counts, seed=self.options.seed
         )
-        keep = budget.left() - min(budget.left(), 600.0) * (0.9 if self.objective.empty else 0.5)
+        keep = budget.left() - min(budget.left(), LONG) * (0.9 if self.objective.empty else 0.5)
         lns = Lns(search, CpSat(self.options, budget, self.stop))
         lns.place(fits(self.cluster, self.limits), lambda: budget.left() <= keep)
         self._adopt(answer, search.counts.copy())
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()
-
-    def _short(self) -> bool:
-        """Whether pods want more of some resource than there is."""
-        cluster = self.cluster
-        wanted = cluster.demand.T @ fits(cluster, self.limits)
-        return bool((wanted > np.maximum(cluster.free, 0).sum(axis=0)).any())
 
     # --- what is known ----------------------------------------------------------------------------------------------------------
 

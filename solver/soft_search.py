@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -223,7 +224,7 @@ class SoftSearch:
             floor, gained = self._left() - seconds, 0
             while self._left() > floor and not self.cpsat.done():
                 settle = min(SETTLE_SECONDS, max(0.1, self._left() - floor))
-                gained += master.round(lambda settle=settle: self._clock(search, settle, SETTLE))  # type: ignore[misc]
+                gained += master.round(partial(self._clock, search, settle, SETTLE))
                 self._report(best.value + gained, best.bound)
             return bool(search.pairs)
 
@@ -305,9 +306,7 @@ class SoftSearch:
             encoding = encoding or Encoding(self.cluster, rules.build(self.cluster))
             encoding.model.proto.clear_objective()
             points = soft_encoding.encode(encoding, self.objective)
-            for priority, most in left.items():
-                members = [encoding.left[g] for g in np.flatnonzero(self.cluster.priority == priority).tolist()]
-                encoding.model.add(encoding.sum(members) <= most)
+            encoding.hold(left)
             encoding.model.maximize(points.expression())
             self._sound &= not encoding.zoneless  # containers that the model leaves without zones could gain more than it knows
             self._made = encoding, points

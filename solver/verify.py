@@ -8,13 +8,12 @@ DoNotSchedule constraint obeys it. Kubelets with a Topology Manager that rejects
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from models import kube
+from models.collector import no_gc
 from models.placement import Assignment, Placement
 from models.snapshot import Snapshot
 from solver import verify_affinity as affinity
@@ -205,7 +204,7 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    with _no_gc():
+    with no_gc():
         return _verify(snapshot, placement)
 
 
@@ -248,15 +247,3 @@ def _replayed(groups: list[list[Assignment]], pods: Mapping[str, kube.Pod], node
                     kept.append(entry)
         found.append(kept)
     return found
-
-
-@contextmanager
-def _no_gc() -> Iterator[None]:
-    """What is built here has no cycles: the collector would walk all of it, and the snapshot, for nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -206,6 +206,15 @@ class InterPodAffinity(Rule):
         fed = set(self._feeds[g])
         return [h for h, i in enumerate(self._attraction_of) if i in fed]
 
+    def standing(self, g: int) -> list[int]:
+        """The class and those whose pods may stand on it, directly or not, ascending."""
+        found, waiting = {g}, [g]
+        while waiting:
+            more = set(self.dependents(waiting.pop())) - found
+            found |= more
+            waiting += sorted(more)
+        return sorted(found)
+
     def provides(self, g: int) -> bool:
         """Whether pods with required affinity may stand on pods of the class."""
         return bool(self._feeds[g])

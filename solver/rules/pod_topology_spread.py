@@ -135,6 +135,15 @@ class PodTopologySpread(Rule):
                     mask &= ~here | np.append(fine, True)[tally.codes]
         return mask
 
+    def kept(self, g: int) -> bool:
+        """Whether every domain that holds pods of a constraint is within its maxSkew, for all constraints that class g has or feeds."""
+        for i in {*self._feeds[g], *(index for _, index in self._of[g] if index is not None)}:
+            tally = self._tallies[i]
+            top = int(tally.counts[tally.owners > 0].max(initial=0))
+            if any(top > tally.floor(guard.min_domains) + guard.max_skew for guard in self._guards[i]):
+                return False
+        return True
+
     def room(self, g: int) -> Ints:
         if not self._of[g] and not self._feeds[g]:
             return np.full(self.cluster.n_nodes, PLENTY)

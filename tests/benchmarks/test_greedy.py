@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from models.policy import Policy
+from models.policy import Policy, Strategy
 from models.snapshot import load
 from solver.options import Options
 from solver.place import place
@@ -35,10 +37,10 @@ def test_a_family_without_a_record_is_not_in_the_total() -> None:
     assert total(rows) == Family("all", 10, 1, 2, 0.5)
 
 
-@pytest.mark.parametrize("strategy", ["spread", "pack", "none"])
+@pytest.mark.parametrize("strategy", get_args(Strategy))
 @pytest.mark.parametrize("name", ["pack-16x8-95-s1", "pack-32x8-95-s2", "rules-16x8-95-s2"])
-def test_the_result_passes_the_checker_whatever_the_strategy(name: str, strategy: str) -> None:
-    policy = Policy(strategy=strategy)  # type: ignore[arg-type]
+def test_the_result_passes_the_checker_whatever_the_strategy(name: str, strategy: Strategy) -> None:
+    policy = Policy(strategy=strategy)
     result = place(load([str(DATA / f"{name}.json.gz")]), Options(engine="greedy", policy=policy))
     assert len(result.assignments) + len(result.unplaced) == result.snapshot.pending
     assert result.engine == "greedy"

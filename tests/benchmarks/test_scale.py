@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.benchmarks.bench_scale import Result, Run, Tier, exponent
 
 
 def drawn(table: Table) -> list[str]:
-    console = Console(width=200, record=True, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = Console(width=200, record=True, quiet=False, file=io.StringIO())
     console.print(table)
     return console.export_text().splitlines()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,12 +44,12 @@ def bounded(objects: list[Object], placed: dict[int, int] | None = None) -> dict
     return placed_bounds(cluster, possible(cluster, rules.build(cluster)), placed or {}, seconds=5, deterministic=True)
 
 
-def pods(prefix: str, count: int, **what: object) -> list[Object]:
-    return [pod(f"{prefix}{i}", **what) for i in range(count)]  # type: ignore[arg-type]
+def pods(prefix: str, count: int, **what: Any) -> list[Object]:
+    return [pod(f"{prefix}{i}", **what) for i in range(count)]
 
 
-def nodes(count: int, **what: object) -> list[Object]:
-    return [node(f"n{i}", **what) for i in range(count)]  # type: ignore[arg-type]
+def nodes(count: int, **what: Any) -> list[Object]:
+    return [node(f"n{i}", **what) for i in range(count)]
 
 
 def spread_by(key: str, app: str, max_skew: int = 1, **more: object) -> list[Object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,9 @@ def near(app: str, key: str, weight: int = 0) -> Object:
     return {"weight": weight, "podAffinityTerm": term} if weight else term
 
 
-def terms(pulls: list[Object] = [], repels: list[Object] = [], apart: list[Object] = [], together: list[Object] = []) -> Object:  # noqa: B006
+def terms(
+    pulls: Sequence[Object] = (), repels: Sequence[Object] = (), apart: Sequence[Object] = (), together: Sequence[Object] = ()
+) -> Object:
     required, preferred = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
     found: Object = {"podAffinity": {}, "podAntiAffinity": {}}
     for part, name, listed in (
@@ -52,7 +55,7 @@ def terms(pulls: list[Object] = [], repels: list[Object] = [], apart: list[Objec
         ("podAntiAffinity", required, apart), ("podAffinity", required, together),
     ):  # fmt: skip
         if listed:
-            found[part][name] = listed
+            found[part][name] = list(listed)
     return {part: value for part, value in found.items() if value}
 
 

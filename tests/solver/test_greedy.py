@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from models.cluster import Cluster
 from models.compile import compile_cluster
-from models.policy import Policy
+from models.policy import Policy, Strategy
 from models.scope import select
 from models.snapshot import from_objects
 from solver import rules
@@ -103,8 +104,8 @@ def test_every_step_is_accepted_with_preferences(kind: str, even: bool) -> None:
 def test_the_checker_accepts_greedy_placements_and_they_are_repeatable(kind: str) -> None:
     for seed in range(12):
         snapshot = from_objects(tiny_soft.snapshot(seed, kind, nodes=4, pods=8))
-        strategy = ("spread", "pack", "none")[seed % 3]
-        options = Options(engine="greedy", deterministic=True, seed=seed, time_limit=5, policy=Policy(strategy=strategy))  # type: ignore[arg-type]
+        strategy: Strategy = get_args(Strategy)[seed % 3]
+        options = Options(engine="greedy", deterministic=True, seed=seed, time_limit=5, policy=Policy(strategy=strategy))
         first, second = place(snapshot, options), place(snapshot, options)  # place has each verified
         assert first.engine == "greedy"
         assert first == second, f"{kind} seed {seed}"
