@@ -103,10 +103,23 @@ class PodClass:
     pulls: tuple[Pull, ...] = ()
     soft_spread: tuple[SoftSpread, ...] = ()
     containers: ContainerClass | None = None
+    gang: int | None = None
 
     @property
     def count(self) -> int:
         return len(self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class GangGroup:
+    """A gang of the instance. ``classes``: of its pods, ascending; ``needed``: how many of them are placed if any is. ``key``: all of them
+    in one domain of this key (a hard rule); ``home``: the domains (codes of the key, distinct) where members run already."""
+
+    name: str
+    classes: tuple[int, ...]
+    needed: int
+    key: str | None = None
+    home: tuple[int, ...] = ()
 
 
 @dataclass
@@ -231,6 +244,7 @@ class Cluster:
     fixed_pulls: dict[Pull, Ints]  # [N] each: fixed pods that carry the term
     trees: dict[int, Tree]  # nodes with a topology of their own
     fixed_containers: FixedContainers
+    gangs: list[GangGroup]  # PodClass.gang is an index into it
     _placed: PlacedPods
     _settled: PlacedPods
     _members: dict[str, list[Ids]] = field(default_factory=dict)
@@ -253,10 +267,19 @@ class Cluster:
         return found
 
     def restricted(self, classes: Sequence[int]) -> Cluster:
-        """The same cluster with only some of the pending classes."""
+        """The same cluster with only some of the pending classes; a gang of which some are missing need not be whole."""
         chosen = np.array(classes, dtype=np.int64)
+        place = {g: i for i, g in enumerate(classes)}
         return replace(
             self,
+            gangs=[
+                replace(
+                    gang,
+                    classes=tuple(place[g] for g in gang.classes if g in place),
+                    needed=gang.needed if place.keys() >= set(gang.classes) else 0,
+                )
+                for gang in self.gangs
+            ],
             classes=[self.classes[g] for g in classes],
             demand=self.demand[chosen],
             count=self.count[chosen],

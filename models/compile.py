@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from models import kube, quantity, requests
+from models import gangs, kube, quantity, requests
 from models.annotations import has_hints
 from models.cluster import (
     HARD_EFFECTS,
     Affinity,
     Cluster,
     FixedTerm,
+    GangGroup,
     Ids,
     Ints,
     Matchers,
@@ -32,7 +33,7 @@ from models.default_spread import DefaultSpread
 from models.kube import Pod, PodAffinityTerm, PodSpec, Toleration
 from models.policy import DEFAULT, Policy, node_topologies
 from models.scope import Scope, is_mirror
-from models.selectors import Bools, NodeTable, Selector, canonical, label_key_requirements, selector_matches
+from models.selectors import Bools, NodeTable, Requirement, Selector, canonical, label_key_requirements, selector_matches
 from models.snapshot import InputError, Snapshot
 from models.volumes import VolumeTable, claim_keys, named_claims
 
@@ -43,6 +44,8 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 #: What a node holds is cut off here: no quantity is larger, so a node that holds as much has nothing left either way, and differences
 #: stay within int64.
 _LIMIT = quantity.INT64_MAX
+#: Pseudo label of the members of a gang: no label key holds a NUL.
+_MEMBER = "\0gang"
 
 
 @dataclass
@@ -58,6 +61,7 @@ class _Template:
     pulls: tuple[Pull, ...]
     soft_spread: list[tuple[int, kube.TopologySpreadConstraint, tuple[str, ...]]]  # matcher, constraint, keys that eligible nodes carry
     containers: ContainerClass | None
+    gang: int | None
     profile: int = -1
 
 
@@ -107,6 +111,8 @@ class _Compiler:
         self.trees = _trees(snapshot, policy)
         self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in self.trees.values()))
         self.default_spread = DefaultSpread(snapshot, policy)
+        self.gangs = gangs.find(snapshot, scope)
+        self._gang_of = {i: k for k, gang in enumerate(self.gangs) for i in (*gang.pods, *gang.bound)}
 
     # Which namespaces a term covers: None for all of them.
     def _namespaces(self, term: PodAffinityTerm, own: str) -> frozenset[str] | None:
@@ -166,7 +172,10 @@ class _Compiler:
             raise InputError([f"Pod {kube.pod_key(pod)}: requests: {error}"]) from error
         order = sorted(anti, key=lambda t: (t.matcher, t.key))
         soft = [] if bound else self._soft_spread(pod)
-        return _Template(pod, [index], demand, tuple(order), affinity, spread, self._pulls(pod), soft, self.containers.of(index))
+        pulls = self._pulls(pod) + self._together(index)
+        return _Template(
+            pod, [index], demand, tuple(order), affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index)
+        )
 
     def _pulls(self, pod: Pod) -> tuple[Pull, ...]:
         """Weighted terms of a pod, those over equal pods and key summed up; they concern daemon namespaces too."""
@@ -188,6 +197,19 @@ class _Compiler:
             for term in required_terms(pod, "podAffinity"):
                 add(term, self.policy.hardPodAffinityWeight, required=True)
         return tuple(Pull(m, k, w, required) for (m, k, required), w in sorted(found.items()) if w)
+
+    def _together(self, index: int) -> tuple[Pull, ...]:
+        """The preferred topology of a gang: each member prefers every other, as by preferred pod affinity."""
+        gang = self.gangs[self._gang_of[index]] if index in self._gang_of else None
+        if gang is None or gang.key is None or gang.required or not self.policy.multipliers.podAffinity:
+            return ()
+        matcher = self.matchers.add((None, (Requirement(_MEMBER, "In", (gang.name,)),)))
+        return (Pull(matcher, gang.key, gangs.TOGETHER, False),)
+
+    def labels(self, template: _Template) -> dict[str, str]:
+        """What selectors read of a pod; members of a gang are told apart by a key that no real label can have."""
+        found = template.pod.metadata.labels or {}
+        return found if template.gang is None else {**found, _MEMBER: self.gangs[template.gang].name}
 
     def _soft_spread(self, pod: Pod) -> list[tuple[int, kube.TopologySpreadConstraint, tuple[str, ...]]]:
         if not self.policy.multipliers.topologySpread:
@@ -222,7 +244,7 @@ class _Compiler:
                 pinned = spec.nodeName if is_mirror(pod) else None
                 parts += [spec.nodeSelector, spec.tolerations, spec.topologySpreadConstraints, spec.priority, pinned]
                 parts += [claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
-            parts.append(self.containers.key(i))
+            parts += [self.containers.key(i), self._gang_of.get(i)]
             key = _encoder.encode(parts)
             template = found.get(key)
             if template is None:
@@ -301,7 +323,7 @@ def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tupl
     read = work.matchers.keys()
     profiles: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
     for template in (*fixed, *pending):
-        labels = template.pod.metadata.labels or {}
+        labels = work.labels(template)
         key = (template.pod.metadata.namespace or "default", tuple(sorted((k, v) for k, v in labels.items() if k in read)))
         template.profile = profiles.setdefault(key, len(profiles))
     work.matchers.freeze(list(profiles))
@@ -313,7 +335,7 @@ def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tupl
     fixed_profile = np.array([t.profile for t in fixed for _ in t.pods], dtype=np.int32)
     settled = np.array([not kube.is_terminating(snapshot.pods[i]) for t in fixed for i in t.pods], dtype=bool)
 
-    classes = _classes(work, pending)
+    classes, groups = _classes(work, pending)
     demand = np.zeros((len(classes), len(resources)), dtype=np.int64)
     by_pod = {t.pods[0]: t for t in pending}
     column = {name: r for r, name in enumerate(resources)}
@@ -349,6 +371,7 @@ def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tupl
         fixed_containers=work.containers.fixed(
             ((t.containers, np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in t.pods])) for t in fixed), work.nodes.size
         ),
+        gangs=groups,
         _placed=PlacedPods(fixed_node, fixed_profile, size, width),
         _settled=PlacedPods(fixed_node[settled], fixed_profile[settled], size, width),
     )
@@ -390,8 +413,13 @@ def _used(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, 
     return np.minimum(used, _LIMIT).astype(np.int64), slots
 
 
-def _classes(work: _Compiler, pending: Sequence[_Template]) -> list[PodClass]:
-    """Merge templates that no rule can tell apart: equal own rules, and matched by the same matchers."""
+def _classes(work: _Compiler, pending: Sequence[_Template]) -> tuple[list[PodClass], list[GangGroup]]:
+    """Merge templates that no rule can tell apart: equal own rules, matched by the same matchers, of one gang; and the gangs."""
+    lowest: dict[int, int] = {}
+    for template in pending:
+        if template.gang is not None:
+            priority = template.pod.spec.priority or 0
+            lowest[template.gang] = min(priority, lowest.get(template.gang, priority))
     width = len(work.matchers)
     hits = (
         np.array([work.matchers.hits(m) for m in range(width)], dtype=bool) if width else np.zeros((0, len(work.matchers.profiles)), bool)
@@ -415,7 +443,7 @@ def _classes(work: _Compiler, pending: Sequence[_Template]) -> list[PodClass]:
             pod=pod,
             pods=list(template.pods),
             profile=template.profile,
-            priority=pod.spec.priority or 0,
+            priority=(pod.spec.priority or 0) if template.gang is None else lowest[template.gang],
             node_rule=work.node_rule(pod),
             tolerations=work.tolerations(pod),
             node_name=pod.spec.nodeName if is_mirror(pod) else None,
@@ -432,10 +460,11 @@ def _classes(work: _Compiler, pending: Sequence[_Template]) -> list[PodClass]:
                 )
             ),
             containers=template.containers,
+            gang=template.gang,
         )
         signature = (
             cls.priority, cls.node_rule, cls.tolerations, cls.node_name, cls.anti, cls.affinity, cls.spread, cls.ports, cls.claims,
-            cls.prefers, cls.pulls, cls.soft_spread, cls.containers,
+            cls.prefers, cls.pulls, cls.soft_spread, cls.containers, cls.gang,
             tuple(sorted(template.demand.items())), np.packbits(hits[:, template.profile]).tobytes(),
         )  # fmt: skip
         same = found.get(signature)
@@ -443,7 +472,20 @@ def _classes(work: _Compiler, pending: Sequence[_Template]) -> list[PodClass]:
             found[signature] = cls
         else:
             same.pods.extend(cls.pods)
-    return list(found.values())
+    classes = list(found.values())
+    return classes, [_group(work, k, classes) for k in range(len(work.gangs))]
+
+
+def _group(work: _Compiler, k: int, classes: Sequence[PodClass]) -> GangGroup:
+    """A gang over the classes of its pods."""
+    gang = work.gangs[k]
+    key = gang.key if gang.required else None
+    home: set[int] = set()
+    if key is not None:
+        codes, _ = work.nodes.column(key)
+        index = {name: n for n, name in enumerate(work.nodes.names)}
+        home = {int(codes[index[work.snapshot.pods[i].spec.nodeName or ""]]) for i in gang.bound}
+    return GangGroup(gang.name, tuple(g for g, c in enumerate(classes) if c.gang == k), gang.needed, key, tuple(sorted(home)))
 
 
 def _fixed_anti(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, int]) -> list[FixedTerm]:

@@ -20,12 +20,26 @@ class Doc(msgspec.Struct, omit_defaults=False, forbid_unknown_fields=False):
     """Base of all document types."""
 
 
+class Edits(Doc, omit_defaults=True):
+    """What-if edits of a snapshot, each as the command line writes it: ``addNodes`` ``N:LIKE_NODE``, ``removeNodes`` names,
+    ``removeDomains`` ``KEY=VALUE``, ``replicas`` ``NAME=N`` (NAME: ``[KIND/][NAMESPACE/]NAME``). ``partial``: manifests need not be placed
+    whole."""
+
+    addNodes: list[str] = []
+    removeNodes: list[str] = []
+    removeDomains: list[str] = []
+    replicas: list[str] = []
+    partial: bool = False
+
+
 class SnapshotRef(Doc, omit_defaults=True):
     """Which snapshot a result belongs to.
 
     ``sha256`` is the hash of the input, ``nodes``/``pods`` its numbers of Node and Pod objects, ``pending`` the number of pods
     that were to be placed. ``fromScratch``: movable bound pods were treated as pending. ``includeGated``: pods with
-    scheduling gates were placed too. ``daemonNamespaces``: namespaces exempt from hard anti-affinity.
+    scheduling gates were placed too. ``daemonNamespaces``: namespaces exempt from hard anti-affinity. ``workloads``: manifests that were
+    added (``Kind namespace/name``), ``edits``: what was changed before; both are part of the snapshot that the numbers speak of,
+    ``sha256`` is of the input files, manifests included.
     """
 
     sha256: str
@@ -35,6 +49,8 @@ class SnapshotRef(Doc, omit_defaults=True):
     fromScratch: bool = False
     includeGated: bool = False
     daemonNamespaces: list[str] = []
+    workloads: list[str] = []
+    edits: Edits | None = None
 
 
 class TierResult(Doc, omit_defaults=True):
@@ -76,16 +92,65 @@ class Reason(Doc):
     message: str
 
 
-class Unplaced(Doc):
+class Unplaced(Doc, omit_defaults=True):
     """A pod without a node, with the rules that reject it once everything else is placed. A gated pod is listed with the one
     reason ``SchedulingGates``; it does not make a placement incomplete."""
 
     pod: str
     reasons: list[Reason]
+    gang: str | None = None
 
     @property
     def gated(self) -> bool:
         return any(reason.rule == "SchedulingGates" for reason in self.reasons)
+
+
+class GangResult(Doc):
+    """A gang: how many of its ``pending`` members were placed (none, or at least ``needed``), and how many run already."""
+
+    gang: str
+    pending: int
+    placed: int
+    needed: int
+    bound: int = 0
+    topologyKey: str | None = None
+    domain: str | None = None
+
+
+class Fact(Doc, omit_defaults=True):
+    """One rule or capacity of a cause. ``rule``: the scheduler plugin's name; ``object``: whose rule it is (``Pod``, ``Node``, ``Gang`` or
+    workload, with its name); ``domain``: ``key=value`` where it concerns one topology domain; ``resource``: of a capacity; ``message``:
+    the sentence."""
+
+    rule: str
+    object: str
+    message: str
+    domain: str | None = None
+    resource: str | None = None
+
+
+class WayOut(Doc, omit_defaults=True):
+    """A change after which the pods can be placed, proved by solving again. ``change``: what kind; ``arguments``: of it; ``message``: the
+    sentence; ``options``: of the command line that try it, where there are any."""
+
+    change: str
+    message: str
+    arguments: dict[str, str] = {}
+    options: list[str] = []
+
+
+class Cause(Doc, omit_defaults=True):
+    """Why pods (``pods``, ``namespace/name``, of ``gang`` if they are one) cannot be placed. ``facts`` together make it impossible; with
+    ``minimal`` no smaller part of them does. ``alone``: impossible even without the other waiting pods; otherwise the others are taken
+    where the result puts them. ``waysOut``: the cheapest first."""
+
+    pods: list[str]
+    facts: list[Fact]
+    gang: str | None = None
+    alone: bool = True
+    minimal: bool = False
+    proved: bool = True
+    waysOut: list[WayOut] = []
 
 
 class Unmodelled(Doc):
@@ -151,6 +216,8 @@ class Placement(Doc):
     objective: list[TierResult]
     assignments: list[Assignment]
     unplaced: list[Unplaced] = []
+    gangs: list[GangResult] = []
+    causes: list[Cause] = []
     unmodelled: list[Unmodelled] = []
     preferences: Preferences | None = None
     policy: Policy | None = None
@@ -162,8 +229,8 @@ class Placement(Doc):
 
 #: Top-level order of the printed document (msgspec keeps declaration order, which puts defaulted fields last).
 _ORDER: Final = (
-    "apiVersion", "kind", "snapshot", "engine", "status", "objective", "assignments", "unplaced", "unmodelled", "preferences",
-    "policy", "notes", "seconds",
+    "apiVersion", "kind", "snapshot", "engine", "status", "objective", "assignments", "unplaced", "gangs", "causes", "unmodelled",
+    "preferences", "policy", "notes", "seconds",
 )  # fmt: skip
 
 
