@@ -22,6 +22,7 @@ from models.snapshot import Snapshot
 from models.volumes import VolumeTable
 
 if TYPE_CHECKING:
+    from models.gangs import Gang
     from models.topology import Tree
 
 Ints = NDArray[np.int64]
@@ -244,7 +245,8 @@ class Cluster:
     fixed_pulls: dict[Pull, Ints]  # [N] each: fixed pods that carry the term
     trees: dict[int, Tree]  # nodes with a topology of their own
     fixed_containers: FixedContainers
-    gangs: list[GangGroup]  # PodClass.gang is an index into it
+    declared: list[Gang]  # as the objects say it
+    gangs: list[GangGroup]  # the same over classes; PodClass.gang is an index into both
     _placed: PlacedPods
     _settled: PlacedPods
     _members: dict[str, list[Ids]] = field(default_factory=dict)

@@ -371,6 +371,7 @@ def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tupl
         fixed_containers=work.containers.fixed(
             ((t.containers, np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in t.pods])) for t in fixed), work.nodes.size
         ),
+        declared=work.gangs,
         gangs=groups,
         _placed=PlacedPods(fixed_node, fixed_profile, size, width),
         _settled=PlacedPods(fixed_node[settled], fixed_profile[settled], size, width),

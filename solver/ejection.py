@@ -46,6 +46,9 @@ class Ejection:
         self.state = State(cluster, active, limits, counts)
         self.rng = np.random.default_rng(seed)
         self.hopeless = cluster.count - fits(cluster, limits)
+        for gang in cluster.gangs:  # whole or not at all: not for insertion pod by pod
+            classes = list(gang.classes)
+            self.hopeless[classes] = cluster.count[classes] - counts[classes].sum(axis=1)
         levels = np.unique(-cluster.priority)
         self.level = np.searchsorted(levels, -cluster.priority)
         self.levels = len(levels)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from models.cluster import Cluster, Ints
 from models.selectors import Bools
 from solver import rules
+from solver.gang_construction import place_gang
 from solver.limits import fits, short
 from solver.quotas import Quotas
 from solver.rules.base import Rule
@@ -63,6 +64,7 @@ class _Builder:
         self.spread = next(r for r in active if isinstance(r, PodTopologySpread))
         self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
+        self.only: Bools | None = None  # nodes to build on
         largest = np.maximum(cluster.allocatable, 1) if even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         self.scale: Floats = np.broadcast_to(1.0 / largest, cluster.free.shape).copy()
         self.left: Floats = np.asarray((self.fit.free * self.scale).sum(axis=1))
@@ -70,6 +72,8 @@ class _Builder:
     def mask(self, g: int) -> Bools:
         """bool[N]: where one more pod of the class may go now."""
         blocked = self.limits[g] == 0
+        if self.only is not None:
+            blocked |= ~self.only
         for rule in self._concerned[g]:
             blocked |= rule.rejects(g)
         if self.spread.touches(g):
@@ -102,9 +106,11 @@ class _Builder:
 
     def fill(self, g: int, wanted: int) -> int:
         """Place pods of a class whose placing has no effect beyond its nodes: tightest nodes first, or evenly."""
-        room = np.minimum(self.limits[g], wanted)
+        room = np.minimum(self.limits[g] - self.counts[g], wanted)
         for rule in self._concerned[g]:
             room = np.minimum(room, rule.room(g))
+        if self.only is not None:
+            room[~self.only] = 0
         nodes = np.flatnonzero(room)
         if self.soft is not None and len(nodes):
             nodes = _most(nodes, self.soft.gain(g))
@@ -193,27 +199,57 @@ class _Builder:
                 self.put(g, n, 1)
         return len(nodes)
 
-    def run(self, order: Sequence[int], expired: _Clock, wanted_of: Ints | None = None) -> None:
-        """Place class after class; those that wait for others (affinity) get another turn as long as anything moves."""
-        wanted_of = self.cluster.count if wanted_of is None else wanted_of
-        waiting = [(g, int(wanted_of[g])) for g in order]
-        moved = True
+    def undo(self, mark: int) -> list[tuple[int, int, int]]:
+        """Take away what was placed since the sequence had ``mark`` steps; gives those steps."""
+        steps = self.sequence[mark:]
+        for g, n, k in reversed(steps):
+            self.left[n] += k * float(self.scale[n] @ self.cluster.demand[g])
+            for rule in self._concerned[g]:
+                rule.remove(g, n, k)
+            if self.soft is not None:
+                self.soft.place(g, n, -k)
+            self.counts[g, n] -= k
+        del self.sequence[mark:]
+        return steps
+
+    def fill_up(self, wanted: list[tuple[int, int]], expired: Callable[[], bool]) -> list[tuple[int, int]]:
+        """Place pods, (class, how many), class after class; those that wait for others (affinity) get another turn as long as anything
+        moves. Gives what is left."""
+        waiting, moved = wanted, True
         while waiting and moved:
             moved = False
             left = []
-            for g, wanted in waiting:
-                if expired():
-                    return
+            for g, pods in waiting:
                 done = 0
                 place = self.fill if self.alone(g) else self.burst
-                while done < wanted and (more := place(g, wanted - done)):
+                while done < pods and not expired() and (more := place(g, pods - done)):
                     done += more
-                    if expired():
-                        return
                 moved |= done > 0
-                if done < wanted:
-                    left.append((g, wanted - done))
+                if done < pods:
+                    left.append((g, pods - done))
             waiting = left
+            moved &= not expired()
+        return waiting
+
+    def run(self, order: Sequence[int], expired: Callable[[], bool], wanted_of: Ints | None = None) -> None:
+        """Place class after class, a gang as a whole where its first class comes; see :meth:`fill_up`."""
+        wanted_of = self.cluster.count if wanted_of is None else wanted_of
+        together: dict[int, list[tuple[int, int]]] = {}  # gang (or -1 - class) -> its pods
+        for g in order:
+            gang = self.cluster.classes[g].gang
+            together.setdefault(-1 - g if gang is None else gang, []).append((g, int(wanted_of[g])))
+        moved = True
+        while together and moved:
+            moved = False
+            for k, wanted in list(together.items()):
+                if expired():
+                    return
+                left = self.fill_up(wanted, expired) if k < 0 else place_gang(self, k, wanted, expired)
+                moved |= left != wanted
+                if left:
+                    together[k] = left
+                else:
+                    del together[k]
 
 
 def _most(nodes: Ints, points: Ints) -> Ints:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
+from models.cluster import Cluster, GangGroup, Ints
 from solver.rules.base import Rule
 
 
@@ -21,7 +21,22 @@ def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
         for rule in rules:
             most = np.minimum(most, rule.room(g) if rule.local else rule.most(g))
         upper[g] = np.where(never, 0, most)
+    for gang in cluster.gangs:
+        _whole(cluster, gang, upper)
     return upper
+
+
+def _whole(cluster: Cluster, gang: GangGroup, upper: Ints) -> None:
+    """Nothing for a gang that cannot be whole; of one that keeps to a domain, nothing where the domain cannot take it whole."""
+    classes = np.array(gang.classes, dtype=np.int64)
+    if gang.key is not None:
+        codes, size = cluster.domains(gang.key)
+        for nodes in [cluster.members(gang.key)[d] for d in range(size)] + [np.flatnonzero(codes < 0)]:
+            most = np.minimum(cluster.count[classes], upper[np.ix_(classes, nodes)].sum(axis=1))
+            if int(most.sum()) < gang.needed:
+                upper[np.ix_(classes, nodes)] = 0
+    if int(np.minimum(cluster.count[classes], upper[classes].sum(axis=1)).sum()) < gang.needed:
+        upper[classes] = 0
 
 
 def short(cluster: Cluster, limits: Ints) -> bool:

@@ -38,7 +38,7 @@ class Lns:
         self.search, self.cpsat = search, cpsat
         self.cluster = search.cluster
         self.neighbourhoods = Neighbourhoods(search, search.rng)
-        self._rules = [search.fit, search.spread, search.pods, *(r for r in search.active if r.name == "NodePorts")]
+        self._rules = [search.fit, search.spread, search.pods, *(r for r in search.active if r.name in ("NodePorts", "GangScheduling"))]
 
     def improve(self, over: Callable[[], bool], on_better: Callable[[int], None] | None = None) -> int:
         """Improve the soft tier until ``over``; gives the gain."""

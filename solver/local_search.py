@@ -68,6 +68,7 @@ class LocalSearch:
         """The rules beside resources whose verdict on the class can change."""
         cls = self.cluster.classes[g]
         found: list[Rule] = [r for r in self.active if r.name == "NodePorts" and cls.ports]
+        found += [r for r in self.active if r.name == "GangScheduling" and cls.gang is not None]
         if self.pods.concerned(g):
             found.append(self.pods)
         if self.spread.touches(g):

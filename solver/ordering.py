@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.cluster import Cluster, Ints
+from solver.gang_units import Binder
 from solver.partition import connected
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -75,6 +76,18 @@ def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: in
     return Ordering([step for _, _, part in pieces for step in part], [])
 
 
+def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence_ | None:
+    """A bind order of pods, by class and node, from the state that ``rules`` (affinity and spread among them) are in, which is kept."""
+    affinity = next(r for r in rules if isinstance(r, InterPodAffinity))
+    spread = next(r for r in rules if isinstance(r, PodTopologySpread))
+    search = _Search(cluster, rules, affinity, spread)
+    for units in search.levels(sorted(left)):
+        found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units)
+        if found is not None:
+            return found
+    return None
+
+
 def _per_node(numa: NodeResourceTopologyMatch, aligned: Sequence[int], counts: Ints) -> list[_Left]:
     """The pods of aligned classes, node by node."""
     found: dict[int, _Left] = {}
@@ -97,19 +110,37 @@ def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, restarts:
     search = _Search(cluster, rules, affinity, spread)
     rng = random.Random(seed)
     sizes = sum(len(nodes) for nodes in left.values())
+    levels = search.levels(sorted(left))
     for attempt in range(restarts if sizes < 5000 else 2):
-        sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None)
-        if sequence is not None:
-            return Ordering(sequence, [])
+        for units in levels:
+            sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None, units)
+            if sequence is not None:
+                return Ordering(sequence, [])
     if any(search.aligned(g) for g in left):
         states //= ALIGNED
     sequence, exhausted = search.exhaustive(left, states)
-    return Ordering(sequence, sorted(left), exhausted and sequence is None)
+    # Pods of a gang could bind together in more ways than were tried.
+    return Ordering(sequence, sorted(left), exhausted and sequence is None and len(levels) == 1)
 
 
 class _Search:
     def __init__(self, cluster: Cluster, rules: Sequence[Rule], affinity: InterPodAffinity, spread: PodTopologySpread) -> None:
         self.cluster, self.rules, self.affinity, self.spread = cluster, rules, affinity, spread
+        self.binder = Binder(cluster, rules)
+
+    def levels(self, classes: Sequence[int]) -> list[list[list[int]]]:
+        """Units of classes to try: none, and for gangs those whose pods need each other, then all of each gang."""
+        gangs: dict[int, list[int]] = {}
+        for g in classes:
+            gang = self.cluster.classes[g].gang
+            if gang is not None:
+                gangs.setdefault(gang, []).append(g)
+        found: list[list[list[int]]] = []
+        for level in range(3 if gangs else 1):
+            units = [unit for _, members in sorted(gangs.items()) for unit in self.binder.units(members, level)]
+            if units not in found:
+                found.append(units)
+        return found
 
     def aligned(self, g: int) -> bool:
         """Whether kubelets have a say on pods of the class."""
@@ -125,18 +156,30 @@ class _Search:
             ok &= ~rule.rejects(g)[nodes]
         return nodes[ok]
 
-    def attempt(self, left: _Left, rng: random.Random | None) -> Sequence_ | None:
-        """One pass: openers first, then class after class as far as each goes, until nothing moves. The state is left as it was."""
+    def attempt(self, left: _Left, rng: random.Random | None, units: Sequence[Sequence[int]] = ()) -> Sequence_ | None:
+        """One pass: openers first, then class after class as far as each goes, until nothing moves; the pods of classes that are a unit
+        at once. The state is left as it was."""
         sequence: Sequence_ = []
+        united = {g for unit in units for g in unit}
+        waiting = [unit for unit in units if any(left[g] for g in unit)]
         queue = sorted(left, key=lambda g: (-int(self.cluster.priority[g]), -int(self.cluster.demand[g].max(initial=0)) * self.aligned(g)))
+        queue = [g for g in queue if g not in united]
         if rng is not None:
             rng.shuffle(queue)
-        for g, n in self.affinity.openers({g: list(nodes) for g, nodes in left.items()}, rng):
+        for g, n in self.affinity.openers({g: list(left[g]) for g in queue}, rng):
             if len(self._accepted(g, np.array([n]))):
                 self._take(left, sequence, g, n, 1)
         moved = True
         while moved and any(left.values()):
             moved = False
+            for unit in list(waiting):
+                steps = [(g, n, k) for g in unit for n, k in sorted(left[g].items())]
+                if self.binder.bind(steps):
+                    moved = True
+                    waiting.remove(unit)
+                    sequence += steps
+                    for g in unit:
+                        left[g].clear()
             for g in queue:
                 while left[g]:
                     nodes = self._accepted(g, np.array(sorted(left[g]), dtype=np.int64))

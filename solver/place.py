@@ -19,6 +19,7 @@ from models.policy import DEFAULT
 from models.scope import Scope, select
 from models.snapshot import InputError, Snapshot
 from solver import rules
+from solver.gang_units import bundle
 from solver.limits import possible
 from solver.objective import Objective
 from solver.options import OnProgress, Options, Progress
@@ -159,16 +160,7 @@ def _refuse_hogs(snapshot: Snapshot, scope: Scope) -> None:
 def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:
     snapshot = cluster.snapshot
     keys = [pod_key(snapshot.pods[i]) for i in range(len(snapshot.pods))]
-    dealt = [0] * cluster.n_classes
-    assignments: list[doc.Assignment] = []
-    zones = {cell: list(pools) for cell, pools in answer.later.zones.pools.items()} if answer.later is not None else {}
-    for g, n, k in answer.sequence:
-        for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
-            entry = doc.Assignment(keys[i], cluster.nodes.names[n], len(assignments) + 1)
-            if (g, n) in zones:
-                entry.containers = _containers(snapshot.pods[i], cluster.trees[n], zones[g, n].pop(0))
-            assignments.append(entry)
-        dealt[g] += k
+    assignments, dealt = _assignments(cluster, answer, keys)
     placed = answer.counts.sum(axis=1)
     tiers = []
     for priority in sorted(answer.bounds, reverse=True):
@@ -191,6 +183,7 @@ def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placeme
         objective=tiers,
         assignments=assignments,
         unplaced=_unplaced(cluster, answer, keys, dealt),
+        gangs=[_gang(cluster, answer.counts, k) for k in range(len(cluster.gangs))],
         unmodelled=[
             *unmodelled.find(snapshot, (snapshot.pods[i] for i in cluster.scope.pending)),
             *_zoneless(cluster, answer),
@@ -200,6 +193,46 @@ def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placeme
         policy=options.policy if options.policy != DEFAULT else None,
         notes=answer.notes,
     )  # fmt: skip
+
+
+def _assignments(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:
+    """Nodes and order numbers, pods of a unit sharing one, and how many pods of each class were dealt out."""
+    snapshot = cluster.snapshot
+    dealt = [0] * cluster.n_classes
+    found: list[doc.Assignment] = []
+    zones = {cell: list(pools) for cell, pools in answer.later.zones.pools.items()} if answer.later is not None else {}
+    order = 0
+    for unit, together in bundle(cluster, answer.sequence):
+        order += together
+        for g, n, k in unit:
+            gang = cluster.classes[g].gang
+            name = None if gang is None else cluster.gangs[gang].name
+            for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
+                order += not together
+                entry = doc.Assignment(keys[i], cluster.nodes.names[n], order, name)
+                if (g, n) in zones:
+                    entry.containers = _containers(snapshot.pods[i], cluster.trees[n], zones[g, n].pop(0))
+                found.append(entry)
+            dealt[g] += k
+    return found, dealt
+
+
+def _gang(cluster: Cluster, counts: Ints, k: int) -> doc.GangResult:
+    gang, declared = cluster.gangs[k], cluster.declared[k]
+    nodes = np.flatnonzero(counts[list(gang.classes)].sum(axis=0))
+    domains: set[str] = set()
+    if declared.key is not None and len(nodes):
+        codes, values = cluster.nodes.column(declared.key)
+        domains = {values[codes[n]] if codes[n] >= 0 else "" for n in nodes}
+    return doc.GangResult(
+        gang.name,
+        pending=len(declared.pods),
+        placed=int(counts[list(gang.classes)].sum()),
+        needed=gang.needed,
+        bound=len(declared.bound),
+        topologyKey=declared.key,
+        domain=domains.pop() if len(domains) == 1 else None,
+    )
 
 
 def _containers(pod: Pod, tree: Tree, pools: Pools) -> list[doc.ContainerZones]:
@@ -241,18 +274,33 @@ def _held_zones(cluster: Cluster) -> list[doc.Unmodelled]:
 def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
     """The pods that are left, each with every rule that rejects it in the final state, and on how many nodes; gated ones last."""
     reasons: dict[int, list[doc.Reason]] = {}
+    gang_of = {i: gang.name for gang in cluster.declared for i in gang.pods}
     if any(dealt[g] < cls.count for g, cls in enumerate(cluster.classes)):
         active = rules.replay(cluster, answer.sequence)
         for g, cls in enumerate(cluster.classes):
             left = cls.pods[dealt[g] :]
             if left:
-                why = _reasons(active, g)
+                why = _reasons(active, g) + _torn(cluster, answer.counts, g)
                 reasons.update((i, why) for i in left)
-    found = [doc.Unplaced(keys[i], reasons[i]) for i in cluster.scope.pending if i in reasons]
+    found = [doc.Unplaced(keys[i], reasons[i], gang_of.get(i)) for i in cluster.scope.pending if i in reasons]
     for i in cluster.scope.gated:
         gates = ", ".join(gate.name for gate in cluster.snapshot.pods[i].spec.schedulingGates or ())
         found.append(doc.Unplaced(keys[i], [doc.Reason("SchedulingGates", cluster.n_nodes, f"waits for {gates}")]))
     return found
+
+
+def _torn(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]:
+    """What a gang that is not whole has against each of its pods."""
+    k = cluster.classes[g].gang
+    if k is None or counts[list(cluster.gangs[k].classes)].any():
+        return []
+    gang, pods = cluster.gangs[k], len(cluster.declared[k].pods)
+    text = f"gang {gang.name} is placed whole or not at all: {gang.needed} pods"
+    if gang.needed > pods:
+        text = f"gang {gang.name} needs {gang.needed} more pods, and only {pods} of it wait"
+    elif gang.needed < pods:
+        text = f"gang {gang.name} is placed with at least {gang.needed} of its {pods} pods or not at all"
+    return [doc.Reason("GangScheduling", cluster.n_nodes, text)]
 
 
 def _reasons(active: Sequence[Rule], g: int) -> list[doc.Reason]:

@@ -27,8 +27,8 @@ CUTS = 20
 
 @dataclass(frozen=True)
 class Unit:
-    """``pods``: indices into ``snapshot.pods``, the members of one gang or pods of one kind, whatever their own nodeName says; bound pods of
-    the snapshot hold their place, all others are left out of sight. ``needed``: how many of them have to be placed."""
+    """``pods``: indices into ``snapshot.pods``, the members of one gang or pods of one kind, whatever their own nodeName says. Bound pods
+    of the snapshot hold their place, all others are left out of sight. ``needed``: how many of ``pods`` have to be placed."""
 
     snapshot: Snapshot
     pods: tuple[int, ...]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from models.cluster import Cluster
 from solver.rules.base import Rule
+from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -28,6 +29,7 @@ ALL: tuple[type[Rule], ...] = (
     PodTopologySpread,
     InterPodAffinity,
     NodeResourceTopologyMatch,
+    GangScheduling,
 )
 
 

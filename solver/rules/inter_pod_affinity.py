@@ -8,6 +8,7 @@ providers need each other in a cycle, ranks order them.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -226,6 +227,88 @@ class InterPodAffinity(Rule):
         parts += [f"no pod that its affinity asks for on {lacking}"] if lacking else []
         return ", ".join(parts) or "affinity or anti-affinity"
 
+    # --- units of a gang --------------------------------------------------------------------------------------------------
+
+    def mates(self, g: int, h: int) -> bool:
+        """Whether pods of class h have required affinity themselves and pods of class g match all its terms: then two of them that stand
+        on each other open a domain, and do not merely provide for each other."""
+        index = self._attraction_of[h]
+        return index is not None and bool(self._attractions[index].matches[g])
+
+    def admits_unit(self, cells: Sequence[tuple[int, int, int]]) -> bool:
+        """Whether pods that bind as a unit, (class, node, pods) with each pair once, are accepted with all of them present; the state is
+        that before the unit. A unit opens at most one domain per set of terms and key, and none where a match exists already."""
+        matching: dict[tuple[int, int], int] = {}
+        owners: dict[tuple[int, int], int] = {}
+        for g, n, k in cells:
+            for table, indices in ((matching, self._matching[g]), (owners, self._own[g])):
+                for i in indices:
+                    where = i, int(self._repulsions[i].codes[n])
+                    table[where] = table.get(where, 0) + k
+        opened: dict[tuple[int, int], set[int]] = {}
+        for g, n, _ in cells:
+            for i in {*self._own[g], *self._matching[g]}:
+                r = self._repulsions[i]
+                where = i, int(r.codes[n])
+                if where[1] < 0:
+                    continue
+                both = int(i in self._own[g] and r.matches[g])
+                if i in self._own[g] and int(r.matching[where[1]]) + matching.get(where, 0) > both:
+                    return False
+                if r.matches[g] and int(r.owners[where[1]]) + owners.get(where, 0) > both:
+                    return False
+            index = self._attraction_of[g]
+            if index is not None and not self._supported(index, g, n, cells, opened):
+                return False
+        return all(len(domains) <= 1 for domains in opened.values())
+
+    def _supported(
+        self, index: int, g: int, n: int, cells: Sequence[tuple[int, int, int]], opened: dict[tuple[int, int], set[int]]
+    ) -> bool:
+        a = self._attractions[index]
+        for key_index, (codes, count) in enumerate(zip(a.codes, a.counts, strict=True)):
+            d = int(codes[n])
+            if d < 0:
+                return False
+            if count[d] > 0:
+                continue
+            near = [h for h, m, k in cells if a.matches[h] and codes[m] == d and (k > 1 or (h, m) != (g, n))]
+            if any(not self.mates(g, h) for h in near):
+                continue
+            if a.total > 0 or not (near or a.matches[g]):
+                return False
+            opened.setdefault((index, key_index), set()).add(d)
+        return True
+
+    def vouch(self, classes: Sequence[int], nodes: Bools) -> list[tuple[int, int, Ints]]:
+        """Count one match more for the terms of some classes in every domain of some nodes (bool[N]), wherever one of the classes matches
+        them: as if pods that come later were there. Gives what :meth:`unvouch` takes back."""
+        done = []
+        for i in sorted({i for g in classes if (i := self._attraction_of[g]) is not None}):
+            a = self._attractions[i]
+            if a.matches[list(classes)].any():
+                a.total += 1
+                for key_index, codes in enumerate(a.codes):
+                    domains = np.unique(codes[nodes & (codes >= 0)]).astype(np.int64)
+                    a.counts[key_index][domains] += 1
+                    done.append((i, key_index, domains))
+        return done
+
+    def unvouch(self, vouched: Sequence[tuple[int, int, Ints]]) -> None:
+        """Take back what :meth:`vouch` counted."""
+        for i, key_index, domains in vouched:
+            self._attractions[i].counts[key_index][domains] -= 1
+            self._attractions[i].total -= int(key_index == 0)
+
+    def cycles(self, classes: Sequence[int]) -> list[list[int]]:
+        """Those of some classes whose pods need each other in a cycle."""
+        needs: dict[int, list[int]] = {}
+        for g in classes:
+            index = self._attraction_of[g]
+            matches = self._attractions[index].matches if index is not None else None
+            needs[g] = [] if matches is None else [h for h in classes if h != g and matches[h]]
+        return [sorted(found) for found in strongly_connected(needs) if len(found) > 1]
+
     # --- what ordering asks ---------------------------------------------------------------------------------------------
 
     def order_links(self) -> list[list[int]]:
@@ -313,6 +396,7 @@ class _AffinityEncoder:
 
     def __init__(self, rule: InterPodAffinity, encoding: Encoding) -> None:
         self._e = encoding
+        self._rule = rule
         self._cluster = rule.cluster
         self._attractions = rule._attractions
         self._counts = [a.counts for a in rule._attractions]
@@ -355,7 +439,10 @@ class _AffinityEncoder:
         openers: list[int] = []
         for g, i in enumerate(self._of):
             affinity = self._cluster.classes[g].affinity
-            if i is None or affinity is None or not affinity.itself or self._totals[i] > 0:
+            if i is None or affinity is None or self._totals[i] > 0:
+                continue
+            if not affinity.itself:
+                self._open_together(g, i, per_group)
                 continue
             openers.append(g)
             for cell, nodes in self._cells_of(g, self._attractions[i]).items():
@@ -371,6 +458,29 @@ class _AffinityEncoder:
         for a, g in enumerate(openers):
             for h in openers[a + 1 :]:
                 self._exclude(g, h)
+
+    def _gangmates(self, g: int, h: int) -> bool:
+        """Whether pods of the two classes may bind as a unit."""
+        gang = self._cluster.classes[g].gang
+        return gang is not None and gang == self._cluster.classes[h].gang
+
+    def _open_together(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]]) -> None:
+        """A class of a gang that does not match its own terms opens its domains together with mates of its gang."""
+        mates = [int(h) for h in np.flatnonzero(self._attractions[i].matches) if self._gangmates(g, int(h)) and self._rule.mates(g, int(h))]
+        if not mates:
+            return
+        a = self._attractions[i]
+        for cell, nodes in self._cells_of(g, a).items():
+            present = self._e.any_of(self._e.cells([g], np.array(nodes)))
+            near = [self._e.any_of(self._e.cells(mates, self._cluster.members(k)[d])) for k, d in zip(a.keys, cell, strict=True) if d >= 0]
+            met = [literal for literal in near if literal is not None]
+            if present is None or len(met) < len(a.keys):
+                continue
+            literal = self._e.model.new_bool_var("")
+            for needed in (present, *met):
+                self._e.model.add_implication(literal, needed)
+            self._opens[g, cell] = literal
+            per_group.setdefault(i, []).append(literal)
 
     def _exclude(self, g: int, h: int) -> None:
         """Openers of different groups that match each other's terms, each on a node that the other's terms see."""
@@ -449,7 +559,7 @@ class _AffinityEncoder:
         return list(units)
 
     def _ranked(self, g: int, i: int) -> None:
-        """On a cycle, a provider must carry a smaller rank than the unit it provides for."""
+        """On a cycle, a provider must carry a smaller rank than those it provides for, or the same where a gang binds them as a unit."""
         members = self._component[g]
         assert members is not None
         a = self._attractions[i]
@@ -470,7 +580,8 @@ class _AffinityEncoder:
                     if other != unit and a.matches[other[0]] and other[1][position] == d:
                         literal = self._e.model.new_bool_var("")
                         self._e.model.add_implication(literal, self._active[other])
-                        self._e.model.add(self._rank[other] + 1 <= self._rank[unit]).only_enforce_if(literal)
+                        before = 0 if self._gangmates(g, other[0]) and not self._rule.mates(g, other[0]) else 1
+                        self._e.model.add(self._rank[other] + before <= self._rank[unit]).only_enforce_if(literal)
                         support.append(literal)
                 self._e.model.add_bool_or([~present, *support])
 

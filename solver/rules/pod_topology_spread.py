@@ -192,6 +192,18 @@ class PodTopologySpread(Rule):
                     found.append(Level(tally.codes, tally.counts, tally.counted, guard.max_skew, pinned, tally.eligible, mine))
         return found
 
+    def admits(self, g: int, n: int) -> bool:
+        """Whether a pod of class g that is on node n, in the state with itself and all others that bind with it, obeys its constraints."""
+        if self.never(g)[n]:
+            return False
+        for spread, index in self._of[g]:
+            if index is not None:
+                tally = self._tallies[index]
+                count = int(tally.counts[tally.codes[n]]) + int(spread.itself and not tally.eligible[n])
+                if count - tally.floor(spread.min_domains) > spread.max_skew:
+                    return False
+        return True
+
     # --- what ordering asks ---------------------------------------------------------------------------------------------
 
     def touches(self, g: int) -> bool:

@@ -1,0 +1,112 @@
+"""Greedy construction of a gang: all of it or nothing; where it must in one domain; members that need each other vouch for each other
+while it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from models.cluster import Cluster, Ints
+from models.selectors import Bools
+from solver.gang_units import Step
+from solver.ordering import order_from
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+#: Domains that are tried for one gang.
+TRIED = 24
+Wanted = list[tuple[int, int]]  # (class, pods)
+
+
+class Site(Protocol):
+    """What a builder offers: its state, and to build on some nodes only (``only``)."""
+
+    cluster: Cluster
+    limits: Ints
+    counts: Ints
+    fit: NodeResourcesFit
+    pods: InterPodAffinity
+    spread: PodTopologySpread
+    sequence: list[Step]
+    only: Bools | None
+
+    def fill_up(self, wanted: Wanted, expired: Callable[[], bool]) -> Wanted: ...
+    def undo(self, mark: int) -> list[Step]: ...
+    def put(self, g: int, n: int, k: int) -> None: ...
+
+
+def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) -> Wanted:
+    """Place pods of gang k if enough of them find room for the gang to be whole; gives what is left of ``wanted``, all of it where the
+    gang would not be whole. Pods that bind as a unit are next to each other in the sequence."""
+    gang = site.cluster.gangs[k]
+    before = int(site.counts[list(gang.classes)].sum())
+    total, mark = sum(n for _, n in wanted), len(site.sequence)
+    cyclic = sorted({g for unit in site.pods.cycles([g for g, _ in wanted]) for g in unit})
+    for nodes in _sites(site, gang.key, [g for g, _ in wanted], cyclic, dict(wanted)):
+        site.only = nodes
+        vouched = site.pods.vouch(cyclic, nodes) if nodes is not None else []
+        left = site.fill_up(wanted, expired)
+        site.pods.unvouch(vouched)
+        site.only = None
+        if total - sum(n for _, n in left) + before >= gang.needed and (not vouched or _reordered(site, mark)):
+            return left
+        site.undo(mark)
+        if expired():
+            break
+    return wanted
+
+
+def _reordered(site: Site, mark: int) -> bool:
+    """Put the pods placed since a mark into an order in which they can be bound with nobody vouching; False where there is none."""
+    steps = site.undo(mark)
+    left: dict[int, dict[int, int]] = {}
+    for g, n, k in steps:
+        left.setdefault(g, {})
+        left[g][n] = left[g].get(n, 0) + k
+    found = order_from(site.cluster, [site.pods, site.spread], left)
+    for g, n, k in found or ():
+        site.put(g, n, k)
+    return found is not None
+
+
+def _sites(site: Site, key: str | None, classes: Sequence[int], cyclic: Sequence[int], pods: dict[int, int]) -> Iterator[Bools | None]:
+    """Where to try: everywhere (None), or the domains of the gang's topology, or of the keys of its members' affinity; those with least
+    room first, if it is enough."""
+    if key is None and not cyclic:
+        yield None
+    keys = {k for g in (cyclic or classes) if (a := site.cluster.classes[g].affinity) is not None for k in a.keys}
+    sizes = {k: site.cluster.domains(k)[1] for k in keys}
+    inner = sorted(sizes, key=lambda k: (-sizes[k], k))
+    everywhere = np.ones(site.cluster.n_nodes, dtype=bool)
+    tried = 0
+    for outside in _domains(site, key, everywhere, classes, pods) if key is not None else [everywhere]:
+        if key is not None and not cyclic:
+            yield outside
+            tried += 1
+        for k in inner:
+            for nodes in _domains(site, k, outside, classes, pods):
+                yield nodes
+                tried += 1
+                if tried >= TRIED:
+                    return
+        if tried >= TRIED:
+            return
+
+
+def _domains(site: Site, key: str, inside: Bools, classes: Sequence[int], pods: dict[int, int]) -> list[Bools]:
+    """bool[N] each: the nodes of the domains of a key, inside some nodes, with room for all pods as far as sums tell."""
+    codes, size = site.cluster.domains(key)
+    here = inside & (codes >= 0)
+    demand = sum((site.cluster.demand[g] * pods[g] for g in classes), np.zeros(len(site.cluster.resources), dtype=np.int64))
+    free = np.zeros((size, len(demand)), dtype=np.int64)
+    np.add.at(free, codes[here], np.maximum(site.fit.free[here], 0))
+    enough: Bools = np.asarray((free >= demand).all(axis=1))
+    for g in classes:
+        room = np.bincount(codes[here], weights=np.minimum(site.fit.room(g), site.limits[g])[here], minlength=size)
+        enough &= room >= 1
+    asked = np.maximum(demand, 1)
+    slack = (free * (demand > 0) / asked).max(axis=1, initial=0.0)
+    return [here & (codes == d) for d in np.argsort(slack, kind="stable").tolist() if enough[d]]

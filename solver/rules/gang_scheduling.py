@@ -1,0 +1,111 @@
+"""GangScheduling: the members of a gang are placed whole or not at all, all of them in one domain where the gang asks for it.
+
+Source: pkg/scheduler/framework/plugins/gangscheduling (Kubernetes 1.35) for the name; the meaning is that of models/gangs.py. Whether
+a gang is whole cannot be said of a single pod, so the incremental face judges the domain only, and engines place gangs as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.cluster import Cluster, GangGroup, Ids, Ints
+from models.selectors import Bools
+from solver.rules.base import Rule
+
+if TYPE_CHECKING:
+    from solver.encoding import Encoding
+
+
+class GangScheduling(Rule):
+    """Whole or not at all, and one domain for all."""
+
+    name = "GangScheduling"
+    local = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.placed = [0] * len(cluster.gangs)
+        self._codes: list[Ids | None] = []
+        self._inside: list[Ints | None] = []  # placed members per domain, of gangs with a required topology
+        for gang in cluster.gangs:
+            codes, size = cluster.domains(gang.key) if gang.key is not None else (None, 0)
+            self._codes.append(codes)
+            self._inside.append(None if codes is None else np.zeros(size, dtype=np.int64))
+
+    def _gang(self, g: int) -> tuple[int, GangGroup] | None:
+        k = self.cluster.classes[g].gang
+        return None if k is None else (k, self.cluster.gangs[k])
+
+    def never(self, g: int) -> Bools:
+        found = self._gang(g)
+        codes = None if found is None else self._codes[found[0]]
+        if found is None or codes is None:
+            return np.zeros(self.cluster.n_nodes, dtype=bool)
+        home = found[1].home
+        return codes < 0 if not home else ~np.isin(codes, [d for d in home if d >= 0])
+
+    def rejects(self, g: int) -> Bools:
+        mask = self.never(g)
+        found = self._gang(g)
+        if found is not None:
+            codes, inside = self._codes[found[0]], self._inside[found[0]]
+            if codes is not None and inside is not None and inside.any():
+                mask |= np.append(inside == 0, True)[codes]
+        return mask
+
+    def concerned(self, g: int) -> bool:
+        return self.cluster.classes[g].gang is not None
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        found = self.cluster.classes[g].gang
+        if found is not None:
+            self.placed[found] += k
+            codes, inside = self._codes[found], self._inside[found]
+            if codes is not None and inside is not None and codes[n] >= 0:
+                inside[codes[n]] += k
+
+    def remove(self, g: int, n: int, k: int = 1) -> None:
+        self.place(g, n, -k)
+
+    def encode(self, encoding: Encoding) -> None:
+        """Σ placed ≥ needed or nothing; with a required topology every member in the one domain that is chosen. Members that stay where
+        they are count, and tie the others to their domain."""
+        for k, gang in enumerate(self.cluster.gangs):
+            classes = [g for g in gang.classes if g in encoding.left]
+            if not classes:
+                continue
+            model = encoding.model
+            placed = encoding.sum([v for g in classes for v in encoding.variables(g, encoding.nodes_of(g))])
+            most = sum(encoding.fits[g] for g in classes)
+            staying, needed = self.placed[k], gang.needed
+            if most and needed > max(1, staying):
+                if staying:
+                    model.add(placed >= needed - staying)
+                else:
+                    whole = model.new_bool_var("")
+                    model.add(placed >= needed).only_enforce_if(whole)
+                    model.add(placed == 0).only_enforce_if(~whole)
+            codes, inside = self._codes[k], self._inside[k]
+            if codes is None or inside is None:
+                continue
+            domains = encoding.domains(classes, codes)
+            members = self.cluster.members(gang.key or "")
+            literals = []
+            for d in domains:
+                here = encoding.any_of(encoding.cells(classes, members[d]))
+                if here is None:
+                    continue
+                if inside.any() and not inside[d]:
+                    model.add(here == 0)
+                else:
+                    literals.append(here)
+            if len(literals) > 1 and not inside.any():
+                model.add_at_most_one(literals)
+
+    def message(self, g: int, rejected: Bools) -> str:
+        found = self._gang(g)
+        if found is None:
+            return "gang"
+        return f"all members of {found[1].name} in one domain of {found[1].key}"
