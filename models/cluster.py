@@ -114,7 +114,8 @@ class PodClass:
 @dataclass(frozen=True, slots=True)
 class GangGroup:
     """A gang of the instance. ``classes``: of its pods, ascending; ``needed``: how many of them are placed if any is. ``key``: all of them
-    in one domain of this key (a hard rule); ``home``: the domains (codes of the key, distinct) where members run already."""
+    in one domain of this key (a hard rule); ``home``: the domains (codes of the key, distinct, -1 for nodes without it) where
+    members run already."""
 
     name: str
     classes: tuple[int, ...]

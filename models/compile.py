@@ -111,7 +111,7 @@ class _Compiler:
         self.trees = _trees(snapshot, policy)
         self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in self.trees.values()))
         self.default_spread = DefaultSpread(snapshot, policy)
-        self.gangs = gangs.find(snapshot, scope)
+        self.gangs = gangs.find(snapshot, scope, tiers=policy.networkTiers)
         self._gang_of = {i: k for k, gang in enumerate(self.gangs) for i in (*gang.pods, *gang.bound)}
 
     # Which namespaces a term covers: None for all of them.
@@ -485,7 +485,7 @@ def _group(work: _Compiler, k: int, classes: Sequence[PodClass]) -> GangGroup:
     if key is not None:
         codes, _ = work.nodes.column(key)
         index = {name: n for n, name in enumerate(work.nodes.names)}
-        home = {int(codes[index[work.snapshot.pods[i].spec.nodeName or ""]]) for i in gang.bound}
+        home = {int(codes[index[work.snapshot.pods[i].spec.nodeName or ""]]) for i in gang.bound}  # -1: on a node without the key
     return GangGroup(gang.name, tuple(g for g, c in enumerate(classes) if c.gang == k), gang.needed, key, tuple(sorted(home)))
 
 

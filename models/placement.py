@@ -39,7 +39,7 @@ class SnapshotRef(Doc, omit_defaults=True):
     that were to be placed. ``fromScratch``: movable bound pods were treated as pending. ``includeGated``: pods with
     scheduling gates were placed too. ``daemonNamespaces``: namespaces exempt from hard anti-affinity. ``workloads``: manifests that were
     added (``Kind namespace/name``), ``edits``: what was changed before; both are part of the snapshot that the numbers speak of,
-    ``sha256`` is of the input files, manifests included.
+    ``sha256`` is of the input files, manifests included. ``rollout``: the Deployment whose new revision is placed, as it was named.
     """
 
     sha256: str
@@ -51,6 +51,7 @@ class SnapshotRef(Doc, omit_defaults=True):
     daemonNamespaces: list[str] = []
     workloads: list[str] = []
     edits: Edits | None = None
+    rollout: str | None = None
 
 
 class TierResult(Doc, omit_defaults=True):
@@ -153,6 +154,41 @@ class Cause(Doc, omit_defaults=True):
     waysOut: list[WayOut] = []
 
 
+class RolloutPod(Doc):
+    """A pod of the new revision gets a node. ``order``: its place in the bind order of the whole rollout, from 1."""
+
+    pod: str
+    node: str
+    order: int
+
+
+class Wave(Doc):
+    """One round of a rollout: ``create``: pods that are placed; ``waiting``: pods created by now that nothing takes yet; then ``delete``:
+    pods of old revisions that go."""
+
+    wave: int
+    create: list[RolloutPod]
+    waiting: list[str]
+    delete: list[str]
+
+
+class Rollout(Doc):
+    """A Deployment's (``Deployment namespace/name``) rollout, wave by wave; ``maxSurge`` and ``maxUnavailable`` in pods. Not ``complete``:
+    it comes to a halt with pods that nothing takes (``stuck``); ``proved``: that is so whatever earlier waves choose. ``waysOut``: single
+    changes with which it goes through."""
+
+    workload: str
+    strategy: Literal["RollingUpdate", "Recreate"]
+    replicas: int
+    maxSurge: int
+    maxUnavailable: int
+    complete: bool
+    proved: bool
+    waves: list[Wave] = []
+    stuck: list[Unplaced] = []
+    waysOut: list[WayOut] = []
+
+
 class Unmodelled(Doc):
     """Something in the input that kubestow does not model. ``pod`` is ``namespace/name``, or ``Kind/name`` of another object."""
 
@@ -218,6 +254,7 @@ class Placement(Doc):
     unplaced: list[Unplaced] = []
     gangs: list[GangResult] = []
     causes: list[Cause] = []
+    rollout: Rollout | None = None
     unmodelled: list[Unmodelled] = []
     preferences: Preferences | None = None
     policy: Policy | None = None
@@ -229,14 +266,14 @@ class Placement(Doc):
 
 #: Top-level order of the printed document (msgspec keeps declaration order, which puts defaulted fields last).
 _ORDER: Final = (
-    "apiVersion", "kind", "snapshot", "engine", "status", "objective", "assignments", "unplaced", "gangs", "causes", "unmodelled",
-    "preferences", "policy", "notes", "seconds",
+    "apiVersion", "kind", "snapshot", "engine", "status", "objective", "assignments", "unplaced", "gangs", "causes", "rollout",
+    "unmodelled", "preferences", "policy", "notes", "seconds",
 )  # fmt: skip
 
 
 def to_builtins(placement: Placement) -> dict[str, Any]:
     """Plain dicts and lists, in the document's order. What a run does not have (``seconds`` of a deterministic one, ``preferences``,
-    ``policy``) is left out."""
+    ``policy``, ``rollout``) is left out."""
     plain = msgspec.to_builtins(placement)
     return {key: plain[key] for key in _ORDER if plain[key] is not None}
 

@@ -136,7 +136,8 @@ class Policy(_Section, frozen=True):
     instead of counting nodes. ``shorthand``: whether ``c3: [c1]`` also pulls c1 to c3. ``colocatePods``, ``colocateNamespaces``: +10
     between containers of a pod or namespace, for those without an entry of their own. ``daemonNamespaces``: their pods are exempt
     from hard anti-affinity. ``refuseAllNamespacesAntiAffinity``: required anti-affinity over all namespaces with a key other than
-    the hostname is bad input. ``topologies``: for nodes without a NodeResourceTopology.
+    the hostname is bad input. ``topologies``: for nodes without a NodeResourceTopology. ``networkTiers``: the node labels that stand for
+    the tiers of Volcano's HyperNodes, tier 1 first.
     """
 
     apiVersion: Literal["kubestow.dev/v1alpha1"] = API_VERSION
@@ -153,6 +154,7 @@ class Policy(_Section, frozen=True):
     daemonNamespaces: tuple[str, ...] = ()
     refuseAllNamespacesAntiAffinity: bool = False
     topologies: tuple[Topology, ...] = ()
+    networkTiers: tuple[_Name, ...] = ()
 
     def __post_init__(self) -> None:
         keys = [constraint.topologyKey for constraint in self.defaultConstraints]

@@ -24,6 +24,7 @@ _ANNOTATIONS: Final = (
     "karpenter.sh/",
     "scheduling.k8s.io/",
     "scheduling.volcano.sh/",
+    "volcano.sh/network-topology-",
     "scheduling.x-k8s.io/",
     "kueue.x-k8s.io/",
     "volume.kubernetes.io/",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import msgspec
@@ -49,17 +49,29 @@ class Snapshot:
     pod_disruption_budgets: list[kube.PodDisruptionBudget] = field(default_factory=list)
     services: list[kube.Service] = field(default_factory=list)
     pod_groups: list[kube.PodGroup] = field(default_factory=list)
+    scheduling_workloads: dict[str, kube.Workload] = field(default_factory=dict)  # "namespace/name"
     workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
     ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
     warnings: list[str] = field(default_factory=list)
     sha256: str = ""
+    sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
 
     def counts(self) -> dict[str, int]:
         """How many objects of each kind were read, in the order of the kinds table; kinds without objects are left out."""
-        counts = {name: len(self._collection(name)) for name in kinds.KINDS}
+        counts = {name: len(self.collection(name)) for name in kinds.KINDS}
         return {name: count for name, count in counts.items() if count}
 
-    def _collection(self, kind: str) -> Any:
+    def copy(self) -> Snapshot:
+        """A snapshot of the same objects whose lists and dicts may be changed."""
+        found = replace(self)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, list | dict):
+                setattr(found, each.name, value.copy())
+        found.workloads = {kind: list(listed) for kind, listed in self.workloads.items()}
+        return found
+
+    def collection(self, kind: str) -> Any:
         """The list or dict that holds a kind."""
         return self.workloads.get(kind, []) if kind in kinds.WORKLOADS else getattr(self, _FIELDS[kind])
 
@@ -77,16 +89,20 @@ _FIELDS: Final = {
     "NodeResourceTopology": "node_topologies",
     "Service": "services",
     "PodGroup": "pod_groups",
+    "Workload": "scheduling_workloads",
 }
 
 
-def load(paths: Sequence[str]) -> Snapshot:
+def load(paths: Sequence[str], *, manifests: bool = False) -> Snapshot:
     """Read files, directories (recursively) and ``-`` (standard input), JSON or YAML, gzip or not, into one snapshot.
+
+    ``manifests``: what is read is to be added to a cluster (:func:`models.workloads.expand`), so that what its objects decide (priority
+    by class, default storage class) is left open, and ``sources`` says where each object is from.
 
     Raises:
         InputError: anything unreadable, malformed, invalid, or duplicate with other content; all of it, not only the first.
     """
-    intake = _Intake(validate=True)
+    intake = _Intake(validate=True, manifests=manifests)
     digests: list[bytes] = []
     with no_gc():
         for path in sources.files(paths, lambda path, message: intake.problem(path, "", message)):
@@ -104,8 +120,8 @@ def load(paths: Sequence[str]) -> Snapshot:
     return snapshot
 
 
-def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True) -> Snapshot:
-    """A snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON.
+def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True, manifests: bool = False) -> Snapshot:
+    """A snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` as there.
 
     With ``validate=False`` objects need only have the API's structure: what an API server would refuse (no name, an empty topologyKey, a
     malformed quantity) is let through, and later objects of a name replace or join earlier ones.
@@ -113,7 +129,7 @@ def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True) -
     Raises:
         InputError: as for :func:`load`; the place in ``items`` stands for the file.
     """
-    intake = _Intake(validate=validate)
+    intake = _Intake(validate=validate, manifests=manifests)
     reader = Reader(intake, names=validate)
     digests: list[bytes] = []
     with no_gc():
@@ -167,8 +183,9 @@ def _digesting(data: sources.Content, digests: list[bytes]) -> Iterator[None]:
 class _Intake:
     """Takes objects as they are decoded: trims, checks, defaults and files them."""
 
-    def __init__(self, *, validate: bool) -> None:
+    def __init__(self, *, validate: bool, manifests: bool = False) -> None:
         self._validate = validate
+        self._manifests = manifests
         self._snapshot = Snapshot()
         self._problems: list[str] = []
         self._pool = sharing.Pool()
@@ -226,9 +243,12 @@ class _Intake:
         Raises:
             InputError: anything was wrong.
         """
-        self._priorities()
-        self._storage_classes()
-        self._lost_pods()
+        if self._manifests:
+            self._snapshot.sources = {_identity(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
+        else:
+            self._priorities()
+            self._storage_classes()
+            self._lost_pods()
         self._unread_resources()
         if self._problems:
             raise InputError(self._problems)
@@ -289,6 +309,8 @@ class _Intake:
 
 def _key(kind: kinds.Kind, obj: Any) -> str:
     name = obj.metadata.name or ""
+    if isinstance(obj, kube.PodGroup):  # three kinds of one name
+        return f"{obj.group}/{obj.metadata.namespace}/{name}"
     return f"{obj.metadata.namespace}/{name}" if kind.namespaced else name
 
 

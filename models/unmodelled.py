@@ -2,39 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from models import gang_markers
+from models.gang_sources import OF_GANGS, Groups, Note
 from models.kube import Pod, pod_key
 from models.placement import Unmodelled
 from models.snapshot import Snapshot
 from models.volumes import NO_PROVISIONER, claim_keys
 
-_GANG_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "kueue.x-k8s.io/pod-group-name")
-_GANG_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "iscsi", "rbd")
+
+#: Kueue's topology of parts of a pod set.
+_SLICES = "kueue.x-k8s.io/podset-slice-"
 
 _IGNORED = "ignored"
 
 
-def find(snapshot: Snapshot, pending: Iterable[Pod]) -> list[Unmodelled]:
-    """Every unmodelled field of the pods to place."""
-    return [Unmodelled(pod_key(pod), field, effect) for pod in pending for field, effect in _of_pod(snapshot, pod)]
+def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = ()) -> list[Unmodelled]:
+    """Every unmodelled field of the pods to place. ``tiers``: the policy's ``networkTiers``."""
+    pods = list(pending)
+    notes = _of_gangs(snapshot, pods, tiers)
+    return [
+        Unmodelled(pod_key(pod), field, effect)
+        for i, pod in enumerate(pods)
+        for field, effect in (*_of_pod(snapshot, pod), *_of_member(pod, notes.get(i)))
+    ]
+
+
+def _of_gangs(snapshot: Snapshot, pods: Sequence[Pod], tiers: Sequence[str]) -> dict[int, list[Note]]:
+    """What is not honoured of the gang that each pod belongs to; pods of no gang are left out."""
+    found = gang_markers.members(pods, range(len(pods)))
+    if not found:
+        return {}
+    groups = Groups(snapshot, tiers)
+    notes: dict[int, list[Note]] = {}
+    for named, indices in found.items():
+        declared = groups.declared(named, [pods[i] for i in indices]).notes
+        notes.update(dict.fromkeys(indices, declared))
+    return notes
+
+
+def _of_member(pod: Pod, notes: list[Note] | None) -> Iterator[tuple[str, str]]:
+    """What is not honoured of a pod's gang; ``notes`` is None for a pod of none."""
+    annotations = pod.metadata.annotations or {}
+    for note in notes or ():
+        if note.annotation is None or note.annotation in annotations:
+            yield note.field, note.effect
+    for key in annotations:
+        if notes is None and key in OF_GANGS:
+            yield f"metadata.annotations[{key}]", "ignored: the pod names no gang"
+        elif key.startswith(_SLICES):
+            yield f"metadata.annotations[{key}]", _IGNORED
 
 
 def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
     spec = pod.spec
     if spec.resourceClaims:
         yield "spec.resourceClaims", _IGNORED
-    if spec.workloadRef is not None:
-        yield "spec.workloadRef", "placed pod by pod, not as a gang"
-    if spec.schedulingGroup is not None:
-        yield "spec.schedulingGroup", "placed pod by pod, not as a gang"
-    for key in _GANG_LABELS:
-        if key in (pod.metadata.labels or {}):
-            yield f"metadata.labels[{key}]", "placed pod by pod, not as a gang"
-    for key in pod.metadata.annotations or {}:
-        if key in _GANG_ANNOTATIONS:
-            yield f"metadata.annotations[{key}]", "placed pod by pod, not as a gang"
     if spec.schedulerName not in (None, "default-scheduler"):
         yield "spec.schedulerName", "placed by the rules of the default scheduler"
     for i, volume in enumerate(spec.volumes or ()):

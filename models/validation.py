@@ -339,6 +339,8 @@ def _workload(obj: object, out: Problems) -> None:
                 _percentage(rolling.maxUnavailable, f"spec.{field}.rollingUpdate.maxUnavailable", out)
     if isinstance(obj, kube.Deployment | kube.ReplicaSet | kube.StatefulSet | kube.ReplicationController) and obj.spec is not None:
         _range(obj.spec.replicas, 0, _INT32, "spec.replicas", out)
+        if isinstance(obj, kube.StatefulSet) and obj.spec.ordinals is not None:
+            _range(obj.spec.ordinals.start, 0, _INT32, "spec.ordinals.start", out)
     elif isinstance(obj, kube.Job):
         _job(obj.spec, "spec", out)
     elif isinstance(obj, kube.CronJob) and obj.spec is not None and obj.spec.jobTemplate is not None:
@@ -349,6 +351,8 @@ def _job(spec: kube.JobSpec | None, path: str, out: Problems) -> None:
     if spec is not None:
         _range(spec.parallelism, 0, _INT32, f"{path}.parallelism", out)
         _range(spec.completions, 0, _INT32, f"{path}.completions", out)
+        if spec.completionMode == "Indexed" and spec.completions is None and spec.parallelism is not None:
+            out.append(f"{path}.completions: missing, expected it with completionMode Indexed")
         _label_selector(spec.selector, f"{path}.selector", out)
 
 
@@ -362,9 +366,22 @@ def _priority_class(found: kube.PriorityClass, out: Problems) -> None:
     _range(found.value, -_INT32 - 1, _INT32, "value", out)
 
 
+def _gang_policy(policy: kube.SchedulingPolicy | None, path: str, out: Problems) -> None:
+    if policy is not None and policy.gang is not None:
+        _range(policy.gang.minCount, 0, _INT32, f"{path}.gang.minCount", out)
+
+
 def _pod_group(group: kube.PodGroup, out: Problems) -> None:
     if group.spec is not None:
         _range(group.spec.minMember, 0, _INT32, "spec.minMember", out)
+        _gang_policy(group.spec.schedulingPolicy, "spec.schedulingPolicy", out)
+        if group.spec.networkTopology is not None:
+            _choice(group.spec.networkTopology.mode, ("hard", "soft"), "spec.networkTopology.mode", out)
+
+
+def _scheduling_workload(workload: kube.Workload, out: Problems) -> None:
+    for index, group in enumerate((workload.spec.podGroups if workload.spec else None) or ()):
+        _gang_policy(group.policy, f"spec.podGroups[{index}].policy", out)
 
 
 _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
@@ -377,6 +394,7 @@ _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     kube.CSINode: _csi_node,
     kube.PriorityClass: _priority_class,
     kube.PodGroup: _pod_group,
+    kube.Workload: _scheduling_workload,
 }
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: What comes after the search (reasons, report, check, writing) takes up to so many times as long as compiling.
 CHECKING = 3.5
+#: Seconds for causes at most; and how many times as long as compiling they must be able to take, else they are not begun.
+CAUSES, COMPILES = 20.0, 4.0
 HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -99,6 +101,8 @@ def place(
         _improve(objective, active, limits, answer, strategy, options, stop, tell, clock)
     solved = time.monotonic()
     result = _document(cluster, options, answer)
+    if options.causes:
+        result.causes = _causes(cluster, options, answer, stop, tell, compiled - started, clock)
     tell("verify")
     faults = verify(snapshot, result)
     if faults:
@@ -108,6 +112,38 @@ def place(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
     return result
+
+
+def _causes(
+    cluster: Cluster, options: Options, answer: Answer, stop: threading.Event, tell: _Tell, compiling: float, clock: float
+) -> list[doc.Cause]:
+    """Why pods are left, within the time that is left, and a little more than that."""
+    if int(answer.counts.sum()) == len(cluster.scope.pending):
+        return []
+    from solver.reasons import explain_left, left_of
+
+    dealt = [int(k) for k in answer.counts.sum(axis=1)]
+    left = left_of(cluster, dealt)
+    if not left or stop.is_set() or not cluster.n_nodes:
+        return []
+    limit = options.time_limit or CAUSES
+    seconds = min(CAUSES, max(limit / 20, limit - (time.monotonic() - clock)))
+    if seconds < COMPILES * compiling:
+        answer.notes.append("causes are left out: there was no time for them (--time-limit)")
+        return []
+    tell("causes")
+    taken = [0] * cluster.n_classes
+    placed = []
+    for g, n, k in answer.sequence:
+        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
+        taken[g] += k
+    found = explain_left(
+        cluster.snapshot, left, placed, policy=options.policy, exempt=options.exempt, seconds=seconds, stop=stop, seed=options.seed,
+        deterministic=options.deterministic,
+    )  # fmt: skip
+    if len(found) < len(left):
+        answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
+    return found
 
 
 def _improve(
@@ -177,6 +213,7 @@ def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placeme
         snapshot=doc.SnapshotRef(
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(cluster.scope.pending),
             fromScratch=options.from_scratch, includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
+            workloads=list(options.workloads), edits=options.edits,
         ),
         engine=answer.engine,
         status=status,
@@ -185,7 +222,8 @@ def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placeme
         unplaced=_unplaced(cluster, answer, keys, dealt),
         gangs=[_gang(cluster, answer.counts, k) for k in range(len(cluster.gangs))],
         unmodelled=[
-            *unmodelled.find(snapshot, (snapshot.pods[i] for i in cluster.scope.pending)),
+            *options.unmodelled,
+            *unmodelled.find(snapshot, (snapshot.pods[i] for i in cluster.scope.pending), tiers=options.policy.networkTiers),
             *_zoneless(cluster, answer),
             *_held_zones(cluster),
         ],
@@ -220,10 +258,10 @@ def _assignments(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple
 def _gang(cluster: Cluster, counts: Ints, k: int) -> doc.GangResult:
     gang, declared = cluster.gangs[k], cluster.declared[k]
     nodes = np.flatnonzero(counts[list(gang.classes)].sum(axis=0))
-    domains: set[str] = set()
+    domains: set[str | None] = set()
     if declared.key is not None and len(nodes):
         codes, values = cluster.nodes.column(declared.key)
-        domains = {values[codes[n]] if codes[n] >= 0 else "" for n in nodes}
+        domains = {values[codes[n]] if codes[n] >= 0 else None for n in nodes}
     return doc.GangResult(
         gang.name,
         pending=len(declared.pods),

@@ -2,8 +2,9 @@
 
 It reads no compiled instance, no class and no encoding, so that a fault there cannot hide here. A valid placement binds unit by
 unit in its order, each pod accepted by every filter in the state reached so far; a unit is a pod, or the pods of one gang that
-share an order number, which see each other as present for InterPodAffinity. In the end, every domain that received a pod with a
-DoNotSchedule constraint obeys it. Kubelets with a Topology Manager that rejects are replayed too, and every tier is computed anew.
+share an order number, which see each other as present for InterPodAffinity and PodTopologySpread. In the end, every domain that
+received a pod with a DoNotSchedule constraint obeys it, and every gang is whole. Kubelets with a Topology Manager that rejects are
+replayed too, and every tier is computed anew.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import Final
 from models import kube
 from models.collector import no_gc
 from models.placement import Assignment, Placement
+from models.policy import DEFAULT
 from models.snapshot import Snapshot
 from solver import verify_affinity as affinity
+from solver import verify_gangs as gangs
 from solver import verify_matching as matching
 from solver import verify_resources as resources
 from solver import verify_spread as spread
@@ -139,32 +142,43 @@ class Judge:
     def faults(self, pod: kube.Pod, node_name: str) -> list[Fault]:
         """Every rule that rejects a candidate on the node in the present state, each asked on its own, with the reason."""
         node = self.nodes[node_name]
-        return [*self._other_faults(pod, node), *self._affinity_faults(self._candidates[id(pod)].member, node)]
+        return self._faults(self._candidates[id(pod)], node)
 
     def bind(self, unit: Sequence[tuple[kube.Pod, str]]) -> list[list[Fault]]:
-        """Judge the pods of a unit and add them; gives the faults of each. All are present when InterPodAffinity is judged."""
+        """Judge the pods of a unit and add them; gives the faults of each. Rules about other pods in the same domain are judged with all
+        of the unit present, all others one pod after the other."""
+        judged = [(self._candidates[id(pod)], self.nodes[name]) for pod, name in unit]
+        if len(judged) == 1:  # nobody to see but those before
+            candidate, node = judged[0]
+            faults = self._faults(candidate, node)
+            self._add(candidate.pod, node, candidate.member.profile, placed=True)
+            self._affinity.add(candidate.member, node)
+            return [faults]
+        together = gangs.affinity_faults(self._affinity, [(candidate.member, node) for candidate, node in judged])
         found: list[list[Fault]] = []
-        members = [(self._candidates[id(pod)].member, self.nodes[name]) for pod, name in unit]
-        for (pod, _), (member, node) in zip(unit, members, strict=True):
-            found.append(self._other_faults(pod, node))
-            self._add(pod, node, member.profile, placed=True)
-        if len(unit) == 1:  # nobody to see but those before
-            found[0] += self._affinity_faults(*members[0])
-            self._affinity.add(*members[0])
-            return found
-        for member, node in members:
-            self._affinity.add(member, node)
-        for (member, node), faults in zip(members, found, strict=True):
+        for candidate, node in judged:
+            found.append(self._other_faults(candidate.pod, node))
+            self._add(candidate.pod, node, candidate.member.profile, placed=True)
+            self._affinity.add(candidate.member, node)
+        for (candidate, node), mutual, faults in zip(judged, together, found, strict=True):
+            pod, member = candidate.pod, candidate.member
+            self._spread.add(pod, node, member.profile, -1)
             self._affinity.remove(member, node)
-            faults += self._affinity_faults(member, node)
+            faults += [("PodTopologySpread", why) for why in spread.faults(candidate.spread, node)]
+            faults += [("InterPodAffinity", why) for why in (*self._affinity.anti_faults(member, node), *mutual)]
             self._affinity.add(member, node)
+            self._spread.add(pod, node, member.profile)
         return found
 
-    def _affinity_faults(self, member: affinity.Member, node: kube.Node) -> list[Fault]:
-        return [("InterPodAffinity", why) for why in self._affinity.faults(member, node)]
+    def _faults(self, candidate: _Candidate, node: kube.Node) -> list[Fault]:
+        """All rules, against those before."""
+        found = self._other_faults(candidate.pod, node)
+        found += [("PodTopologySpread", why) for why in spread.faults(candidate.spread, node)]
+        found += [("InterPodAffinity", why) for why in self._affinity.faults(candidate.member, node)]
+        return found
 
     def _other_faults(self, pod: kube.Pod, node: kube.Node) -> list[Fault]:
-        """All rules but InterPodAffinity."""
+        """All rules but InterPodAffinity and PodTopologySpread."""
         name = node.metadata.name or ""
         spec, node_spec = pod.spec, node.spec or _PLAIN
         found: list[Fault] = []
@@ -185,7 +199,6 @@ class Judge:
             found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
         requests = self._requests_of(pod, bound=False)
         found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, self._capacity[name])]
-        found += [("PodTopologySpread", why) for why in spread.faults(self.spread_of(pod), node)]
         return found + self._volumes.faults(pod, node) if spec.volumes else found
 
 
@@ -203,6 +216,7 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+        InputError: the declaration of a gang cannot be read.
     """
     with no_gc():
         return _verify(snapshot, placement)
@@ -212,8 +226,10 @@ def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     pods = {kube.pod_key(pod): pod for pod in snapshot.pods}
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     refusals = {key: why_not_pending(pod, nodes, placement.snapshot) for key, pod in pods.items()}
-    found = document_faults(snapshot.sha256, placement, pods, nodes, refusals)
-    replayed = _replayed(units(placement), pods, nodes)
+    pending = {key for key, why in refusals.items() if why is None}
+    roster = gangs.read(snapshot, pending, placement.policy or DEFAULT)
+    found = document_faults(snapshot.sha256, placement, pods, nodes, refusals, roster)
+    replayed = _replayed(units(placement, roster), pods, nodes)
     named = {entry.pod for entry in placement.assignments} | {entry.pod for entry in placement.unplaced}
     anew = named if placement.snapshot.fromScratch else ()
     free = {key for key in anew if key in pods and why_not_movable(pods[key], nodes) is None}
@@ -228,9 +244,9 @@ def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     ended = ((judge.spread_of(pod), judge.nodes[entry.node]) for pod, entry in zip(candidates, entries, strict=True))
     for position, why in spread.final_faults(ended):
         found.append(Violation(entries[position].pod, entries[position].node, "PodTopologySpread", why))
-    pending = {key for key, why in refusals.items() if why is None}
+    found += gangs.gang_faults(snapshot, placement, roster, entries, refusals)
     absent = {key for key in named if key in pods and pods[key].spec.nodeName}
-    return found + objective_faults(snapshot, placement, entries, absent, pending, judge)
+    return found + objective_faults(snapshot, placement, entries, absent, pending, judge, roster.gangs)
 
 
 def _replayed(groups: list[list[Assignment]], pods: Mapping[str, kube.Pod], nodes: Collection[str]) -> list[list[Assignment]]:

@@ -8,7 +8,7 @@ Source: kube-scheduler plugin interpodaffinity (filtering.go), with namespaceSel
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
@@ -28,6 +28,10 @@ class Match(NamedTuple):
         if namespace not in self.namespaces and not matching.selects(self.among, namespace_labels):
             return False
         return matching.selects(self.selector, labels)
+
+
+#: The matches of all affinity terms of a pod: what matches the pod's terms matches every one of them.
+Group = frozenset[Match]
 
 
 class Term(NamedTuple):
@@ -139,7 +143,7 @@ class Reader:
 
 
 @dataclass(eq=False)
-class _Tally:
+class Tally:
     """Pods by domain of one topology key."""
 
     key: str
@@ -166,16 +170,17 @@ class _Tally:
 class _Seen:
     """What pods of one namespace and label set match: tallies they are counted in, and terms of running pods that select them."""
 
-    counted: list[_Tally] = field(default_factory=list)
-    owned: list[_Tally] = field(default_factory=list)
+    counted: list[Tally] = field(default_factory=list)
+    owned: list[Tally] = field(default_factory=list)
+    answers: set[Group] = field(default_factory=set)  # of the judged pods' affinity terms
 
 
-class _Wants(NamedTuple):
+class Wants(NamedTuple):
     """The tallies that a judged pod's own terms look at: for anti-affinity, and for affinity by key, with what all of that must match."""
 
-    anti: list[_Tally]
-    affinity: list[_Tally]
-    group: frozenset[Match]
+    anti: list[Tally]
+    affinity: list[Tally]
+    group: Group
 
 
 class AffinityState:
@@ -188,18 +193,18 @@ class AffinityState:
     def __init__(self, namespace_labels: Mapping[str, matching.Labels], exempt: Collection[str] = ()) -> None:
         self._namespace_labels = namespace_labels
         self._exempt = frozenset(exempt)
-        self._affinity: dict[tuple[frozenset[Match], str], _Tally] = {}
-        self._anti: dict[Term, _Tally] = {}
-        self._owners: dict[Term, _Tally] = {}
+        self._affinity: dict[tuple[Group, str], Tally] = {}
+        self._anti: dict[Term, Tally] = {}
+        self._owners: dict[Term, Tally] = {}
         self._matches: matching.Shelf[Match] = matching.Shelf()
-        self._groups: dict[Match, set[frozenset[Match]]] = {}
-        self._keys: dict[frozenset[Match], set[str]] = {}
+        self._groups: dict[Match, set[Group]] = {}
+        self._keys: dict[Group, set[str]] = {}
         self._anti_keys: dict[Match, set[str]] = {}
         self._profiles: dict[matching.Profile, _Seen] = {}
         # By id of the terms, which stand beside the answer so that no other object gets that id; and whether the pod is exempt.
         self._announced: dict[tuple[int, bool, bool], Terms] = {}
-        self._own: dict[tuple[int, bool], tuple[Terms, list[_Tally]]] = {}
-        self._wanted: dict[tuple[int, bool], tuple[Terms, _Wants]] = {}
+        self._own: dict[tuple[int, bool], tuple[Terms, list[Tally]]] = {}
+        self._wanted: dict[tuple[int, bool], tuple[Terms, Wants]] = {}
 
     def announce(self, members: Iterable[Member], *, judged: bool) -> None:
         """Prepare tallies for the terms of these pods; of pods that are never judged only anti-affinity matters."""
@@ -214,13 +219,13 @@ class AffinityState:
                     self._groups.setdefault(member.terms.affinity[0].match, set()).add(group)
                 for term in member.terms.affinity:
                     self._matches.file(term.match.selector, term.match)
-                    self._affinity.setdefault((group, term.key), _Tally(term.key))
+                    self._affinity.setdefault((group, term.key), Tally(term.key))
                     self._keys.setdefault(group, set()).add(term.key)
             for term in self._anti_terms(member):
                 self._matches.file(term.match.selector, term.match)
-                self._owners.setdefault(term, _Tally(term.key))
+                self._owners.setdefault(term, Tally(term.key))
                 if judged:
-                    self._anti.setdefault(term, _Tally(term.key))
+                    self._anti.setdefault(term, Tally(term.key))
                 self._anti_keys.setdefault(term.match, set()).add(term.key)
 
     def _anti_terms(self, member: Member) -> tuple[Term, ...]:
@@ -240,6 +245,7 @@ class AffinityState:
         for match in matches:
             for group in self._groups.get(match, ()):
                 if group <= matches.keys():
+                    seen.answers.add(group)
                     seen.counted += [self._affinity[group, key] for key in self._keys[group]]
             if member.namespace in self._exempt:
                 continue
@@ -250,7 +256,7 @@ class AffinityState:
                     seen.counted.append(self._anti[term])
         return seen
 
-    def _owns(self, member: Member) -> list[_Tally]:
+    def _owns(self, member: Member) -> list[Tally]:
         """The tallies of the pods that have one of the member's anti-affinity terms."""
         memo = id(member.terms), member.namespace in self._exempt
         found = self._own.get(memo)
@@ -258,14 +264,19 @@ class AffinityState:
             found = self._own[memo] = member.terms, [self._owners[term] for term in dict.fromkeys(self._anti_terms(member))]
         return found[1]
 
-    def _wants(self, member: Member) -> _Wants:
+    def answers(self, member: Member) -> Set[Group]:
+        """Whose affinity terms, of those announced to be judged, the pod matches."""
+        return self._seen(member).answers
+
+    def wants(self, member: Member) -> Wants:
+        """What the pod's own terms look at."""
         memo = id(member.terms), member.namespace in self._exempt
         found = self._wanted.get(memo)
         if found is None:
             group = frozenset(term.match for term in member.terms.affinity)
             keys = sorted({term.key for term in member.terms.affinity})
             anti = [self._anti[term] for term in self._anti_terms(member)]
-            found = self._wanted[memo] = member.terms, _Wants(anti, [self._affinity[group, key] for key in keys], group)
+            found = self._wanted[memo] = member.terms, Wants(anti, [self._affinity[group, key] for key in keys], group)
         return found[1]
 
     def add(self, member: Member, node: kube.Node) -> None:
@@ -284,12 +295,18 @@ class AffinityState:
 
     def faults(self, member: Member, node: kube.Node) -> list[str]:
         """Why the rule rejects the pod on the node, against the pods added so far (the pod itself must not be among them)."""
+        found = self.anti_faults(member, node)
+        if member.terms.affinity:
+            found += self._affinity_faults(member, self.wants(member), node.metadata.labels or {})
+        return found
+
+    def anti_faults(self, member: Member, node: kube.Node) -> list[str]:
+        """The same without the pod's affinity terms."""
         if member.terms.fault is not None:
             return [f"a pod (anti-)affinity term cannot be read: {member.terms.fault}"]
         labels = node.metadata.labels or {}
         found = []
-        wants = self._wants(member)
-        for tally in wants.anti:
+        for tally in self.wants(member).anti:
             other = tally.anyone(labels.get(tally.key))
             if other is not None:
                 found.append(f"pod {other.name} in {tally.key}={labels[tally.key]} matches its anti-affinity term")
@@ -297,9 +314,9 @@ class AffinityState:
             other = tally.anyone(labels.get(tally.key))
             if other is not None:
                 found.append(f"it matches an anti-affinity term of pod {other.name} in {tally.key}={labels[tally.key]}")
-        return found + self._affinity_faults(member, wants, labels) if wants.affinity else found
+        return found
 
-    def _affinity_faults(self, member: Member, wants: _Wants, labels: matching.Labels) -> list[str]:
+    def _affinity_faults(self, member: Member, wants: Wants, labels: matching.Labels) -> list[str]:
         lacking = [tally.key for tally in wants.affinity if tally.key not in labels]
         if lacking:
             return [f"the node lacks the topology key {key} of an affinity term" for key in lacking]

@@ -6,14 +6,18 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from models import kube
 from models.placement import Assignment, Placement, SnapshotRef
 
+if TYPE_CHECKING:
+    from solver.verify_gangs import Roster
+
 #: The rule of violations that lie in the document, not in a placement.
 DOCUMENT: Final = "Placement"
-_GATED: Final = "it is gated"
+#: Why a pod that waits for its scheduling gates is not to be placed.
+GATED: Final = "it is gated"
 
 _MOVABLE_KINDS: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -61,17 +65,22 @@ def why_not_pending(pod: kube.Pod, nodes: frozenset[str], ref: SnapshotRef) -> s
     if pod.spec.nodeName:
         return why_not_movable(pod, nodes) if ref.fromScratch else f"it is bound to node {pod.spec.nodeName}"
     if pod.spec.schedulingGates and not ref.includeGated:
-        return _GATED
+        return GATED
     return None
 
 
 def document_faults(
-    sha256: str, placement: Placement, pods: Mapping[str, kube.Pod], nodes: Collection[str], refusals: Mapping[str, str | None]
+    sha256: str,
+    placement: Placement,
+    pods: Mapping[str, kube.Pod],
+    nodes: Collection[str],
+    refusals: Mapping[str, str | None],
+    roster: Roster,
 ) -> list[Violation]:
     """Faults of the document, judged against the snapshot it speaks of.
 
     ``sha256``: of the snapshot; ``pods``: its pods by key, ``nodes``: the names of its nodes; ``refusals``: :func:`why_not_pending` of each
-    pod.
+    pod; ``roster``: its gangs.
     """
     ref = placement.snapshot
     found: list[Violation] = []
@@ -90,7 +99,7 @@ def document_faults(
             fault("the snapshot has no such pod", pod, node)
         elif times == 1:
             why = refusals[pod]
-            if why == _GATED and not node:
+            if why == GATED and not node:
                 continue  # a gated pod is reported as unplaced
             if why:
                 fault(f"the pod is not to be placed: {why}", pod, node)
@@ -101,28 +110,30 @@ def document_faults(
     for key in pending:
         if key not in mentioned:
             fault("the pending pod is neither assigned nor listed as unplaced", key)
-    return found + _order_faults(placement) + _tier_faults(placement, pods, pending) + _status_faults(placement)
+    return found + _order_faults(placement, roster) + _tier_faults(placement, pods, pending, roster.ranks) + _status_faults(placement)
 
 
-def units(placement: Placement) -> list[list[Assignment]]:
+def units(placement: Placement, roster: Roster) -> list[list[Assignment]]:
     """Assignments in bind order; those of one gang that share an order number together, all others alone."""
     by_order: dict[int, list[Assignment]] = {}
     for entry in placement.assignments:
         by_order.setdefault(entry.order, []).append(entry)
     found: list[list[Assignment]] = []
     for _, shared in sorted(by_order.items()):
-        if _is_gang(shared):
+        if len(shared) > 1 and _is_gang(shared, roster):
             found.append(shared)
         else:
             found += [[entry] for entry in shared]
     return found
 
 
-def _is_gang(shared: list[Assignment]) -> bool:
-    return shared[0].gang is not None and all(entry.gang == shared[0].gang for entry in shared)
+def _is_gang(shared: list[Assignment], roster: Roster) -> bool:
+    """By what the pods are, whatever the document calls them."""
+    gang = roster.gang_of.get(shared[0].pod)
+    return gang is not None and all(roster.gang_of.get(entry.pod) == gang for entry in shared)
 
 
-def _order_faults(placement: Placement) -> list[Violation]:
+def _order_faults(placement: Placement, roster: Roster) -> list[Violation]:
     by_order: dict[int, list[Assignment]] = {}
     found = []
     for entry in placement.assignments:
@@ -130,14 +141,17 @@ def _order_faults(placement: Placement) -> list[Violation]:
         if entry.order < 1:
             found.append(Violation(entry.pod, entry.node, DOCUMENT, f"order {entry.order} is below 1"))
     for order, shared in sorted(by_order.items()):
-        if len(shared) > 1 and not _is_gang(shared):
+        if len(shared) > 1 and not _is_gang(shared, roster):
             why = f"order {order} is shared with {shared[0].pod}, and they are not of one gang"
             found += [Violation(entry.pod, entry.node, DOCUMENT, why) for entry in shared[1:]]
     return found
 
 
-def _tier_faults(placement: Placement, pods: Mapping[str, kube.Pod], pending: Mapping[str, kube.Pod]) -> list[Violation]:
-    placed = Counter((pods[key].spec.priority or 0) for key in {entry.pod for entry in placement.assignments} if key in pods)
+def _tier_faults(
+    placement: Placement, pods: Mapping[str, kube.Pod], pending: Mapping[str, kube.Pod], ranks: Mapping[str, int]
+) -> list[Violation]:
+    """``ranks``: the priority that a pod counts at, where it is not its own."""
+    placed = Counter(ranks.get(key, pods[key].spec.priority or 0) for key in {entry.pod for entry in placement.assignments} if key in pods)
     found: list[Violation] = []
 
     def fault(why: str) -> None:
@@ -159,7 +173,7 @@ def _tier_faults(placement: Placement, pods: Mapping[str, kube.Pod], pending: Ma
             fault(f"tier {name} is given twice")
         else:
             told.add(tier.priority)
-    wanted = {pod.spec.priority or 0 for pod in pending.values()}
+    wanted = {ranks.get(key, pod.spec.priority or 0) for key, pod in pending.items()}
     for priority in sorted(wanted - told, reverse=True):
         fault(f"there are pending pods of priority {priority} and no tier placed of that priority")
     return found

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from models.annotations import has_hints
+from models.gangs import Gang
 from models.placement import Assignment, FamilyResult, Placement, TierResult
 from models.policy import DEFAULT, Policy, node_topologies
 from models.snapshot import Snapshot
@@ -50,11 +51,12 @@ def objective_faults(
     absent: Collection[str],
     pending: Collection[str],
     state: State,
+    gangs: Sequence[Gang],
 ) -> list[Violation]:
     """Zones that cannot be, pods that a kubelet rejects, and values of tiers or families that are not what they claim.
 
     ``entries``: the assignments of known pods to known nodes in bind order; ``absent``: bound pods that the document places anew;
-    ``pending``: all pods that it has to place; ``state``: of the nodes in the end.
+    ``pending``: all pods that it has to place; ``state``: of the nodes in the end; ``gangs``: of pods to be placed.
     """
     policy = placement.policy or DEFAULT
     placed: Mapping[str, str] = {entry.pod: entry.node for entry in entries}
@@ -87,7 +89,7 @@ def objective_faults(
     if "soft" in told:
         from solver import verify_soft
 
-        families = verify_soft.score(snapshot, placed, absent, policy, pending=pending).families
+        families = verify_soft.score(snapshot, placed, absent, policy, pending=pending, gangs=gangs).families
         families["containerAffinity"] = container_points
         weights = {family: int(getattr(policy.multipliers, family)) for family in families}
         total = sum(points * weights[family] for family, points in families.items())

@@ -17,12 +17,13 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from models import kube
+from models.gangs import TOGETHER, Gang
 from models.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
 from models.snapshot import Snapshot
 from solver import verify_affinity as affinity
+from solver import verify_gangs, verify_spread
 from solver import verify_matching as matching
 from solver import verify_resources as resources
-from solver import verify_spread
 from solver.verify_document import is_mirror
 
 #: Points of one PreferNoSchedule taint that is not tolerated, and of one pod above what a spread constraint allows.
@@ -46,18 +47,28 @@ class SoftScore:
     pods: dict[str, int]
 
 
-def score(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str], policy: Policy, *, pending: Collection[str]) -> SoftScore:
+def score(
+    snapshot: Snapshot,
+    placed: Mapping[str, str],
+    absent: Collection[str],
+    policy: Policy,
+    *,
+    pending: Collection[str],
+    gangs: Sequence[Gang] | None = None,
+) -> SoftScore:
     """The points of a placement.
 
     ``placed``: the node of each pod that is placed, by pod key. ``absent``: keys of bound pods that are placed anew; all other bound pods
-    stay. ``pending``: keys of all pods to be placed, whether they are or not; their spread constraints count. Keys and nodes that the
-    snapshot lacks, and pods that have ended, count nothing.
+    stay. ``pending``: keys of all pods to be placed, whether they are or not; their spread constraints count. ``gangs``: that have
+    such pods (None: as the snapshot says). Keys and nodes that the snapshot lacks, and pods that have ended, count nothing.
 
     Raises:
+        InputError: a gang's declaration cannot be read.
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
     gone, wanted = frozenset(absent), frozenset(pending)
+    gangs = verify_gangs.read(snapshot, wanted, policy).gangs if gangs is None else gangs
     kinds = _Kinds()
     points = _NodePoints(nodes)
     pairs = _Pairs(snapshot, nodes, policy.hardPodAffinityWeight)
@@ -87,7 +98,7 @@ def score(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]
     families = {
         "nodeAffinity": points.affinity,
         "taints": points.taints,
-        "podAffinity": preferred,
+        "podAffinity": preferred + _together(snapshot, nodes, placed, gangs),
         "requiredAffinity": required,
         "topologySpread": spread.points(kinds),
     }
@@ -330,6 +341,21 @@ def _preferred_terms(pod: kube.Pod) -> list[_Weighted]:
         terms = affinity.read_terms(kube.Pod(pod.metadata, kube.PodSpec(affinity=kube.Affinity(podAffinity=stand_in))))
         found += [(term, sign * entry.weight) for term, entry in zip(terms.affinity, weighted, strict=False)]
     return found
+
+
+def _together(snapshot: Snapshot, nodes: _Nodes, placed: Mapping[str, str], gangs: Sequence[Gang]) -> int:
+    """Points of the gangs' preferred topologies: for each ordered pair of members in one domain, at least one of them placed now."""
+    pairs = 0
+    keys = {gang.key for gang in gangs if gang.key is not None and not gang.required}
+    domains = {key: {name: _labels(node)[key] for name, node in nodes.items() if key in _labels(node)} for key in keys}
+    for gang in gangs:
+        if gang.key is None or gang.required:
+            continue
+        domain = domains[gang.key]
+        running = Counter(domain.get(snapshot.pods[i].spec.nodeName or "") for i in gang.bound)
+        new = Counter(domain.get(placed.get(kube.pod_key(snapshot.pods[i]), "")) for i in gang.pods)
+        pairs += sum(number * (number - 1 + 2 * running[value]) for value, number in new.items() if value is not None)
+    return TOGETHER * pairs
 
 
 # --- spread constraints -----------------------------------------------------------------------------------------------------------------

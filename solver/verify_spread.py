@@ -187,8 +187,8 @@ class SpreadState:
                 self._watched.setdefault(census.namespace, matching.Shelf()).file(census.selector, count)
         return count
 
-    def add(self, pod: kube.Pod, node: kube.Node, profile: matching.Profile) -> None:
-        """Count the pod in. ``profile``: its namespace and labels."""
+    def add(self, pod: kube.Pod, node: kube.Node, profile: matching.Profile, by: int = 1) -> None:
+        """Count the pod in, or out again (``by`` -1). ``profile``: its namespace and labels."""
         if kube.is_terminating(pod):
             return
         watched = self._watched.get(profile[0])
@@ -199,7 +199,7 @@ class SpreadState:
             self._profiles[profile] = [c for c in watched.candidates(labels) if matching.selects(c.census.selector, labels)]
         for count in self._profiles[profile]:
             if node.metadata.name in count.census.eligible:
-                count.change((node.metadata.labels or {})[count.census.key], 1)
+                count.change((node.metadata.labels or {})[count.census.key], by)
 
 
 def faults(spread: Spread, node: kube.Node) -> list[str]:

@@ -34,6 +34,7 @@ FULL: Object = {
     },
     "hardPodAffinityWeight": 100,
     "defaultConstraints": [{"topologyKey": "rack", "maxSkew": 2}],
+    "networkTiers": ["example.com/rack"],
     "strategy": "pack",
     "priceLabel": "example.com/price",
     "closeness": {"sameZone": 10, "sameSocket": 3, "sameNode": -1},

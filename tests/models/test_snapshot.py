@@ -195,7 +195,7 @@ PLACES = {
     "Node": "nodes", "Pod": "pods", "Namespace": "namespaces", "PriorityClass": "priority_classes", "Service": "services",
     "PodDisruptionBudget": "pod_disruption_budgets", "PersistentVolume": "persistent_volumes", "StorageClass": "storage_classes",
     "PersistentVolumeClaim": "persistent_volume_claims", "CSINode": "csi_nodes", "NodeResourceTopology": "node_topologies",
-    "PodGroup": "pod_groups",
+    "PodGroup": "pod_groups", "Workload": "scheduling_workloads",
 }  # fmt: skip
 
 

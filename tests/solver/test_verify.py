@@ -16,7 +16,7 @@ from solver.verify import Judge, Violation, rejecting_rules, verify
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
 Object = dict[str, Any]
-Where = tuple[str, str] | tuple[str, str, int] | tuple[str, str, int, str]  # pod, node, order, gang
+Where = tuple[str, str] | tuple[str, str, int]  # pod, node, order
 
 
 def node(name: str, labels: Object | None = None, allocatable: Object | None = None, **spec: Any) -> Object:
@@ -106,10 +106,7 @@ def placement_of(
     assignments = []
     for position, (name, target, *rest) in enumerate(where, 1):
         order = rest[0] if rest else position
-        assert isinstance(order, int)
-        gang = rest[1] if len(rest) > 1 else None
-        assert gang is None or isinstance(gang, str)
-        assignments.append(Assignment(f"prod/{name}", target, order, gang))
+        assignments.append(Assignment(f"prod/{name}", target, order))
     assigned = {entry.pod for entry in assignments}
     pods = {kube.pod_key(p): p for p in snapshot.pods}
     waiting = {key: p for key, p in pods.items() if not p.spec.nodeName or key in assigned}
@@ -350,22 +347,6 @@ def test_bootstrap_needs_a_pod_that_matches_its_own_terms_and_a_node_with_the_ke
     # a match on a node without the key does not end the bootstrap
     assert rules([*ZONES, node("n1"), WEB, own], "p", "a1") == []
     assert rules([*ZONES, pod("b", {"app": "web"}, on="b1"), own], "p", "a1") == ["InterPodAffinity"]
-
-
-def test_gang_with_mutual_affinity_shares_an_order_number() -> None:
-    left = pod("l", {"app": "l"}, affinity=affine(select(app="r")))
-    right = pod("r", {"app": "r"}, affinity=affine(select(app="l")))
-    items = [*ZONES, left, right]
-    assert judged(items, ("l", "a1", 1, "g"), ("r", "a2", 1, "g")) == []
-    assert judged(items, ("l", "a1", 1, "g"), ("r", "a2", 2, "g")) == [("l", "InterPodAffinity")]
-    assert judged(items, ("l", "a1", 1, "g"), ("r", "b1", 1, "g")) == [("l", "InterPodAffinity"), ("r", "InterPodAffinity")]
-
-
-def test_gang_members_do_not_vouch_for_themselves_and_still_share_capacity() -> None:
-    pods = [pod(f"p{i}", {"app": "web"}, affinity=averse(select(app="web"), HOST), containers=[container(cpu="3")]) for i in range(2)]
-    assert judged([*ZONES, *pods], ("p0", "a1", 1, "g"), ("p1", "a2", 1, "g")) == []
-    found = judged([*ZONES, *pods], ("p0", "a1", 1, "g"), ("p1", "a1", 1, "g"))
-    assert Counter(found) == {("p0", "InterPodAffinity"): 2, ("p1", "InterPodAffinity"): 2, ("p1", "NodeResourcesFit"): 1}
 
 
 # --- spread and its orders --------------------------------------------------------------------------------------------
@@ -685,8 +666,6 @@ def test_order_numbers() -> None:
     assert faults(snapshot, placement_of(snapshot, ("p", "n1", 0), ("q", "n1", 1))) == ["order 0 is below 1"]
     shared = ["order 4 is shared with prod/p, and they are not of one gang"]
     assert faults(snapshot, placement_of(snapshot, ("p", "n1", 4), ("q", "n1", 4))) == shared
-    assert faults(snapshot, placement_of(snapshot, ("p", "n1", 4, "g"), ("q", "n1", 4, "h"))) == shared
-    assert faults(snapshot, placement_of(snapshot, ("p", "n1", 4, "g"), ("q", "n1", 4, "g"))) == []
 
 
 @pytest.mark.parametrize(

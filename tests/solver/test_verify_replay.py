@@ -111,19 +111,3 @@ def test_every_state_of_a_replay_is_judged_as_a_scan_would(placed: list[tuple[Sk
         found = {rule for rule, _ in judge.faults(last, target)}
         assert ("InterPodAffinity" in found) is scan_affinity(asked, target, placed)
         assert ("PodTopologySpread" in found) is scan_spread(asked, target, placed)
-
-
-@settings(max_examples=100, deadline=None)
-@given(PLACED, st.lists(st.tuples(SKETCH, st.sampled_from(sorted(NODES))), min_size=2, max_size=3))
-def test_members_of_a_unit_see_each_other_and_not_themselves(placed: list[tuple[Sketch, str]], unit: list[tuple[Sketch, str]]) -> None:
-    status = kube.NodeStatus(allocatable={"pods": "99"})
-    nodes = [kube.Node(kube.ObjectMeta(name=name, labels=labels), status=status) for name, labels in NODES.items()]
-    running = [sketch.pod(f"b{i}") for i, (sketch, _) in enumerate(placed)]
-    for pod, (_, target) in zip(running, placed, strict=True):
-        pod.spec.nodeName = target
-    members = [sketch.pod(f"m{i}") for i, (sketch, _) in enumerate(unit)]
-    judge = Judge(Snapshot(nodes=nodes, pods=[*running, *members]), members)
-    verdicts = judge.bind([(pod, target) for pod, (_, target) in zip(members, unit, strict=True)])
-    for i, ((sketch, target), faults) in enumerate(zip(unit, verdicts, strict=True)):
-        others = [*placed, *unit[:i], *unit[i + 1 :]]
-        assert ("InterPodAffinity" in {rule for rule, _ in faults}) is scan_affinity(sketch, target, others)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import kube
+from models import gangs, kube
 from models.placement import Assignment, Placement, SnapshotRef, TierResult
 from models.policy import DEFAULT
 from models.quantity import QuantityError
@@ -36,7 +36,8 @@ def thrown(snapshot: Snapshot, rng: random.Random, *, from_scratch: bool) -> Pla
     for entry in snapshot.pods:
         if not kube.is_terminal(entry) and (from_scratch or not entry.spec.nodeName):
             order = max(1, len(assignments) + (rng.random() < 0.7))
-            assignments.append(Assignment(kube.pod_key(entry), rng.choice(snapshot.nodes).metadata.name or "", order, "gang"))
+            gang = (entry.metadata.annotations or {}).get(gangs.GANG)
+            assignments.append(Assignment(kube.pod_key(entry), rng.choice(snapshot.nodes).metadata.name or "", order, gang))
     ref = SnapshotRef("", len(snapshot.nodes), len(snapshot.pods), len(assignments), fromScratch=from_scratch)
     tiers = [TierResult("soft", value=10**6, bound=10**6)]  # far off: the fault lists what each family is worth
     return Placement(snapshot=ref, engine="greedy", status="feasible", objective=tiers, assignments=assignments)
@@ -48,6 +49,10 @@ def test_pods_that_share_nothing_are_judged_alike(seed: int, kind: str, from_scr
     objects = tiny_soft.snapshot(seed, kind, nodes=4, pods=5)
     for entry in [o for o in objects if o["kind"] == "Pod"]:  # replicas, which share all they can
         objects.append({**entry, "metadata": {**entry["metadata"], "name": entry["metadata"]["name"] + "-twin"}})
+    for entry in objects:
+        if entry["kind"] == "Pod":
+            annotations = {gangs.GANG: "default/g", gangs.PREFERRED_TOPOLOGY: "kubernetes.io/hostname"}
+            entry["metadata"] = {**entry["metadata"], "annotations": annotations}
     shared = from_objects(objects)
     placement = thrown(shared, random.Random(seed), from_scratch=from_scratch)
     other = apart(shared)

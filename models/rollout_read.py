@@ -1,0 +1,97 @@
+"""What a rollout starts from: the Deployment with its new template, its pods in the cluster, and the pods of the new revision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from models import kube, workload_claims
+from models.placement import Unmodelled
+from models.rollout import Old, Pace, old_pods, pace
+from models.snapshot import InputError, Snapshot
+from models.workload_merge import merge
+from models.workloads import owned, revision_pods
+
+
+@dataclass(frozen=True)
+class Revision:
+    """``workload``: ``namespace/name`` of the ``deployment``, which is as it is to be; ``snapshot``: the cluster with what the manifests
+    say and the claims of the new pods, but without these; ``new``: as many as there are to be replicas. ``going``: indices into
+    ``snapshot.pods`` of pods of the Deployment that are being deleted already. ``unmodelled``: what is only supposed of the new pods'
+    claims."""
+
+    workload: str
+    deployment: kube.Deployment
+    snapshot: Snapshot
+    pace: Pace
+    old: list[Old]
+    new: list[kube.Pod]
+    going: list[int]
+    unmodelled: list[Unmodelled]
+
+
+def read(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> Revision:
+    """``name``: ``[NAMESPACE/]NAME`` of a Deployment; ``manifests``: what holds its new template (None: the template stays).
+
+    Raises:
+        InputError: there is no such Deployment, or several; its strategy, template or other manifests cannot be used.
+    """
+    merged, deployment = _updated(snapshot, name, manifests)
+    namespace, short = deployment.metadata.namespace or "default", deployment.metadata.name or ""
+    steps = pace(deployment)
+    old, going = old_pods(merged, owned(_undeleted(merged), "Deployment", namespace, short))
+    new, _ = revision_pods(merged, deployment, steps.replicas)
+    merged = merged.copy()
+    unmodelled = workload_claims.provide(merged, new, {}, ())
+    return Revision(f"{namespace}/{short}", deployment, merged, steps, old, new, going, unmodelled)
+
+
+def _undeleted(snapshot: Snapshot) -> Snapshot:
+    """The snapshot as if no pod were being deleted."""
+    pods = [
+        msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, deletionTimestamp=None))
+        if kube.is_terminating(pod)
+        else pod
+        for pod in snapshot.pods
+    ]
+    return replace(snapshot, pods=pods)
+
+
+def _updated(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> tuple[Snapshot, kube.Deployment]:
+    """The cluster with the manifests, and the Deployment."""
+    here = _named(snapshot, name)
+    if len(here) > 1:
+        raise InputError(
+            [f"--rollout {name}: {len(here)} Deployments are called so ({', '.join(map(_key, here))}), expected NAMESPACE/NAME"]
+        )
+    if manifests is None:
+        if not here:
+            raise InputError([f"--rollout {name}: no such Deployment in the snapshot, expected one, or NAME=FILE with its manifest"])
+        return snapshot, here[0]
+    there = _named(manifests, name)
+    if here:
+        there = [d for d in there if _key(d) == _key(here[0])] or _moved(manifests, here[0])
+    if len(there) != 1:
+        raise InputError([f"--rollout {name}: {len(there)} Deployments of the manifests are called so, expected one"])
+    problems: list[str] = []
+    merged = merge(snapshot, replace(manifests, workloads={"Deployment": there}), problems)
+    if problems:
+        raise InputError(problems)
+    return merged, next(d for d in _named(merged, name) if _key(d) == _key(there[0]))
+
+
+def _key(deployment: kube.Deployment) -> str:
+    return f"{deployment.metadata.namespace or 'default'}/{deployment.metadata.name or ''}"
+
+
+def _named(snapshot: Snapshot, name: str) -> list[kube.Deployment]:
+    found: list[kube.Deployment] = snapshot.workloads.get("Deployment", [])
+    return [d for d in found if name in (_key(d), d.metadata.name)]
+
+
+def _moved(manifests: Snapshot, like: kube.Deployment) -> list[kube.Deployment]:
+    """Manifests often name no namespace: then it is where the Deployment of the snapshot is."""
+    found = [d for d in _named(manifests, like.metadata.name or "") if (d.metadata.namespace or "default") == "default"]
+    moved = [msgspec.structs.replace(d.metadata, namespace=like.metadata.namespace) for d in found]
+    return [msgspec.structs.replace(d, metadata=metadata) for d, metadata in zip(found, moved, strict=True)]
