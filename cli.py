@@ -21,7 +21,8 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -33,11 +34,13 @@ if _EARLY:
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from models.placement import Placement
+    from models.placement import Cause, Edits, Placement
     from models.policy import Policy
     from models.snapshot import Snapshot
+    from models.workloads import Expansion
     from report.canvas import Surface
     from report.progress import Quiet
+    from solver.explain import PodVerdict
     from solver.options import Options
 
 VERSION = "0.1.0"
@@ -160,6 +163,22 @@ def _scope_options(command: _Command) -> _Command:
     return click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending.")(command)
 
 
+def _manifest_option(*names: str) -> Callable[[_Command], _Command]:
+    text = "Add the pods of these manifests; each PodTemplate is placed whole or not at all."
+    return click.option(*names, "manifests", multiple=True, metavar="FILE", type=click.Path(allow_dash=True), help=text)
+
+
+def _edit_options(command: _Command) -> _Command:
+    """What-if edits, of everything that asks about a cluster as it could be."""
+    named = "Scale a workload, [KIND/][NAMESPACE/]NAME, of the manifests or the snapshot."
+    domain = "Without the nodes that carry this label."
+    command = click.option("--replicas", multiple=True, metavar="NAME=N", help=named)(command)
+    command = click.option("--remove-domain", "remove_domains", multiple=True, metavar="KEY=VALUE", help=domain)(command)
+    command = click.option("--remove-node", "remove_nodes", multiple=True, metavar="NODE", help="Without this node.")(command)
+    command = click.option("--add-nodes", multiple=True, metavar="N:LIKE_NODE", help="With N more nodes like an existing one.")(command)
+    return click.option("--partial", is_flag=True, help="Manifests need not be placed whole.")(command)
+
+
 def _policy_options(command: _Command) -> _Command:
     command = click.option(
         "--shorthand",
@@ -187,6 +206,11 @@ def _noise_options(command: _Command) -> _Command:
 @click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds.")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Parallel searches.  [default: one per core]")
 @click.option("--from-scratch", is_flag=True, help="Place all movable bound pods anew.")
+@_manifest_option("-w", "--workload")
+@_edit_options
+@click.option(
+    "--rollout", metavar="NAME[=FILE]", help="Roll a Deployment out instead, wave by wave: the template in FILE, else the same once more."
+)
 @click.option(
     "--strategy",
     type=click.Choice(["spread", "pack", "none"]),
@@ -206,6 +230,8 @@ def solve(
     deterministic: bool,
     workers: int | None,
     from_scratch: bool,
+    manifests: tuple[str, ...],
+    rollout: str | None,
     strategy: Any,
     policy_file: str | None,
     shorthand: Any,
@@ -214,8 +240,9 @@ def solve(
     strict: bool,
     quiet: bool,
     verbose: bool,
+    **edits: Any,
 ) -> None:
-    """Place every pending pod.
+    """Place every pending pod, and those of manifests given with -w.
 
     Exits with 0 when all pods are placed, 3 when some are not (the result is written all the same), 130 when interrupted (the
     best result so far is written).
@@ -225,11 +252,21 @@ def solve(
 
     if form == "kubectl" and from_scratch:
         raise click.UsageError("-f kubectl cannot move bound pods, as --from-scratch does: that needs evictions, and `kubestow rebalance`")
+    if form == "kubectl" and (manifests or rollout or any(edits.values())):
+        raise click.UsageError("-f kubectl cannot carry out what is not in the cluster yet: manifests, rollouts and what-if edits")
+    if rollout is not None and (from_scratch or manifests or edits["partial"]):
+        raise click.UsageError("--rollout goes with neither -w, --partial nor --from-scratch")
+    name, template = _rollout(rollout)
+    changes = _edits(edits, manifests)
+    _check_stdin([*snapshots, *manifests, *([template] if template else [])])
     _check_noise(quiet, verbose)
     _check_output(output)
     policy = _policy(policy_file, strategy=strategy, shorthand=shorthand)
     started = time.monotonic()
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy)
+    revision = _manifests([template]) if template else None
+    edited = _edit(snapshot, manifests, changes, quiet=quiet, verbose=verbose)
+    snapshot = edited.snapshot
     loaded = time.monotonic() - started
     options = Options(
         engine=engine,
@@ -242,10 +279,18 @@ def solve(
         daemon_namespaces=daemon_namespaces,
         policy=policy,
         search_strategy=strategy is not None or policy.strategy != "spread",
+        workloads=tuple(edited.workloads),
+        edits=changes,
+        unmodelled=tuple(edited.unmodelled),
     )
     stop = threading.Event()
     with progress.choose(quiet=quiet, verbose=verbose) as display:
-        placement = _input(lambda: _place(snapshot, options, display, stop, started))
+        if name is None:
+            placement = _input(lambda: _place(snapshot, options, display, stop, started))
+        else:
+            from solver.rollout import roll_out
+
+            placement = _input(lambda: _in_thread(partial(roll_out, snapshot, name, revision, options), display, stop, started))
     if placement.seconds is not None:
         placement.seconds.load = round(loaded, 3)
     if stop.is_set() and placement.status == "unknown":
@@ -266,24 +311,25 @@ def solve(
 @main.command()
 @_snapshot_argument
 @click.option("--result", required=True, metavar="FILE", type=click.Path(allow_dash=True), help="The Placement to check (JSON or YAML).")
+@_manifest_option("-w", "--workload")
 @_output_options("table", "json", "yaml")
 @_noise_options
-def verify(snapshots: tuple[str, ...], result: str, output: str | None, form: str | None, quiet: bool, verbose: bool) -> None:
+def verify(
+    snapshots: tuple[str, ...], result: str, manifests: tuple[str, ...], output: str | None, form: str | None, quiet: bool, verbose: bool
+) -> None:
     """Check a Placement against the raw objects, independently of the solver.
 
-    Exits with 0 when every assignment is valid, 4 when there are violations.
+    What-if edits that the document names are made again; manifests that were added (or rolled out) are given once more with -w. Exits
+    with 0 when every assignment is valid, 4 when there are violations.
     """
     from report import answers, documents
 
-    if result == "-" and "-" in snapshots:
-        raise click.UsageError("SNAPSHOT and --result cannot both be standard input")
+    _check_stdin([*snapshots, *manifests, result])
     _check_noise(quiet, verbose)
     _check_output(output)
     placement = _input(lambda: documents.read_placement(result))
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
-    from solver.verify import verify as check
-
-    violations = check(snapshot, placement)
+    violations = _violations(snapshot, placement, manifests, quiet=quiet, verbose=verbose)
     form = form or _default_format(output)
     if form == "table":
         data = _draw(answers.violations_table(violations, placement), _surface(output))
@@ -295,14 +341,63 @@ def verify(snapshots: tuple[str, ...], result: str, output: str | None, form: st
     _leave(VIOLATED if violations else DONE)
 
 
+def _causes(
+    snapshot: Snapshot,
+    verdicts: Sequence[PodVerdict],
+    policy: Policy,
+    exempt: tuple[str, ...],
+    seconds: float,
+    *,
+    whole: bool,
+    quiet: bool,
+) -> list[Cause]:
+    """Minimal causes and ways out of what fits nowhere; a ^C ends them."""
+    from report import progress
+    from solver.reasons import asked, explain_left
+
+    left = asked(snapshot, verdicts, whole=whole, tiers=policy.networkTiers) if snapshot.nodes else []
+    if not left:
+        return []
+    stop = threading.Event()
+
+    def work(**_: Any) -> list[Cause]:
+        return [cause for _, cause in explain_left(snapshot, left, [], policy=policy, exempt=exempt, seconds=seconds, stop=stop)]
+
+    with progress.choose(quiet=quiet, verbose=False) as display:
+        return _in_thread(work, display, stop, time.monotonic())
+
+
+def _violations(snapshot: Snapshot, placement: Placement, manifests: Sequence[str], *, quiet: bool, verbose: bool) -> list[Any]:
+    """What is wrong with a document of a snapshot as it was read."""
+    ref = placement.snapshot
+    if ref.workloads and not manifests:
+        _fail([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
+    if ref.rollout is None:
+        from solver.verify import verify as check
+
+        edited = _edit(snapshot, manifests, ref.edits, quiet=quiet, verbose=verbose).snapshot
+        return _input(lambda: list(check(edited, placement)))
+    from solver.verify_rollout import verify_rollout
+
+    edited = _edit(snapshot, (), ref.edits, quiet=quiet, verbose=verbose).snapshot
+    revision = _manifests(manifests) if manifests else None
+    return _input(lambda: list(verify_rollout(edited, placement, revision)))
+
+
 @main.command()
 @_snapshot_argument
 @click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Judge this pod only; it may also be bound.")
+@click.option("--workload", metavar="NAME", help="Judge the pods of this workload only, [KIND/][NAMESPACE/]NAME.")
 @click.option("--node", metavar="NODE", help="Judge this node only.")
 @click.option("--per-node", is_flag=True, help="For every node, all rules that reject it.")
 @click.option(
     "--affinity", callback=_pod_name, metavar="NS/NAME", help="Print the container affinity A(C1, C2) of this pod or workload instead."
 )
+@click.option(
+    "--time-limit", type=float, callback=_positive, default=10.0, show_default=True, metavar="SECONDS", help="Seconds for causes."
+)
+@_manifest_option("-w")
+@_edit_options
 @_output_options("table", "json", "yaml")
 @_policy_options
 @_scope_options
@@ -310,9 +405,12 @@ def verify(snapshots: tuple[str, ...], result: str, output: str | None, form: st
 def explain(
     snapshots: tuple[str, ...],
     pod: str | None,
+    workload: str | None,
     node: str | None,
     per_node: bool,
     affinity: str | None,
+    time_limit: float,
+    manifests: tuple[str, ...],
     output: str | None,
     form: str | None,
     policy_file: str | None,
@@ -321,19 +419,27 @@ def explain(
     daemon_namespaces: tuple[str, ...],
     quiet: bool,
     verbose: bool,
+    **edits: Any,
 ) -> None:
     """Say where each pending pod could go, and which rules reject the other nodes.
 
-    Each pod is judged alone against the bound pods, as kube-scheduler would now. Exits with 0 whatever the answer is.
+    Each pod is judged alone against the bound pods, as kube-scheduler would now. Pods that fit on no node, gangs, and the pods of
+    --workload together also get a minimal cause and the cheapest ways out. Exits with 0 whatever the answer is.
     """
     from report import answers, documents
+    from report.causes import causes as cause_texts
 
     _check_noise(quiet, verbose)
     _check_output(output)
-    if affinity is not None and (pod is not None or node is not None or per_node):
-        raise click.UsageError("--affinity goes with neither --pod, --node nor --per-node")
+    if affinity is not None and (pod is not None or workload is not None or node is not None or per_node):
+        raise click.UsageError("--affinity goes with neither --pod, --workload, --node nor --per-node")
+    if pod is not None and workload is not None:
+        raise click.UsageError("--pod and --workload do not go together")
+    changes = _edits(edits, manifests)
+    _check_stdin([*snapshots, *manifests])
     policy = _policy(policy_file, shorthand=shorthand)
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy if affinity is None else None)
+    snapshot = _edit(snapshot, manifests, changes, quiet=quiet, verbose=verbose).snapshot
     from solver.explain import UnknownNode, UnknownPod
     from solver.explain import explain as judge
 
@@ -355,16 +461,25 @@ def explain(
         _leave(DONE)
     exempt = daemon_namespaces or policy.daemonNamespaces
     try:
-        verdicts = _input(lambda: judge(snapshot, pod=pod, node=node, include_gated=include_gated, daemon_namespaces=exempt, policy=policy))
+        verdicts = _input(
+            lambda: judge(
+                snapshot, pod=pod, workload=workload, node=node, include_gated=include_gated, daemon_namespaces=exempt, policy=policy
+            )
+        )
     except UnknownPod as error:
-        _fail([f"--pod: {error}"])
+        _fail([f"{'--pod' if workload is None else '--workload'}: {error}"])
     except UnknownNode as error:
         _fail([f"--node: {error}: no such node in the snapshot"])
+    causes: list[Cause] = []
+    if node is None and not per_node:
+        together = workload is not None
+        causes = _input(lambda: _causes(snapshot, verdicts, policy, exempt, time_limit, whole=together, quiet=quiet))
     if form == "table":
         surface = _surface(output)
-        data = _draw(answers.explanation(verdicts, surface, per_node=per_node), surface)
+        parts = [*answers.explanation(verdicts, surface, per_node=per_node), *cause_texts(causes)]
+        data = _draw(iter(parts), surface)
     else:
-        document = documents.explain_document(verdicts, per_node=per_node)
+        document = documents.explain_document(verdicts, per_node=per_node, causes=causes)
         data = documents.encode(document, "yaml" if form == "yaml" else "json")
     _write(output, data)
     _leave(DONE)
@@ -502,11 +617,7 @@ def _load(paths: Sequence[str], *, quiet: bool, verbose: bool, policy: Policy | 
 
             warnings += _input(lambda: hint_warnings(snapshot, policy))
     if not quiet:
-        shown = warnings if verbose else warnings[:_WARNINGS]
-        for warning in shown:
-            _say(f"warning: {warning}")
-        if len(shown) < len(warnings):
-            _say(f"warning: {len(warnings) - len(shown)} more like these (-v shows all)")
+        _warn(warnings, verbose=verbose)
     if verbose:
         _say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")
         if snapshot.ignored:
@@ -514,18 +625,82 @@ def _load(paths: Sequence[str], *, quiet: bool, verbose: bool, policy: Policy | 
     return snapshot
 
 
+def _warn(warnings: Sequence[str], *, verbose: bool) -> None:
+    shown = warnings if verbose else warnings[:_WARNINGS]
+    for warning in shown:
+        _say(f"warning: {warning}")
+    if len(shown) < len(warnings):
+        _say(f"warning: {len(warnings) - len(shown)} more like these (-v shows all)")
+
+
+def _check_stdin(paths: Sequence[str]) -> None:
+    if paths.count("-") > 1:
+        raise click.UsageError("only one of the inputs can be standard input")
+
+
+def _rollout(value: str | None) -> tuple[str | None, str | None]:
+    """NAME[=FILE] as name and file."""
+    if value is None:
+        return None, None
+    name, _, path = value.partition("=")
+    if not name or (not path and "=" in value):
+        raise click.UsageError(f"--rollout: {value!r} is not of the form NAME or NAME=FILE")
+    return name, path or None
+
+
+def _manifests(paths: Sequence[str]) -> Snapshot:
+    from models.snapshot import load
+
+    return _input(lambda: load(paths, manifests=True))
+
+
+def _edits(chosen: Mapping[str, Any], manifests: Sequence[str]) -> Edits | None:
+    """The what-if edits of the command line, None if there are none."""
+    from models.placement import Edits
+
+    if chosen["partial"] and not manifests:
+        raise click.UsageError("--partial needs manifests, given with -w")
+    found = Edits(
+        addNodes=list(chosen["add_nodes"]),
+        removeNodes=list(chosen["remove_nodes"]),
+        removeDomains=list(chosen["remove_domains"]),
+        replicas=list(chosen["replicas"]),
+        partial=chosen["partial"],
+    )
+    return None if found == Edits() else found
+
+
+def _edit(snapshot: Snapshot, manifests: Sequence[str], edits: Edits | None, *, quiet: bool, verbose: bool) -> Expansion:
+    """The snapshot with manifests and what-if edits, and a word on what is odd about them."""
+    from models.edits import apply
+    from models.placement import Edits
+
+    added = _manifests(manifests) if manifests else None
+    known = len(snapshot.warnings)
+    expansion = _input(lambda: apply(snapshot, added, edits or Edits()))
+    if not quiet:
+        _warn(expansion.snapshot.warnings[known:], verbose=verbose)
+    return expansion
+
+
 def _place(snapshot: Snapshot, options: Options, display: Quiet, stop: threading.Event, began: float) -> Placement:
+    from solver.place import place
+
+    return _in_thread(partial(place, snapshot, options), display, stop, began)
+
+
+def _in_thread(solve: Callable[..., _T], display: Quiet, stop: threading.Event, began: float) -> _T:
     """Solve in a thread, since Python hears signals only between the steps of its main thread. The first ^C sets ``stop``, the
     second raises KeyboardInterrupt."""
-    from solver.place import InternalFault, place
+    from solver.place import InternalFault
 
     done = threading.Event()
-    result: list[Placement] = []
+    result: list[_T] = []
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            result.append(place(snapshot, options, on_progress=display.update, stop=stop, began=began))
+            result.append(solve(on_progress=display.update, stop=stop, began=began))
         except BaseException as error:  # noqa: BLE001 (handed to the main thread, which raises it)
             errors.append(error)
         finally:

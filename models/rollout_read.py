@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from models import kube, workload_claims
-from models.placement import Unmodelled
+from models.placement import Edits, Unmodelled
 from models.rollout import Old, Pace, old_pods, pace
 from models.snapshot import InputError, Snapshot
 from models.workload_merge import merge
@@ -31,13 +31,17 @@ class Revision:
     unmodelled: list[Unmodelled]
 
 
-def read(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> Revision:
-    """``name``: ``[NAMESPACE/]NAME`` of a Deployment; ``manifests``: what holds its new template (None: the template stays).
+def read(snapshot: Snapshot, name: str, manifests: Snapshot | None, edits: Edits | None = None) -> Revision:
+    """``name``: ``[NAMESPACE/]NAME`` of a Deployment; ``manifests``: what holds its new template (None: the template stays); ``edits``: those
+    that are in the snapshot already: where they scale the Deployment, its manifest's replicas do not count.
 
     Raises:
         InputError: there is no such Deployment, or several; its strategy, template or other manifests cannot be used.
     """
     merged, deployment = _updated(snapshot, name, manifests)
+    here = _named(snapshot, name)
+    if manifests is not None and here and _scaled(here[0], edits) and deployment.spec is not None and here[0].spec is not None:
+        deployment = msgspec.structs.replace(deployment, spec=msgspec.structs.replace(deployment.spec, replicas=here[0].spec.replicas))
     namespace, short = deployment.metadata.namespace or "default", deployment.metadata.name or ""
     steps = pace(deployment)
     old, going = old_pods(merged, owned(_undeleted(merged), "Deployment", namespace, short))
@@ -45,6 +49,12 @@ def read(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> Revision:
     merged = merged.copy()
     unmodelled = workload_claims.provide(merged, new, {}, ())
     return Revision(f"{namespace}/{short}", deployment, merged, steps, old, new, going, unmodelled)
+
+
+def _scaled(deployment: kube.Deployment, edits: Edits | None) -> bool:
+    names = {text.rpartition("=")[0] for text in edits.replicas} if edits is not None else set()
+    key, short = _key(deployment), deployment.metadata.name or ""
+    return not names.isdisjoint({short, key, f"Deployment/{short}", f"Deployment/{key}"})
 
 
 def _undeleted(snapshot: Snapshot) -> Snapshot:

@@ -15,6 +15,7 @@ _T = TypeVar("_T")
 
 #: Annotations that placement reads; the rest (last-applied configurations, CNI states …) is dropped.
 _ANNOTATIONS: Final = (
+    "controller.kubernetes.io/",
     "cri-resource-manager.intel.com/",
     "resource-policy.nri.io/",
     "kubestow.dev/",

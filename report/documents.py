@@ -11,7 +11,7 @@ import msgspec
 from models import placement as placements
 from models import sources, yaml_reader
 from models.kube import pod_key
-from models.placement import Placement
+from models.placement import Cause, Placement
 from models.snapshot import InputError, Snapshot
 from report import yamltext
 
@@ -95,11 +95,15 @@ def nodes_per_rule(verdict: Verdict) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def explain_document(verdicts: Iterable[Verdict], *, per_node: bool) -> dict[str, Any]:
-    """Per pod the nodes left and, for every other node, all rules that reject it; or both as numbers of nodes."""
+def explain_document(verdicts: Iterable[Verdict], *, per_node: bool, causes: Sequence[Cause] = ()) -> dict[str, Any]:
+    """Per pod the nodes left and, for every other node, all rules that reject it; or both as numbers of nodes. Causes where there are
+    any."""
     if per_node:
         return {"pods": [{"pod": v.pod, "feasible": v.feasible, "rejected": v.rejected} for v in verdicts]}
-    return {"pods": [{"pod": v.pod, "feasible": len(v.feasible), "rejected": nodes_per_rule(v)} for v in verdicts]}
+    found: dict[str, Any] = {"pods": [{"pod": v.pod, "feasible": len(v.feasible), "rejected": nodes_per_rule(v)} for v in verdicts]}
+    if causes:
+        found["causes"] = msgspec.to_builtins(list(causes))
+    return found
 
 
 def affinity_document(matrix: AffinityMatrix) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from models.kube import pod_key
 from models.placement import Placement, Preferences, TierResult, Unplaced
 from models.snapshot import Snapshot
 from report.canvas import Surface, grid, heading, plain
+from report.causes import causes, gangs
 from report.progress import gap_text
+from report.rollout import rollout
 from report.usage import RESOURCES, Usage, per_node, per_zone, share
 
 #: Above this many nodes they are summed by zone, and only the fullest are listed.
@@ -58,10 +60,14 @@ def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterat
     usages = per_node(snapshot, result)
     if usages:
         yield from _nodes(usages, surface)
-    if result.assignments:
+    if result.rollout is not None:
+        yield from rollout(result.rollout)
+    elif result.assignments:
         yield from _assignments(result)
+    yield from gangs(result.gangs)
     if result.unplaced:
         yield from _unplaced(result.unplaced)
+    yield from causes(result.causes)
     if result.unmodelled:
         yield heading("Not modelled")
         yield from _unmodelled(result)
@@ -226,11 +232,11 @@ def amount(value: int, resource: str) -> str:
 
 def _assignments(result: Placement) -> Iterator[RenderableType]:
     ordered = sorted(result.assignments, key=lambda a: a.order)
-    gangs, zones = any(a.gang for a in ordered), any(a.containers for a in ordered)
+    in_gangs, zones = any(a.gang for a in ordered), any(a.containers for a in ordered)
     yield heading("Assignments, in bind order")
-    table = grid("#", "pod", "node", *(["gang"] if gangs else []), *(["NUMA zones"] if zones else []), right=(0,))
+    table = grid("#", "pod", "node", *(["gang"] if in_gangs else []), *(["NUMA zones"] if zones else []), right=(0,))
     for a in ordered[:_LISTED]:
-        extra = [plain(a.gang or "")] if gangs else []
+        extra = [plain(a.gang or "")] if in_gangs else []
         extra += [plain(", ".join(f"{c.name}: {'+'.join(c.zones)}" for c in a.containers))] if zones else []
         table.add_row(str(a.order), plain(a.pod), plain(a.node), *extra)
     yield Padding(table, (0, 0, 0, 2))

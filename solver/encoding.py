@@ -7,7 +7,8 @@ upper bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from solver.zones import NodeZones
 
 NOWHERE: Ids = np.zeros(0, dtype=np.int32)
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 @dataclass
@@ -37,15 +39,14 @@ class Encoding:
     """Variables and the literals that rules share. Build with rules that are in the state of the fixed pods; for a ``part`` of an
     instance, in the state of all pods that stay where they are."""
 
+    named = False  # whether constraints are told apart by what they are about
+
     def __init__(self, cluster: Cluster, rules: Sequence[Rule], part: Part | None = None) -> None:
         self.cluster = cluster
-        self.model = cp_model.CpModel()
+        self.model = self._new_model()
         self.partial = part is not None
         if part is None:
-            limits = possible(cluster, rules)
-            chosen = [np.flatnonzero(row) for row in limits]
-            cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
-            part = Part(cells, dict(enumerate(fits(cluster, limits).tolist())))
+            part = self._whole(rules)
         self.fits = [0] * cluster.n_classes  # pods per class that left[g] is counted down from
         self._upper: dict[tuple[int, int], int] = {}
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
@@ -68,7 +69,26 @@ class Encoding:
             self.left[g] = self.model.new_int_var(0, self.fits[g], "")
             self.model.add(self.sum([*self.variables(g, nodes), self.left[g]]) == self.fits[g])
         for rule in rules:
-            rule.encode(self)
+            self._encode(rule)
+
+    # What the model of named facts (solver.fact_model) does in another way.
+
+    def _new_model(self) -> cp_model.CpModel:
+        return cp_model.CpModel()
+
+    def _whole(self, rules: Sequence[Rule]) -> Part:
+        limits = possible(self.cluster, rules)
+        chosen = [np.flatnonzero(row) for row in limits]
+        cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
+        return Part(cells, dict(enumerate(fits(self.cluster, limits).tolist())))
+
+    def _encode(self, rule: Rule) -> None:
+        rule.encode(self)
+
+    def about(self, topic: Hashable, classes: Sequence[int] = (), node: int | None = None) -> AbstractContextManager[None]:
+        """A context that says what the constraints added in it are about: a topic of the rule at work, and the classes and the node
+        concerned. Only a model of named facts listens."""
+        return _NOTHING
 
     def upper(self, g: int, n: int) -> int:
         """The most pods of class g that node n can take."""
@@ -113,15 +133,19 @@ class Encoding:
         key = tuple(sorted({v.index for v in variables}))
         found = self._any.get(key)
         if found is None:
-            found = self._any[key] = self.model.new_bool_var("")
-            if all(self._is_bool(v) for v in variables):
-                self.model.add_bool_or(variables).only_enforce_if(found)
-                for v in variables:
-                    self.model.add_implication(v, found)
-            else:
-                total = self.sum(variables)
-                self.model.add(total >= 1).only_enforce_if(found)
-                self.model.add(total == 0).only_enforce_if(~found)
+            found = self._any[key] = self._new_any(variables)
+        return found
+
+    def _new_any(self, variables: Sequence[cp_model.IntVar]) -> cp_model.IntVar:
+        found = self.model.new_bool_var("")
+        if all(self._is_bool(v) for v in variables):
+            self.model.add_bool_or(variables).only_enforce_if(found)
+            for v in variables:
+                self.model.add_implication(v, found)
+        else:
+            total = self.sum(variables)
+            self.model.add(total >= 1).only_enforce_if(found)
+            self.model.add(total == 0).only_enforce_if(~found)
         return found
 
     def _is_bool(self, variable: cp_model.IntVar) -> bool:
@@ -149,7 +173,8 @@ class Encoding:
                     zones.add(g, cls, self.x[g, n], self.upper(g, n), hints=hints)
                     self.zoneless.update((g, i) for i in chosen_items(cls, tree, hints=hints)[1])
             if zones.layouts:
-                zones.close()
+                with self.about(None, list(zones.layouts), n):
+                    zones.close()
                 self.zones[n] = zones
 
     def counts(self, solution: Sequence[int]) -> Ints:
@@ -189,8 +214,7 @@ class Encoding:
                     differs.append(literal)
         self.model.add_bool_or(differs)
 
-    @staticmethod
-    def sum(variables: Sequence[cp_model.IntVar]) -> cp_model.LinearExprT:
+    def sum(self, variables: Sequence[cp_model.IntVar]) -> cp_model.LinearExprT:
         return cp_model.LinearExpr.sum(variables)
 
     @staticmethod

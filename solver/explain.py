@@ -13,6 +13,7 @@ from models.policy import DEFAULT, Policy
 from models.scope import select
 from models.snapshot import Snapshot
 from solver import rules
+from solver.owners import Owners
 from solver.rules.base import Rule
 
 
@@ -39,30 +40,39 @@ def explain(
     snapshot: Snapshot,
     *,
     pod: str | None = None,
+    workload: str | None = None,
     node: str | None = None,
     include_gated: bool = False,
     daemon_namespaces: tuple[str, ...] = (),
     policy: Policy = DEFAULT,
 ) -> list[PodVerdict]:
     """Judge each pending pod alone against the bound pods; with ``pod`` (``namespace/name``) only that one, which may also be bound
-    (it is then judged as if it were taken off its node first) or gated; with ``node`` only that node.
+    (it is then judged as if it were taken off its node first) or gated; with ``workload`` ([KIND/][NAMESPACE/]NAME) only its pending
+    pods, or if it has none the first of its pods; with ``node`` only that node.
 
     Raises:
         UnknownPod, UnknownNode: the snapshot has none of this name.
     """
     if node is not None and all(n.metadata.name != node for n in snapshot.nodes):
         raise UnknownNode(node)
+    if workload is not None:
+        chosen = _pods_of(snapshot, workload)
+        waiting = [i for i in select(snapshot, include_gated=True).pending if i in set(chosen)]
+        if not waiting:
+            pod = pod_key(snapshot.pods[chosen[0]])
     if pod is not None:
         named = [p for p in snapshot.pods if pod_key(p) == pod]
         if not named:
             raise UnknownPod(f"{pod}: no such pod in the snapshot")
         if is_terminal(named[0]):
             raise UnknownPod(f"{pod}: the pod has ended ({named[0].status.phase if named[0].status else 'terminal'})")
-    scope = select(snapshot, include_gated=include_gated or pod is not None, unbind=pod)
+    scope = select(snapshot, include_gated=include_gated or pod is not None or workload is not None, unbind=pod)
     if pod is not None:
         scope.pending = [i for i in scope.pending if pod_key(snapshot.pods[i]) == pod]
         if not scope.pending:
             raise UnknownPod(f"{pod}: the pod is terminating and not bound; it will not be scheduled")
+    elif workload is not None:
+        scope.pending = waiting
     cluster = compile_cluster(snapshot, scope, daemon_namespaces=daemon_namespaces, policy=policy)
     active = rules.build(cluster)
     only = None if node is None else cluster.nodes.names.index(node)
@@ -72,6 +82,26 @@ def explain(
         for i in cls.pods:
             by_pod[i] = PodVerdict(pod_key(snapshot.pods[i]), feasible, rejected, messages)
     return [by_pod[i] for i in scope.pending]
+
+
+def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
+    """Indices of the pods of a workload, given as [KIND/][NAMESPACE/]NAME.
+
+    Raises:
+        UnknownPod: there is none such, several, or it has no pods.
+    """
+    owners = Owners(snapshot)
+    found: dict[str, list[int]] = {}
+    for i, one in enumerate(snapshot.pods):
+        if not is_terminal(one):
+            kind, _, key = owners.of(one).partition(" ")
+            if workload in (key.rpartition("/")[2], key, f"{kind}/{key.rpartition('/')[2]}", f"{kind}/{key}"):
+                found.setdefault(f"{kind}/{key}", []).append(i)
+    if not found:
+        raise UnknownPod(f"{workload}: no such workload in the snapshot, or none with pods")
+    if len(found) > 1:
+        raise UnknownPod(f"{workload}: it could be {' or '.join(sorted(found))}, expected KIND/NAMESPACE/NAME")
+    return next(iter(found.values()))
 
 
 def judge(cluster: Cluster, active: list[Rule], g: int, only: int | None = None) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:

@@ -45,7 +45,7 @@ def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) 
     before = int(site.counts[list(gang.classes)].sum())
     total, mark = sum(n for _, n in wanted), len(site.sequence)
     cyclic = sorted({g for unit in site.pods.cycles([g for g, _ in wanted]) for g in unit})
-    for nodes in _sites(site, gang.key, [g for g, _ in wanted], cyclic, dict(wanted)):
+    for nodes in _sites(site, gang.key, cyclic, dict(wanted), gang.needed - before):
         site.only = nodes
         vouched = site.pods.vouch(cyclic, nodes) if nodes is not None else []
         left = site.fill_up(wanted, expired)
@@ -72,22 +72,22 @@ def _reordered(site: Site, mark: int) -> bool:
     return found is not None
 
 
-def _sites(site: Site, key: str | None, classes: Sequence[int], cyclic: Sequence[int], pods: dict[int, int]) -> Iterator[Bools | None]:
+def _sites(site: Site, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:
     """Where to try: everywhere (None), or the domains of the gang's topology, or of the keys of its members' affinity; those with least
-    room first, if it is enough."""
+    room first, if it is enough for all pods (by class), then those with most, if it is for as many as are needed."""
     if key is None and not cyclic:
         yield None
-    keys = {k for g in (cyclic or classes) if (a := site.cluster.classes[g].affinity) is not None for k in a.keys}
+    keys = {k for g in (cyclic or pods) if (a := site.cluster.classes[g].affinity) is not None for k in a.keys}
     sizes = {k: site.cluster.domains(k)[1] for k in keys}
     inner = sorted(sizes, key=lambda k: (-sizes[k], k))
     everywhere = np.ones(site.cluster.n_nodes, dtype=bool)
     tried = 0
-    for outside in _domains(site, key, everywhere, classes, pods) if key is not None else [everywhere]:
+    for outside in _domains(site, key, everywhere, pods, needed) if key is not None else [everywhere]:
         if key is not None and not cyclic:
             yield outside
             tried += 1
         for k in inner:
-            for nodes in _domains(site, k, outside, classes, pods):
+            for nodes in _domains(site, k, outside, pods, needed):
                 yield nodes
                 tried += 1
                 if tried >= TRIED:
@@ -96,17 +96,20 @@ def _sites(site: Site, key: str | None, classes: Sequence[int], cyclic: Sequence
             return
 
 
-def _domains(site: Site, key: str, inside: Bools, classes: Sequence[int], pods: dict[int, int]) -> list[Bools]:
-    """bool[N] each: the nodes of the domains of a key, inside some nodes, with room for all pods as far as sums tell."""
+def _domains(site: Site, key: str, inside: Bools, pods: dict[int, int], needed: int) -> list[Bools]:
+    """bool[N] each: the nodes of the domains of a key, inside some nodes, with room as far as sums tell."""
     codes, size = site.cluster.domains(key)
     here = inside & (codes >= 0)
-    demand = sum((site.cluster.demand[g] * pods[g] for g in classes), np.zeros(len(site.cluster.resources), dtype=np.int64))
+    demand = sum((site.cluster.demand[g] * k for g, k in pods.items()), np.zeros(len(site.cluster.resources), dtype=np.int64))
     free = np.zeros((size, len(demand)), dtype=np.int64)
     np.add.at(free, codes[here], np.maximum(site.fit.free[here], 0))
-    enough: Bools = np.asarray((free >= demand).all(axis=1))
-    for g in classes:
-        room = np.bincount(codes[here], weights=np.minimum(site.fit.room(g), site.limits[g])[here], minlength=size)
-        enough &= room >= 1
-    asked = np.maximum(demand, 1)
-    slack = (free * (demand > 0) / asked).max(axis=1, initial=0.0)
-    return [here & (codes == d) for d in np.argsort(slack, kind="stable").tolist() if enough[d]]
+    all_fit: Bools = np.asarray((free >= demand).all(axis=1))
+    number = np.zeros(size, dtype=np.int64)
+    for g, k in pods.items():
+        room = np.zeros(size, dtype=np.int64)
+        np.add.at(room, codes[here], np.minimum(site.fit.room(g), site.limits[g])[here])
+        all_fit &= room >= k
+        number += np.minimum(room, k)
+    slack = (free * (demand > 0) / np.maximum(demand, 1)).max(axis=1, initial=0.0)
+    some = [d for d in np.argsort(-slack, kind="stable").tolist() if number[d] >= max(needed, 1) and not all_fit[d]]
+    return [here & (codes == d) for d in [*(d for d in np.argsort(slack, kind="stable").tolist() if all_fit[d]), *some]]

@@ -13,6 +13,8 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread
 
 Step = tuple[int, int, int]
+#: Ways of parting a gang's steps that are tried.
+READINGS = 20_000
 
 
 class Binder:
@@ -61,6 +63,17 @@ class Binder:
             return []
         return self.pods.cycles(classes) if level == 1 else [sorted(classes)]
 
+    def parts(self, unit: list[Step]) -> list[list[Step]]:
+        """What of a unit may bind first: all of it, or what is in one domain of a key of its affinity, the most pods first."""
+        keys = {key for g, _, _ in unit if (a := self.cluster.classes[g].affinity) is not None for key in a.keys}
+        found = []
+        for key in sorted(keys):
+            inside: dict[int, list[Step]] = {}
+            for step in unit:
+                inside.setdefault(int(self.cluster.domains(key)[0][step[1]]), []).append(step)
+            found += [part for d, part in sorted(inside.items()) if d >= 0 and len(part) < len(unit)]
+        return [unit, *sorted(found, key=len, reverse=True)]
+
 
 def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step], bool]]:
     """A bind order in parts: steps, and whether their pods bind as a unit (else one by one).
@@ -68,8 +81,9 @@ def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step],
     Raises:
         ValueError: some pods of a gang are not accepted in this order, whatever binds together.
     """
-    gang_of = [c.gang if c.gang is not None and (c.affinity or c.spread) else None for c in cluster.classes]
-    if not any(k is not None for k in gang_of):
+    tied = {c.gang for c in cluster.classes if c.affinity or c.spread} - {None}
+    gang_of = [c.gang if c.gang in tied else None for c in cluster.classes]
+    if not tied:
         return [(list(sequence), False)]
     binder = Binder(cluster, [InterPodAffinity(cluster), PodTopologySpread(cluster)])
     found: list[tuple[list[Step], bool]] = []
@@ -90,16 +104,11 @@ def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step],
 
 
 def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
-    """Consecutive steps of one gang, in parts."""
-    for level in range(3):
-        unit_of = {g: i for i, unit in enumerate(binder.units(sorted({g for g, _, _ in run}), level)) for g in unit}
-        parts: list[tuple[list[Step], bool]] = []
-        for step in run:
-            unit = unit_of.get(step[0])
-            if parts and unit is not None and unit_of.get(parts[-1][0][-1][0]) == unit:
-                parts[-1][0].append(step)
-            else:
-                parts.append(([step], unit is not None))
+    """Consecutive steps of one gang, in parts: by classes, or the first ones one by one and the others together."""
+    classes = sorted({g for g, _, _ in run})
+    readings = [_by_class(run, binder.units(classes, level)) for level in range(3)]
+    readings += [[*(([step], False) for step in run[:i]), (run[i:], True)] for i in range(1, len(run))]
+    for parts in readings:
         done: list[Step] = []
         for part, together in parts:
             if not _bind(binder, part, together=together):
@@ -109,8 +118,52 @@ def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
             return parts
         for g, n, k in reversed(done):
             binder.put(g, n, -k)
+    found = _step_by_step(binder, run)
+    if found is not None:
+        return found
     gang = binder.cluster.classes[run[0][0]].gang
     raise ValueError("no order" if gang is None else f"no order for gang {binder.cluster.gangs[gang].name}")
+
+
+def _by_class(run: Sequence[Step], units: Sequence[Sequence[int]]) -> list[tuple[list[Step], bool]]:
+    """Steps of classes of one unit that are next to each other together, all others alone."""
+    unit_of = {g: i for i, unit in enumerate(units) for g in unit}
+    parts: list[tuple[list[Step], bool]] = []
+    for step in run:
+        unit = unit_of.get(step[0])
+        if parts and unit is not None and unit_of.get(parts[-1][0][-1][0]) == unit:
+            parts[-1][0].append(step)
+        else:
+            parts.append(([step], unit is not None))
+    return parts
+
+
+def _step_by_step(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]] | None:
+    """Consecutive steps of one gang, each alone where that is accepted, else with as few of those after it as are accepted together: by
+    depth first, since what was bound so far is the same however it was parted."""
+    parts: list[tuple[list[Step], bool]] = []
+    start, length = 0, 1
+    dead: set[int] = set()
+    for _ in range(READINGS):
+        if start == len(run):
+            return parts
+        if start in dead or start + length > len(run):
+            dead.add(start)
+            if not parts:
+                return None
+            part, _ = parts.pop()
+            for g, n, k in reversed(part):
+                binder.put(g, n, -k)
+            start, length = start - len(part), len(part) + 1
+        elif _bind(binder, run[start : start + length], together=length > 1):
+            parts.append((run[start : start + length], length > 1))
+            start, length = start + length, 1
+        else:
+            length += 1
+    for part, _ in reversed(parts):
+        for g, n, k in reversed(part):
+            binder.put(g, n, -k)
+    return None
 
 
 def _bind(binder: Binder, part: Sequence[Step], *, together: bool) -> bool:

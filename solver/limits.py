@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster import Cluster, GangGroup, Ints
+from models.cluster import Cluster, GangGroup, Ints, domain_sum
 from solver.rules.base import Rule
 
 
@@ -31,10 +31,10 @@ def _whole(cluster: Cluster, gang: GangGroup, upper: Ints) -> None:
     classes = np.array(gang.classes, dtype=np.int64)
     if gang.key is not None:
         codes, size = cluster.domains(gang.key)
-        for nodes in [cluster.members(gang.key)[d] for d in range(size)] + [np.flatnonzero(codes < 0)]:
-            most = np.minimum(cluster.count[classes], upper[np.ix_(classes, nodes)].sum(axis=1))
-            if int(most.sum()) < gang.needed:
-                upper[np.ix_(classes, nodes)] = 0
+        most = np.zeros(size, dtype=np.int64)
+        for g in gang.classes:
+            most += np.minimum(cluster.count[g], domain_sum(codes, size, upper[g]))
+        upper[np.ix_(classes, np.append(most < gang.needed, True)[codes])] = 0
     if int(np.minimum(cluster.count[classes], upper[classes].sum(axis=1)).sum()) < gang.needed:
         upper[classes] = 0
 

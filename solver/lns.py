@@ -21,6 +21,8 @@ from solver.neighbourhoods import Neighbourhood, Neighbourhoods
 
 #: Seconds for one neighbourhood.
 GLANCE = 1.0
+#: How often the next pod to be placed is one of the highest priority among those that are left (they may fit nowhere).
+FIRST = 0.8
 #: Classes with pods that are left, beside the one that the neighbourhood is for.
 OTHERS = 20
 #: A tier whose lower ones weigh more together is not told from them by the model, only by what is kept of its answer.
@@ -68,11 +70,17 @@ class Lns:
             if not len(waiting):
                 break
             self.cpsat.budget.charge(LOOK)
-            highest = self.cluster.priority[waiting].max()
-            g = int(self.search.rng.choice(waiting[self.cluster.priority[waiting] == highest]))
-            chosen = self.neighbourhoods.room_for(g)
-            others = [h for h in waiting.tolist() if h != g and self.cluster.priority[h] <= highest]
-            extra = {h: int(left[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:OTHERS]]}
+            first = self.cluster.priority[waiting] == self.cluster.priority[waiting].max()
+            g = int(self.search.rng.choice(waiting[first] if self.search.rng.random() < FIRST else waiting))
+            highest = self.cluster.priority[g]
+            gang = self.cluster.classes[g].gang
+            if gang is None:
+                chosen = self.neighbourhoods.room_for(g)
+                others = [h for h in waiting.tolist() if h != g and self.cluster.priority[h] <= highest]
+                extra = {h: int(left[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:OTHERS]]}
+            else:
+                chosen = self.neighbourhoods.room_for_gang(gang)
+                extra = {h: int(left[h]) for h in self.cluster.gangs[gang].classes if left[h] > 0}
             started = self._now()
             gain, solved = self._insert(chosen, extra, int(highest))
             self.neighbourhoods.learn(chosen.kind, gain, self._now() - started, solved=solved)

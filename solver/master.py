@@ -83,7 +83,7 @@ class Master:
         self.tried = self.kept = 0
         self._free: dict[int, list[int]] = {}
         # Resources come first.
-        self._hard = [search.fit, search.pods, *(r for r in search.active if r.name == "NodePorts")]
+        self._hard = [search.fit, search.pods, *(r for r in search.active if r.name in ("NodePorts", "GangScheduling"))]
         self.layouts = [layout for key in self._keys() if (layout := self._layout(key)).groups]
 
     # --- keys ------------------------------------------------------------------------------------------------------------------
@@ -177,9 +177,16 @@ class Master:
         """The class and those that may stand on it, which have to move with it; empty if some cannot."""
         if g not in self._free:
             found = self.search.pods.standing(g)
-            fine = all(self.search.loose(h) for h in found) and (len(found) > 1 or self.search.pods.provides(g) or g in self.search.mobile)
+            fine = all(self.search.loose(h) and not self._kept_together(h) for h in found) and (
+                len(found) > 1 or self.search.pods.provides(g) or g in self.search.mobile
+            )
             self._free[g] = found if fine else []
         return self._free[g]
+
+    def _kept_together(self, g: int) -> bool:
+        """Whether the class is of a gang that keeps to one domain: it does not move pod by pod."""
+        gang = self.cluster.classes[g].gang
+        return gang is not None and self.cluster.gangs[gang].key is not None
 
     def _stands(self, g: int, closed: list[int]) -> bool:
         """Whether pods stand on those of the class."""

@@ -87,6 +87,27 @@ class Neighbourhoods:
         nodes = possible[np.argsort(lack, kind="stable")[: self._count()]]
         return Neighbourhood("room", self._everything_on(nodes.tolist()), np.sort(nodes))
 
+    def room_for_gang(self, k: int) -> Neighbourhood:
+        """Nodes for all pods of a gang that are left: those of one domain of its topology or of a key of its affinity, or those with most
+        room, as many as a model can hold; with some of the movable pods there."""
+        search, cluster = self.search, self.cluster
+        gang = cluster.gangs[k]
+        classes = list(gang.classes)
+        possible = search.limits[classes].any(axis=0)
+        keys = [gang.key] if gang.key is not None else [key for g in classes if (a := cluster.classes[g].affinity) for key in a.keys]
+        if keys:
+            codes, _ = cluster.domains(keys[int(self.rng.integers(len(keys)))])
+            inside = np.unique(codes[possible & (codes >= 0)])
+            if len(inside):
+                possible &= codes == self.rng.choice(inside)
+        nodes = np.flatnonzero(possible)
+        share = search.fit.free[nodes] / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
+        room = share.min(axis=1, initial=1.0) + 0.2 * self.rng.random(len(nodes))
+        most = int(max(8, MOST / (len(classes) + 1)))
+        nodes = np.sort(nodes[np.argsort(-room, kind="stable")[:most]])
+        emptied = self.rng.permutation(nodes)[: self._count()].tolist()
+        return Neighbourhood("room", self._everything_on(emptied), nodes)
+
     # --- kinds ----------------------------------------------------------------------------------------------------------------
 
     def _count(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from models.placement import Edits, Unmodelled
 from models.policy import DEFAULT, Policy
 
 Engine = Literal["auto", "exact", "greedy", "lns"]
@@ -20,6 +21,8 @@ class Options:
     then in CP-SAT's deterministic seconds. ``from_scratch``: movable bound pods are placed anew. ``include_gated``: pods with
     scheduling gates are placed too. ``daemon_namespaces``: their pods are exempt from hard anti-affinity, in both directions.
     ``policy``: what preferences weigh. ``search_strategy``: the strategy tier gets what time is left; without it only a little.
+    ``workloads``, ``edits``, ``unmodelled``: the manifests and what-if edits that are in the snapshot already, and what they ask for in
+    vain: for the document only. ``causes``: say why what is left cannot be placed.
     """
 
     engine: Engine = "auto"
@@ -32,6 +35,10 @@ class Options:
     daemon_namespaces: tuple[str, ...] = ()
     policy: Policy = DEFAULT
     search_strategy: bool = False
+    workloads: tuple[str, ...] = ()
+    edits: Edits | None = None
+    unmodelled: tuple[Unmodelled, ...] = ()
+    causes: bool = True
 
     @property
     def exempt(self) -> tuple[str, ...]:

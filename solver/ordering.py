@@ -7,6 +7,7 @@ kubelet's choice of NUMA zones (first fit).
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 
 #: Replaying kubelets makes a state of the exhaustive search this many times dearer.
 ALIGNED = 8
+#: Up to so many pods of a gang all their subsets are tried as units.
+CROWD = 8
 Sequence_ = list[tuple[int, int, int]]
 _Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
 
@@ -81,8 +84,8 @@ def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence
     affinity = next(r for r in rules if isinstance(r, InterPodAffinity))
     spread = next(r for r in rules if isinstance(r, PodTopologySpread))
     search = _Search(cluster, rules, affinity, spread)
-    for units in search.levels(sorted(left)):
-        found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units)
+    for units, late in search.levels(sorted(left)):
+        found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units, late=late)
         if found is not None:
             return found
     return None
@@ -112,15 +115,14 @@ def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, restarts:
     sizes = sum(len(nodes) for nodes in left.values())
     levels = search.levels(sorted(left))
     for attempt in range(restarts if sizes < 5000 else 2):
-        for units in levels:
-            sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None, units)
+        for units, late in levels:
+            sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None, units, late=late)
             if sequence is not None:
                 return Ordering(sequence, [])
     if any(search.aligned(g) for g in left):
         states //= ALIGNED
     sequence, exhausted = search.exhaustive(left, states)
-    # Pods of a gang could bind together in more ways than were tried.
-    return Ordering(sequence, sorted(left), exhausted and sequence is None and len(levels) == 1)
+    return Ordering(sequence, sorted(left), exhausted and sequence is None)
 
 
 class _Search:
@@ -128,18 +130,19 @@ class _Search:
         self.cluster, self.rules, self.affinity, self.spread = cluster, rules, affinity, spread
         self.binder = Binder(cluster, rules)
 
-    def levels(self, classes: Sequence[int]) -> list[list[list[int]]]:
-        """Units of classes to try: none, and for gangs those whose pods need each other, then all of each gang."""
+    def levels(self, classes: Sequence[int]) -> list[tuple[list[list[int]], bool]]:
+        """Units of classes to try, and whether what can be bound before them is: none; for gangs those whose pods need each other, then
+        all of each gang; then the same of what is left of a gang when nothing else moves."""
         gangs: dict[int, list[int]] = {}
         for g in classes:
             gang = self.cluster.classes[g].gang
             if gang is not None:
                 gangs.setdefault(gang, []).append(g)
-        found: list[list[list[int]]] = []
-        for level in range(3 if gangs else 1):
+        found: list[tuple[list[list[int]], bool]] = []
+        for level, late in ((0, False), (1, False), (2, False), (1, True), (2, True))[: 5 if gangs else 1]:
             units = [unit for _, members in sorted(gangs.items()) for unit in self.binder.units(members, level)]
-            if units not in found:
-                found.append(units)
+            if (units, late) not in found and (units or not late):
+                found.append((units, late))
         return found
 
     def aligned(self, g: int) -> bool:
@@ -156,11 +159,13 @@ class _Search:
             ok &= ~rule.rejects(g)[nodes]
         return nodes[ok]
 
-    def attempt(self, left: _Left, rng: random.Random | None, units: Sequence[Sequence[int]] = ()) -> Sequence_ | None:
+    def attempt(
+        self, left: _Left, rng: random.Random | None, units: Sequence[Sequence[int]] = (), *, late: bool = False
+    ) -> Sequence_ | None:
         """One pass: openers first, then class after class as far as each goes, until nothing moves; the pods of classes that are a unit
-        at once. The state is left as it was."""
+        at once, with ``late`` what is left of them when nothing else moves. The state is left as it was."""
         sequence: Sequence_ = []
-        united = {g for unit in units for g in unit}
+        united = set[int]() if late else {g for unit in units for g in unit}
         waiting = [unit for unit in units if any(left[g] for g in unit)]
         queue = sorted(left, key=lambda g: (-int(self.cluster.priority[g]), -int(self.cluster.demand[g].max(initial=0)) * self.aligned(g)))
         queue = [g for g in queue if g not in united]
@@ -171,15 +176,7 @@ class _Search:
                 self._take(left, sequence, g, n, 1)
         moved = True
         while moved and any(left.values()):
-            moved = False
-            for unit in list(waiting):
-                steps = [(g, n, k) for g in unit for n, k in sorted(left[g].items())]
-                if self.binder.bind(steps):
-                    moved = True
-                    waiting.remove(unit)
-                    sequence += steps
-                    for g in unit:
-                        left[g].clear()
+            moved = not late and self._bind_units(waiting, left, sequence)
             for g in queue:
                 while left[g]:
                     nodes = self._accepted(g, np.array(sorted(left[g]), dtype=np.int64))
@@ -200,10 +197,27 @@ class _Search:
                     else:  # nothing that is accepted now can be refused later
                         for n in nodes.tolist():
                             self._take(left, sequence, g, n, left[g][n])
+            moved = moved or (late and self._bind_units(waiting, left, sequence, split=True))
         done = not any(left.values())
         for g, n, k in reversed(sequence):
             self._put(g, n, -k)
         return sequence if done else None
+
+    def _bind_units(self, waiting: list[Sequence[int]], left: _Left, sequence: Sequence_, *, split: bool = False) -> bool:
+        """Bind what is left of each unit that is accepted, or (``split``) the first part of it that is; whether anything was."""
+        moved = False
+        for unit in list(waiting):
+            steps = [(g, n, k) for g in unit for n, k in sorted(left[g].items())]
+            if not steps:
+                waiting.remove(unit)
+                continue
+            part = next((part for part in (self.binder.parts(steps) if split else [steps]) if self.binder.bind(part)), None)
+            if part is not None:
+                moved = True
+                sequence += part
+                for g, n, _ in part:
+                    del left[g][n]
+        return moved
 
     def _take(self, left: _Left, sequence: Sequence_, g: int, n: int, k: int) -> None:
         self._put(g, n, k)
@@ -213,36 +227,69 @@ class _Search:
             del left[g][n]
 
     def exhaustive(self, left: _Left, states: int) -> tuple[Sequence_ | None, bool]:
-        """Depth-first over single pods with memory of dead states: (sequence or None, whether the search was complete)."""
+        """Depth-first over single pods, then units of pods of one gang, with memory of dead states: (sequence or None, whether the search
+        was complete)."""
         cells = [(g, n) for g, nodes in left.items() for n in nodes]
         remaining = [left[g][n] for g, n in cells]
         dead: set[tuple[object, ...]] = set()
-        path: list[int] = []
-        choices = [self._open_cells(cells, remaining)]
+        path: list[Sequence[int]] = []
+        choices = [self._choices(cells, remaining)]
+        ordered = any(self.cluster.classes[g].claims or self.aligned(g) for g in left)  # the order inside of a unit matters
+        complete = max(self._crowd(cells, remaining), default=0) <= (0 if ordered else CROWD)
+        work = 0
         while True:
             if not any(remaining):
-                for i in path:
-                    self._put(*cells[i], -1)
-                return [(*cells[i], 1) for i in path], True
-            if choices[-1]:
-                i = choices[-1].pop()
-                self._put(*cells[i], 1)
-                remaining[i] -= 1
-                path.append(i)
-                if self._state(remaining) in dead:
-                    choices.append([])
-                else:
-                    choices.append(self._open_cells(cells, remaining))
+                for chosen in path:
+                    for i in chosen:
+                        self._put(*cells[i], -1)
+                return [(*cells[i], 1) for chosen in path for i in chosen], True
+            work += 1
+            if choices[-1] and work <= 2 * states:
+                chosen = choices[-1].pop()
+                if len(chosen) == 1:
+                    self._put(*cells[chosen[0]], 1)
+                elif not self.binder.bind([(*cells[i], 1) for i in chosen]):
+                    continue
+                for i in chosen:
+                    remaining[i] -= 1
+                path.append(chosen)
+                choices.append([] if self._state(remaining) in dead else self._choices(cells, remaining))
                 continue
+            complete &= work <= 2 * states
             dead.add(self._state(remaining))
             choices.pop()
             if not path or len(dead) > states:
-                for i in path:
-                    self._put(*cells[i], -1)
-                return None, not path
-            i = path.pop()
-            remaining[i] += 1
-            self._put(*cells[i], -1)
+                for chosen in path:
+                    for i in chosen:
+                        self._put(*cells[i], -1)
+                return None, not path and complete
+            chosen = path.pop()
+            for i in chosen:
+                remaining[i] += 1
+                self._put(*cells[i], -1)
+
+    def _crowd(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
+        """The pods that are left of each gang."""
+        found: dict[int, int] = {}
+        for (g, _), k in zip(cells, remaining, strict=True):
+            gang = self.cluster.classes[g].gang
+            if gang is not None:
+                found[gang] = found.get(gang, 0) + k
+        return list(found.values())
+
+    def _choices(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[Sequence[int]]:
+        """What may bind next, as indices of cells, the first last: single pods that are accepted, then all units of few pods of a gang."""
+        gangs: dict[int, list[int]] = {}
+        for i, (g, _) in enumerate(cells):
+            gang = self.cluster.classes[g].gang
+            if gang is not None and remaining[i]:
+                gangs.setdefault(gang, []).append(i)
+        found: list[Sequence[int]] = []
+        for mine in gangs.values():
+            if sum(remaining[i] for i in mine) <= CROWD:
+                ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
+                found += [[i for i, k in zip(mine, taken, strict=True) for _ in range(k)] for taken in ways if sum(taken) > 1]
+        return [*found, *([i] for i in self._open_cells(cells, remaining))]
 
     def _state(self, remaining: list[int]) -> tuple[object, ...]:
         """What is still to bind, and what of the rules' state depends on the order so far."""

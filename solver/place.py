@@ -20,7 +20,7 @@ from models.scope import Scope, select
 from models.snapshot import InputError, Snapshot
 from solver import rules
 from solver.gang_units import bundle
-from solver.limits import possible
+from solver.limits import fits, possible
 from solver.objective import Objective
 from solver.options import OnProgress, Options, Progress
 from solver.placed_tiers import Answer, PlacedSearch
@@ -100,9 +100,9 @@ def place(
     if answer.counts.any():
         _improve(objective, active, limits, answer, strategy, options, stop, tell, clock)
     solved = time.monotonic()
+    causes = _causes(cluster, options, answer, limits, stop, tell, compiled - started, clock) if options.causes else []
     result = _document(cluster, options, answer)
-    if options.causes:
-        result.causes = _causes(cluster, options, answer, stop, tell, compiled - started, clock)
+    result.causes = causes
     tell("verify")
     faults = verify(snapshot, result)
     if faults:
@@ -115,15 +115,22 @@ def place(
 
 
 def _causes(
-    cluster: Cluster, options: Options, answer: Answer, stop: threading.Event, tell: _Tell, compiling: float, clock: float
+    cluster: Cluster,
+    options: Options,
+    answer: Answer,
+    limits: Ints,
+    stop: threading.Event,
+    tell: _Tell,
+    compiling: float,
+    clock: float,
 ) -> list[doc.Cause]:
-    """Why pods are left, within the time that is left, and a little more than that."""
+    """Why pods are left, within the time that is left, and a little more than that. What is proved impossible by itself lowers the bounds
+    of its tier."""
     if int(answer.counts.sum()) == len(cluster.scope.pending):
         return []
     from solver.reasons import explain_left, left_of
 
-    dealt = [int(k) for k in answer.counts.sum(axis=1)]
-    left = left_of(cluster, dealt)
+    left = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
     if not left or stop.is_set() or not cluster.n_nodes:
         return []
     limit = options.time_limit or CAUSES
@@ -143,7 +150,12 @@ def _causes(
     )  # fmt: skip
     if len(found) < len(left):
         answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
-    return found
+    hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})
+    could = fits(cluster, limits)
+    could[hopeless] = 0
+    most = cluster.per_priority(could)
+    answer.bounds = {p: min(bound, most[p]) for p, bound in answer.bounds.items()}
+    return [cause for _, cause in found]
 
 
 def _improve(

@@ -28,7 +28,7 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
     if found is None or placement.snapshot.rollout is None:
         return [Violation("", "", DOCUMENT, "the document has no rollout, or does not name it")]
     try:
-        revision = read(snapshot, placement.snapshot.rollout, manifests)
+        revision = read(snapshot, placement.snapshot.rollout, manifests, placement.snapshot.edits)
     except InputError as error:
         return [Violation("", "", DOCUMENT, problem) for problem in error.problems]
     replay = _Replay(

@@ -331,7 +331,14 @@ def test_explain_forms(run: Run, fakes: Fakes) -> None:
 
 def test_explain_options_reach_the_engine(run: Run, fakes: Fakes) -> None:
     assert run(*["explain", "x", "--pod", "prod/x", "--node", "n1", "--include-gated", "--daemon-namespaces", "a,b"]).exit_code == 0
-    assert fakes.asked == {"pod": "prod/x", "node": "n1", "include_gated": True, "daemon_namespaces": ("a", "b"), "policy": Policy()}
+    assert fakes.asked == {
+        "pod": "prod/x",
+        "workload": None,
+        "node": "n1",
+        "include_gated": True,
+        "daemon_namespaces": ("a", "b"),
+        "policy": Policy(),
+    }
 
 
 @pytest.mark.parametrize(

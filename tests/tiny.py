@@ -19,6 +19,82 @@ def snapshot(seed: int, kind: str, *, nodes: int = 3, pods: int = 4) -> list[Obj
     return _Maker(random.Random(f"{kind}-{seed}"), kind).make(nodes, pods)
 
 
+def mutual(seed: int, kind: str = "mutual", *, nodes: int = 3, pods: int = 4) -> list[Object]:
+    """Objects of a random cluster whose few kinds of pending pods want each other, or their own: by required affinity (``mutual``, and
+    ``ring``, each the next), or by spread constraints that count each other as well (``woven``)."""
+    rng = random.Random(f"{kind}-{seed}")
+    maker = _Maker(rng, kind)
+    names = [f"n{i}" for i in range(nodes)]
+    found = [maker.node(name) for name in names]
+    if kind != "mutual":
+        for i, node in enumerate(found):
+            node["metadata"]["labels"] |= {ZONE: f"z{i % 2}", RACK: rng.choice(("r1", "r2"))}
+    found += [maker.pod(f"fixed-{i}", rng.choice(names)) for i in range(rng.choice((0, 0, 0, 1, 2)))]
+    apps = APPS[: rng.choice((2, 2, 3))]
+    ring = kind == "ring" or rng.random() < 0.6
+    left = pods
+    for i, app in enumerate(apps):
+        count = left if app == apps[-1] else rng.randint(1, max(1, left - (len(apps) - 1 - i)))
+        left -= count
+        template = maker.pod(f"{app}0", None)
+        template["metadata"] |= {"namespace": "default", "labels": {"app": app}}
+        spec = template["spec"]
+        following = apps[(i + 1) % len(apps)]
+        if rng.random() < {"mutual": 0.85, "ring": 1.0, "woven": 0.3}[kind]:
+            terms = []
+            for k in range(rng.choice((1, 1, 1, 2))):
+                wanted = {following if ring and not k else rng.choice(apps)}
+                if rng.random() < 0.25:
+                    wanted.add(rng.choice(apps))
+                terms.append({"topologyKey": rng.choice((ZONE, ZONE, HOST, RACK)), "labelSelector": _either(wanted)})
+            spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        if rng.random() < (0.9 if kind == "woven" else 0.1):
+            keys = rng.sample((ZONE, HOST), rng.choice((1, 1, 2)))
+            wanted = {following, *rng.sample(apps, rng.choice((0, 1)))}
+            spec["topologySpreadConstraints"] = [
+                {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": _either(wanted)} for key in keys
+            ]
+        found += [{**template, "metadata": {**template["metadata"], "name": f"{app}{k}"}} for k in range(count)]
+    return found
+
+
+def _either(apps: set[str]) -> Object:
+    return {"matchExpressions": [{"key": "app", "operator": "In", "values": sorted(apps)}]}
+
+
+def with_gangs(objects: list[Object], seed: int) -> list[Object]:
+    """The same objects with one or two gangs drawn over the pending pods; some are of none, some running pods are members."""
+    rng = random.Random(f"gangs-{seed}")
+    names = ["g0", "g1"][: rng.choice((1, 1, 2))]
+    alone = rng.choice((0.0, 0.0, 0.3))
+    gang_of: dict[int, str | None] = {}  # by the spec that twins share
+    members: dict[str, list[int]] = {name: [] for name in names}
+    bound: dict[str, list[int]] = {name: [] for name in names}
+    for i, thing in enumerate(objects):
+        if thing["kind"] != "Pod":
+            continue
+        if "nodeName" in thing["spec"]:
+            if rng.random() < 0.2:
+                bound[rng.choice(names)].append(i)
+            continue
+        drawn = None if rng.random() < alone else rng.choice(names)
+        name = gang_of.setdefault(id(thing["spec"]), drawn) if rng.random() < 0.8 else drawn
+        if name is not None:
+            members[name].append(i)
+    found = list(objects)
+    for name in names:
+        notes = {"kubestow.dev/gang": f"default/{name}"}
+        if rng.random() < 0.35:
+            notes["kubestow.dev/min-member"] = str(rng.randint(1, max(1, len(members[name]) + len(bound[name]))))
+        roll = rng.random()
+        if roll < 0.45:
+            wish = "required" if roll < 0.35 else "preferred"
+            notes[f"kubestow.dev/{wish}-topology"] = rng.choice((ZONE, RACK, HOST))
+        for i in (*members[name], *bound[name]):
+            found[i] = {**found[i], "metadata": {**found[i]["metadata"], "annotations": notes}}
+    return found
+
+
 class _Maker:
     def __init__(self, rng: random.Random, kind: str) -> None:
         self.rng, self.kind = rng, kind

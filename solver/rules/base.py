@@ -8,6 +8,7 @@ x[g, n], the number of pods of class g on node n, to a CP-SAT model. Tests hold 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -41,6 +42,11 @@ class Rule(ABC):
     @abstractmethod
     def never(self, g: int) -> Bools:
         """bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
+
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        """What ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes (solver.fact_model). Topics
+        are those of ``Encoding.about``; parts that ``encode`` says as well may be left out."""
+        return [(None, self.never(g))]
 
     def closed(self, g: int) -> Bools:
         """bool[N]: the nodes that no more pod of class g can get as long as the pods of the current state stay."""

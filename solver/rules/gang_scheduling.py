@@ -69,6 +69,10 @@ class GangScheduling(Rule):
     def remove(self, g: int, n: int, k: int = 1) -> None:
         self.place(g, n, -k)
 
+    def order_links(self) -> list[list[int]]:
+        """Classes of a gang that keeps to one domain hang together."""
+        return [sorted(gang.classes) for gang in self.cluster.gangs if gang.key is not None]
+
     def encode(self, encoding: Encoding) -> None:
         """Σ placed ≥ needed or nothing; with a required topology every member in the one domain that is chosen. Members that stay where
         they are count, and tie the others to their domain."""
@@ -77,16 +81,17 @@ class GangScheduling(Rule):
             if not classes:
                 continue
             model = encoding.model
-            placed = encoding.sum([v for g in classes for v in encoding.variables(g, encoding.nodes_of(g))])
+            left = [encoding.left[g] for g in classes]
             most = sum(encoding.fits[g] for g in classes)
             staying, needed = self.placed[k], gang.needed
             if most and needed > max(1, staying):
                 if staying:
-                    model.add(placed >= needed - staying)
-                else:
+                    model.add(encoding.sum(left) <= most + staying - needed)
+                else:  # linear rows without enforcement: the relaxation sees them
                     whole = model.new_bool_var("")
-                    model.add(placed >= needed).only_enforce_if(whole)
-                    model.add(placed == 0).only_enforce_if(~whole)
+                    model.add(encoding.weighted_sum([*left, whole], [*(1 for _ in left), needed]) <= most)
+                    for g in classes:
+                        model.add(encoding.weighted_sum([encoding.left[g], whole], [1, encoding.fits[g]]) >= encoding.fits[g])
             codes, inside = self._codes[k], self._inside[k]
             if codes is None or inside is None:
                 continue
@@ -99,8 +104,11 @@ class GangScheduling(Rule):
                     continue
                 if inside.any() and not inside[d]:
                     model.add(here == 0)
-                else:
-                    literals.append(here)
+                    continue
+                literals.append(here)
+                for g in classes:
+                    if mine := encoding.variables(g, members[d]):
+                        model.add(encoding.sum(mine) <= encoding.fits[g] * here)
             if len(literals) > 1 and not inside.any():
                 model.add_at_most_one(literals)
 

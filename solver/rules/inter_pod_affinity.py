@@ -8,7 +8,8 @@ providers need each other in a cycle, ranks order them.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,11 @@ class _Attraction:
     any_key: Bools  # [N]
     total: int
     matches: Bools  # [G]
+
+    @property
+    def topic(self) -> Affinity:
+        """Of all classes that have these terms, whether they match them or not."""
+        return Affinity(self.full, self.keys, False)
 
     def add(self, n: int, k: int) -> None:
         if self.any_key[n]:
@@ -149,6 +155,17 @@ class InterPodAffinity(Rule):
     def never(self, g: int) -> Bools:
         return self._never[g]
 
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        found: list[tuple[Hashable, Bools]] = []
+        for kind, indices in (("running", self._own[g]), ("symmetric", self._matching[g])):
+            for i in indices:
+                r = self._repulsions[i]
+                found.append(((kind, r.term), _in_domain(r.codes, (r.matching if kind == "running" else r.owners) > 0)))
+        index = self._attraction_of[g]
+        if index is not None:
+            found.append((self._attractions[index].topic, self._unreachable(g)))
+        return found
+
     def closed(self, g: int) -> Bools:
         return self._never[g] | self._repelled(g)
 
@@ -230,10 +247,10 @@ class InterPodAffinity(Rule):
     # --- units of a gang --------------------------------------------------------------------------------------------------
 
     def mates(self, g: int, h: int) -> bool:
-        """Whether pods of class h have required affinity themselves and pods of class g match all its terms: then two of them that stand
-        on each other open a domain, and do not merely provide for each other."""
+        """Whether pods of class h have required affinity themselves and pods of class g match all its terms, or have the same: then two
+        of them that stand on each other open a domain, and do not merely provide for each other."""
         index = self._attraction_of[h]
-        return index is not None and bool(self._attractions[index].matches[g])
+        return index is not None and (index == self._attraction_of[g] or bool(self._attractions[index].matches[g]))
 
     def admits_unit(self, cells: Sequence[tuple[int, int, int]]) -> bool:
         """Whether pods that bind as a unit, (class, node, pods) with each pair once, are accepted with all of them present; the state is
@@ -359,7 +376,8 @@ class InterPodAffinity(Rule):
     def encode(self, encoding: Encoding) -> None:
         for r, owners in zip(self._repulsions, self._owners(), strict=True):
             if owners:
-                self._encode_repulsion(encoding, r, owners)
+                with encoding.about(("among", r.term), sorted({*owners, *np.flatnonzero(r.matches).tolist()})):
+                    self._encode_repulsion(encoding, r, owners)
         _AffinityEncoder(self, encoding).run()
 
     def _owners(self) -> list[list[int]]:
@@ -406,25 +424,59 @@ class _AffinityEncoder:
         for g, i in enumerate(self._of):
             if i is not None:
                 self._owners.setdefault(i, []).append(g)
+        self._closed = {i for i in self._owners if self._totals[i] == 0 and self._among_themselves(i)}
         self._component = self._components()
         self._opens: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}
+        self._together: set[tuple[int, tuple[int, ...]]] = set()  # of ``_opens``: by several classes of a gang at once
         self._cells: dict[int, dict[tuple[int, ...], list[int]]] = {}
         self._rank: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}
         self._active: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}
+        self._moment: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}  # of ``_together``: the rank of the pods that open
+        self._joint: dict[tuple[int, tuple[int, ...], int], cp_model.IntVar] = {}  # of ``_together``: the domain of one key is opened
 
     def run(self) -> None:
         self._bootstrap()
+        for closed in sorted(self._closed):
+            with self._about(closed):
+                self._one_domain(closed)
         for g, i in enumerate(self._of):
-            if i is not None:
-                if self._component[g] is None:
-                    self._acyclic(g, i)
-                else:
-                    self._ranked(g, i)
+            if i is not None and i not in self._closed:
+                with self._about(i):
+                    if self._component[g] is None:
+                        self._acyclic(g, i)
+                    else:
+                        self._ranked(g, i)
+
+    def _about(self, i: int) -> AbstractContextManager[None]:
+        return self._e.about(self._attractions[i].topic, self._owners[i])
+
+    def _among_themselves(self, i: int) -> bool:
+        """Whether only classes that have these terms match them, and some do: then all their pods are where the first one is."""
+        providers = [int(h) for h in np.flatnonzero(self._attractions[i].matches) if len(self._e.nodes_of(int(h)))]
+        return bool(providers) and all(self._of[h] == i for h in providers)
+
+    def _one_domain(self, i: int) -> None:
+        """Of each key at most one domain, which a class that matches the terms opens."""
+        a = self._attractions[i]
+        providers = np.flatnonzero(a.matches).tolist()
+        for key, codes in zip(a.keys, a.codes, strict=True):
+            members, used = self._cluster.members(key), []
+            for d in self._e.domains(self._owners[i], codes):
+                here = self._e.any_of(self._e.cells(providers, members[d]))
+                cells = [(g, self._e.variables(g, members[d])) for g in self._owners[i]]
+                if here is None:
+                    self._e.model.add(self._e.sum([v for _, mine in cells for v in mine]) == 0)
+                    continue
+                used.append(here)
+                for g, mine in cells:
+                    if mine:
+                        self._e.model.add(self._e.sum(mine) <= self._e.fits[g] * here)
+            self._e.model.add_at_most_one(used)
 
     # Which classes need each other in a cycle. None: on no cycle with another class.
     def _components(self) -> list[tuple[int, ...] | None]:
         needs = {g: [int(h) for h in np.flatnonzero(self._attractions[i].matches) if h != g and self._of[h] is not None]
-                 for g, i in enumerate(self._of) if i is not None}  # fmt: skip
+                 for g, i in enumerate(self._of) if i is not None and i not in self._closed}  # fmt: skip
         found: list[tuple[int, ...] | None] = [None] * self._cluster.n_classes
         for members in strongly_connected(needs):
             if len(members) > 1:
@@ -439,22 +491,17 @@ class _AffinityEncoder:
         openers: list[int] = []
         for g, i in enumerate(self._of):
             affinity = self._cluster.classes[g].affinity
-            if i is None or affinity is None or self._totals[i] > 0:
+            if i is None or affinity is None or self._totals[i] > 0 or i in self._closed:
                 continue
-            if not affinity.itself:
-                self._open_together(g, i, per_group)
-                continue
-            openers.append(g)
-            for cell, nodes in self._cells_of(g, self._attractions[i]).items():
-                present = self._e.any_of(self._e.cells([g], np.array(nodes)))
-                if present is None:
-                    continue
-                literal = self._e.model.new_bool_var("")
-                self._e.model.add_implication(literal, present)
-                self._opens[g, cell] = literal
-                per_group.setdefault(i, []).append(literal)
-        for literals in per_group.values():
-            self._e.model.add_at_most_one(literals)
+            with self._about(i):
+                if affinity.itself:
+                    openers.append(g)
+                    self._open_alone(g, i, per_group)
+                else:
+                    self._open_together(g, i, per_group)
+        for i, literals in per_group.items():
+            with self._about(i):
+                self._e.model.add_at_most_one(literals)
         for a, g in enumerate(openers):
             for h in openers[a + 1 :]:
                 self._exclude(g, h)
@@ -464,22 +511,29 @@ class _AffinityEncoder:
         gang = self._cluster.classes[g].gang
         return gang is not None and gang == self._cluster.classes[h].gang
 
+    def _open_alone(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]]) -> None:
+        for cell, nodes in self._cells_of(g, self._attractions[i]).items():
+            present = self._e.any_of(self._e.cells([g], np.array(nodes)))
+            if present is None:
+                continue
+            literal = self._e.model.new_bool_var("")
+            self._e.model.add_implication(literal, present)
+            self._opens[g, cell] = literal
+            per_group.setdefault(i, []).append(literal)
+
     def _open_together(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]]) -> None:
         """A class of a gang that does not match its own terms opens its domains together with mates of its gang."""
         mates = [int(h) for h in np.flatnonzero(self._attractions[i].matches) if self._gangmates(g, int(h)) and self._rule.mates(g, int(h))]
         if not mates:
             return
-        a = self._attractions[i]
-        for cell, nodes in self._cells_of(g, a).items():
+        for cell, nodes in self._cells_of(g, self._attractions[i]).items():
             present = self._e.any_of(self._e.cells([g], np.array(nodes)))
-            near = [self._e.any_of(self._e.cells(mates, self._cluster.members(k)[d])) for k, d in zip(a.keys, cell, strict=True) if d >= 0]
-            met = [literal for literal in near if literal is not None]
-            if present is None or len(met) < len(a.keys):
+            if present is None:
                 continue
             literal = self._e.model.new_bool_var("")
-            for needed in (present, *met):
-                self._e.model.add_implication(literal, needed)
+            self._e.model.add_implication(literal, present)
             self._opens[g, cell] = literal
+            self._together.add((g, cell))
             per_group.setdefault(i, []).append(literal)
 
     def _exclude(self, g: int, h: int) -> None:
@@ -515,11 +569,12 @@ class _AffinityEncoder:
         return self._cells[g]
 
     def _open_in(self, i: int, key_index: int, domain: int) -> list[cp_model.IntVar]:
+        """Literals that say that a class with these terms opens the domain, without others of its gang."""
         return [
             self._opens[g, cell]
             for g in self._owners[i]
             for cell in self._cells.get(g, {})
-            if cell[key_index] == domain and (g, cell) in self._opens
+            if cell[key_index] == domain and (g, cell) in self._opens and (g, cell) not in self._together
         ]
 
     def _acyclic(self, g: int, i: int) -> None:
@@ -559,7 +614,8 @@ class _AffinityEncoder:
         return list(units)
 
     def _ranked(self, g: int, i: int) -> None:
-        """On a cycle, a provider must carry a smaller rank than those it provides for, or the same where a gang binds them as a unit."""
+        """On a cycle, a provider must carry a smaller rank than those it provides for, or the same where a gang binds them as a unit. A
+        mate of the same gang is a provider if it is bound before; else both are of one unit, which has to open the domain."""
         members = self._component[g]
         assert members is not None
         a = self._attractions[i]
@@ -572,7 +628,7 @@ class _AffinityEncoder:
                 d = unit[1][position]
                 if self._counts[i][key_index][d] > 0:
                     continue
-                support = list(self._open_in(i, key_index, d))
+                support = self._open_in(i, key_index, d) + self._joined(unit, i, key_index, units)
                 provided = self._e.any_of(self._e.cells(outside, self._cluster.members(key)[d]))
                 if provided is not None:
                     support.append(provided)
@@ -584,6 +640,44 @@ class _AffinityEncoder:
                         self._e.model.add(self._rank[other] + before <= self._rank[unit]).only_enforce_if(literal)
                         support.append(literal)
                 self._e.model.add_bool_or([~present, *support])
+
+    def _joined(
+        self, unit: tuple[int, tuple[int, ...]], i: int, key_index: int, units: list[tuple[int, tuple[int, ...]]]
+    ) -> list[cp_model.IntVar]:
+        """Literals that say that the unit's domain is opened by several classes of a gang at once, and that it is not bound before."""
+        model, found = self._e.model, []
+        d = unit[1][self._keys.index(self._attractions[i].keys[key_index])]
+        for g in self._owners[i]:
+            for cell in self._cells.get(g, {}):
+                if cell[key_index] == d and (g, cell) in self._together:
+                    opened = self._opened(g, cell, i, key_index, units)
+                    literal = model.new_bool_var("")
+                    model.add_implication(literal, opened)
+                    model.add(self._moment[g, cell] <= self._rank[unit]).only_enforce_if(literal)
+                    found.append(literal)
+        return found
+
+    def _opened(self, g: int, cell: tuple[int, ...], i: int, key_index: int, units: list[tuple[int, tuple[int, ...]]]) -> cp_model.IntVar:
+        """Whether the class opens the cell's domain of one key together with a mate that is there by that moment."""
+        found = self._joint.get((g, cell, key_index))
+        if found is not None:
+            return found
+        model, a = self._e.model, self._attractions[i]
+        found = self._joint[g, cell, key_index] = model.new_bool_var("")
+        model.add_implication(found, self._opens[g, cell])
+        if (g, cell) not in self._moment:
+            self._moment[g, cell] = model.new_int_var(0, len(units), "")
+        position = self._keys.index(a.keys[key_index])
+        near = []
+        for other in units:
+            h, where = other
+            if a.matches[h] and where[position] == cell[key_index] and self._gangmates(g, h) and self._rule.mates(g, h):
+                literal = model.new_bool_var("")
+                model.add_implication(literal, self._active[other])
+                model.add(self._rank[other] <= self._moment[g, cell]).only_enforce_if(literal)
+                near.append(literal)
+        model.add_bool_or([~found, *near])
+        return found
 
 
 def strongly_connected(graph: dict[int, list[int]]) -> list[list[int]]:

@@ -5,6 +5,7 @@ Source: pkg/scheduler/framework/plugins/nodeports and framework.HostPortInfo.Che
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +55,13 @@ class NodePorts(Rule):
     def never(self, g: int) -> Bools:
         return self._never[g]
 
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        parts: list[tuple[Hashable, Bools]] = []
+        for port in sorted(self.cluster.classes[g].ports):
+            taken = np.logical_or.reduce([self._used[other] > 0 for other in self._conflicting(port)])
+            parts.append((f"{port[2]}/{port[1]}", taken))
+        return parts
+
     def room(self, g: int) -> Ints:
         return np.where(self._taken(g), 0, 1 if self.cluster.classes[g].ports else PLENTY)
 
@@ -76,7 +84,8 @@ class NodePorts(Rule):
                     for g, cls in enumerate(self.cluster.classes)
                     if (ANY, protocol, number) in cls.ports or (address, protocol, number) in cls.ports
                 ]
-                encoding.at_most_one_per_node(group)
+                with encoding.about(f"{number}/{protocol}", group):
+                    encoding.at_most_one_per_node(group)
 
     def message(self, g: int, rejected: Bools) -> str:
         numbers = sorted({f"{port}/{protocol}" for _, protocol, port in self.cluster.classes[g].ports})

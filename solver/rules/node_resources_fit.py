@@ -5,6 +5,7 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go (fitsRequest).
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,9 @@ class NodeResourcesFit(Rule):
             full = full | (self.cluster.free[:, asks] < self.cluster.demand[g, asks]).any(axis=1)
         return full
 
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        return []  # the rows say it
+
     def room(self, g: int) -> Ints:
         asks = self._asks[g]
         room = np.minimum(self.slots, PLENTY)
@@ -67,7 +71,7 @@ class NodeResourcesFit(Rule):
 
     def encode(self, encoding: Encoding) -> None:
         """Σ demand · x ≤ max(0, free) per node and resource, divided by the gcd of the demands; rows that cannot bind are left out."""
-        if not encoding.partial:
+        if not encoding.partial and not encoding.named:
             self._encode_least_loads(encoding)
         cluster = self.cluster
         for n in encoding.nodes():
@@ -76,14 +80,16 @@ class NodeResourcesFit(Rule):
             upper = [encoding.upper(g, n) for g in here]
             slots = max(0, int(self.slots[n]))
             if sum(upper) > slots:
-                encoding.model.add(encoding.sum(variables) <= slots)
+                with encoding.about("pods", here, n):
+                    encoding.model.add(encoding.sum(variables) <= slots)
             for r in range(len(cluster.resources)):
                 demand = [int(cluster.demand[g, r]) for g in here]
                 free = max(0, int(self.free[n, r]))
                 if sum(d * u for d, u in zip(demand, upper, strict=True)) <= free:
                     continue
                 unit = gcd(*demand)
-                encoding.model.add(encoding.weighted_sum(variables, [d // unit for d in demand]) <= free // unit)
+                with encoding.about(cluster.resources[r], here, n):
+                    encoding.model.add(encoding.weighted_sum(variables, [d // unit for d in demand]) <= free // unit)
 
     def _encode_least_loads(self, encoding: Encoding) -> None:
         """Redundant rows that near full usage make perfect packings tractable: the room of all nodes less the whole demand is the slack,

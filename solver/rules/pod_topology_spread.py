@@ -6,7 +6,8 @@ placement's final state obeys each constraint in every domain that received one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +39,11 @@ class _Tally:
         """The global minimum: 0 while fewer domains than minDomains are eligible."""
         inside = self.counts[self.counted]
         return 0 if len(inside) < min_domains or not len(inside) else int(inside.min())
+
+
+def _topic(spread: Spread) -> Spread:
+    """One for all who have the constraint, whether they match its selector or not."""
+    return replace(spread, itself=False)
 
 
 class PodTopologySpread(Rule):
@@ -87,6 +93,9 @@ class PodTopologySpread(Rule):
 
     def never(self, g: int) -> Bools:
         return ~self.cluster.nodes.with_keys(s.key for s in self.cluster.classes[g].spread)
+
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        return [(_topic(s), self.cluster.domains(s.key)[0] < 0) for s in self.cluster.classes[g].spread]
 
     def rejects(self, g: int) -> Bools:
         mask = self.never(g)
@@ -234,7 +243,9 @@ class PodTopologySpread(Rule):
             free = [bool(len(encoding.nodes_of(g))) for g in range(self.cluster.n_classes)]
             done = {key: owners for key, owners in done.items() if any(free[g] for g in (*owners, *self._counting[key[0]]))}
         for (index, max_skew, min_domains), owners in done.items():
-            self._encode(encoding, self._tallies[index], owners, max_skew, min_domains)
+            topic = next(s for s, i in self._of[owners[0]] if (i, s.max_skew, s.min_domains) == (index, max_skew, min_domains))
+            with encoding.about(_topic(topic), owners):
+                self._encode(encoding, self._tallies[index], owners, max_skew, min_domains)
 
     def _encode(self, encoding: Encoding, tally: _Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
         """Each domain that receives a pod of the owners: count ≤ min + maxSkew, with min ≤ every eligible domain's count."""

@@ -6,6 +6,8 @@ nodes is resolved in :mod:`models.volumes`; here is what pending pods do to each
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
 
 
 Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """The topic of what a PersistentVolume itself allows: one claim; other topics of these rules are claims and drivers."""
+
+    name: str
 
 
 def _claims(cluster: Cluster, g: int, *, named: bool = False) -> list[Claim]:
@@ -116,6 +125,9 @@ class VolumeBinding(Rule):
     def never(self, g: int) -> Bools:
         return self._never[g]
 
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        return [(claim.key, ~claim.binding) for claim in _claims(self.cluster, g)]
+
     def rejects(self, g: int) -> Bools:
         mask = self._never[g]
         if not self._choices.delayed[g]:
@@ -155,24 +167,27 @@ class VolumeBinding(Rule):
             if not claim.delayed:
                 continue
             if claim.one_node and sum(int(self.cluster.count[g]) for g in users) > 1:
-                self._meet(encoding, users)
+                with encoding.about(key, users):
+                    self._meet(encoding, users)
             if not claim.volumes:
                 continue
             choices = {v: model.new_bool_var("") for v in claim.volumes}
             made = model.new_bool_var("")
-            model.add_at_most_one([*choices.values(), made])
             for volume, literal in choices.items():
                 takers.setdefault(volume, []).append(literal)
-            for g in users:
-                for n in encoding.nodes_of(g):
-                    ways = [literal for v, literal in choices.items() if volumes.reach(v)[n]]
-                    if claim.provision is not None and claim.provision[n]:
-                        ways.append(made)
-                    present = encoding.any_of([encoding.x[g, int(n)]])
-                    assert present is not None
-                    model.add_bool_or([~present, *ways])
-        for literals in takers.values():
-            model.add_at_most_one(literals)
+            with encoding.about(key, users):
+                model.add_at_most_one([*choices.values(), made])
+                for g in users:
+                    for n in encoding.nodes_of(g):
+                        ways = [literal for v, literal in choices.items() if volumes.reach(v)[n]]
+                        if claim.provision is not None and claim.provision[n]:
+                            ways.append(made)
+                        present = encoding.any_of([encoding.x[g, int(n)]])
+                        assert present is not None
+                        model.add_bool_or([~present, *ways])
+        for volume, literals in takers.items():
+            with encoding.about(Volume(volume)):
+                model.add_at_most_one(literals)
 
     @staticmethod
     def _meet(encoding: Encoding, users: list[int]) -> None:
@@ -209,6 +224,9 @@ class VolumeZone(StaticRule):
     def never(self, g: int) -> Bools:
         return self._never[g]
 
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        return [(claim.key, ~claim.zone) for claim in _claims(self.cluster, g, named=True)]
+
 
 class VolumeRestrictions(Rule):
     """A ReadWriteOncePod claim admits one pod in the cluster; a missing claim admits none."""
@@ -228,6 +246,9 @@ class VolumeRestrictions(Rule):
 
     def never(self, g: int) -> Bools:
         return self._mask(self._missing[g] or any(self._base[key] for key in self._single[g]))
+
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        return [(c.key, self._mask(c.missing or bool(self._base.get(c.key)))) for c in _claims(self.cluster, g, named=True)]
 
     def rejects(self, g: int) -> Bools:
         return self._mask(self._missing[g] or any(self._used[key] for key in self._single[g]))
@@ -250,10 +271,10 @@ class VolumeRestrictions(Rule):
         for g, keys in enumerate(self._single):
             for key in keys:
                 users.setdefault(key, []).append(g)
-        for mine in users.values():
-            if mine:
-                variables = [v for g in mine for v in encoding.variables(g, encoding.nodes_of(g))]
-                if variables:
+        for key, mine in users.items():
+            variables = [v for g in mine for v in encoding.variables(g, encoding.nodes_of(g))]
+            if variables:
+                with encoding.about(key, mine):
                     encoding.model.add(encoding.sum(variables) <= 1)
 
     def message(self, g: int, rejected: Bools) -> str:
@@ -328,17 +349,25 @@ class NodeVolumeLimits(Rule):
         mask = np.full(self.cluster.n_nodes, self._missing[g], dtype=bool)
         pairs = self._pairs(g)
         for driver in {d for d, _ in pairs}:
-            new = np.zeros(self.cluster.n_nodes, dtype=np.int64)
-            for pair in pairs:
-                if pair[0] == driver:
-                    new += 1
-                    for n in self._attached.get(pair, ()):
-                        new[n] -= 1
-            mask |= (new > 0) & (self._used[driver] + new > self._limits[driver])
+            mask |= self._full(driver, pairs)
         return mask
+
+    def _full(self, driver: str, pairs: Sequence[Pair]) -> Bools:
+        """bool[N]: the nodes that cannot attach what of these is new to them."""
+        new = np.zeros(self.cluster.n_nodes, dtype=np.int64)
+        for pair in pairs:
+            if pair[0] == driver:
+                new += 1
+                for n in self._attached.get(pair, ()):
+                    new[n] -= 1
+        return np.asarray((new > 0) & (self._used[driver] + new > self._limits[driver]))
 
     def never(self, g: int) -> Bools:
         return self._base[g]
+
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        missing: list[tuple[Hashable, Bools]] = [(c.key, self._base[g]) for c in _claims(self.cluster, g) if c.missing]
+        return missing or [(driver, self._full(driver, self._wants[g])) for driver in sorted({d for d, _ in self._wants[g]})]
 
     def concerned(self, g: int) -> bool:
         return bool(self.cluster.classes[g].claims)
@@ -392,7 +421,8 @@ class NodeVolumeLimits(Rule):
                             literals.append(literal)
                 room = max(0, int(limits[n] - self._base_used[driver][n]))
                 if len(literals) > room:
-                    encoding.model.add(encoding.sum(literals) <= room)
+                    with encoding.about(driver, sorted({g for gs in mine.values() for g in gs}), n):
+                        encoding.model.add(encoding.sum(literals) <= room)
 
     def message(self, g: int, rejected: Bools) -> str:
         if self._missing[g]:

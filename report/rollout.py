@@ -1,0 +1,69 @@
+"""A rollout as a table for people: wave by wave, where it comes to a halt, and what would free it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.placement import Rollout, Wave
+from report.canvas import grid, heading, plain
+
+#: Waves listed, the last of them at the end, and pods named per cell.
+_WAVES: Final = 20
+_PODS: Final = 4
+
+
+def rollout(found: Rollout) -> Iterator[RenderableType]:
+    """The parts, top to bottom."""
+    yield heading(f"Rollout of {found.workload}: {_pace(found)}")
+    yield Padding(_verdict(found), (0, 0, 0, 2))
+    if found.waves:
+        yield Padding(_waves(found.waves), (0, 0, 0, 2))
+        if len(found.waves) > _WAVES:
+            yield Padding(
+                plain(f"{len(found.waves) - _WAVES:,} waves in between are left out (-f json lists all)", style="dim"), (0, 0, 0, 2)
+            )
+    if found.waysOut:
+        yield heading("Goes through with any one of")
+        for way in found.waysOut:
+            options = f"  ({' '.join(way.options)})" if way.options else ""
+            yield Padding(plain(way.message).append_text(plain(options, style="dim")), (0, 0, 0, 2))
+
+
+def _pace(found: Rollout) -> str:
+    replicas = f"{found.replicas:,} replica{'s' * (found.replicas != 1)}"
+    if found.strategy == "Recreate":
+        return f"{replicas}, Recreate"
+    return f"{replicas}, maxSurge {found.maxSurge:,}, maxUnavailable {found.maxUnavailable:,}"
+
+
+def _verdict(found: Rollout) -> Text:
+    """That it completes, or where it halts and whether that is certain."""
+    waves = f"{len(found.waves):,} wave{'s' * (len(found.waves) != 1)}"
+    if found.complete:
+        return plain(f"completes in {waves}", style="bold green")
+    placed = sum(len(wave.create) for wave in found.waves)
+    gone = sum(len(wave.delete) for wave in found.waves)
+    sure = "proved: it does so wherever new pods are put" if found.proved else "not proved: another course was not found in time"
+    text = plain(f"deadlock with {placed:,} of {found.replicas:,} new pods placed, {gone:,} old pods gone", style="bold red")
+    return text.append_text(plain(f" ({sure})", style="default"))
+
+
+def _waves(waves: Sequence[Wave]) -> RenderableType:
+    table = grid("wave", "new pods", "wait", "old pods that go", right=(0,))
+    shown = waves if len(waves) <= _WAVES else [*waves[: _WAVES - 1], waves[-1]]
+    for wave in shown:
+        create = [f"{entry.pod} on {entry.node}" for entry in wave.create]
+        table.add_row(str(wave.wave), _named(create), _named(wave.waiting), _named(wave.delete))
+    return table
+
+
+def _named(names: Sequence[str]) -> Text:
+    lines = [plain(name) for name in names[:_PODS]]
+    if len(names) > _PODS:
+        lines.append(plain(f"and {len(names) - _PODS:,} more", style="dim"))
+    return Text("\n").join(lines)

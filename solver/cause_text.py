@@ -1,0 +1,64 @@
+"""Names and numbers as they stand in the sentences of a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from models import quantity
+from models.cluster import Cluster
+from models.kube import NodeSelectorRequirement, Pod
+from models.workload_checks import describe
+
+#: So many names, then a number.
+NAMES = 3
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+
+
+def listed(names: Iterable[str], *, most: int = NAMES) -> str:
+    """``a, b, c and 4 more``."""
+    found = list(dict.fromkeys(names))
+    if len(found) <= most + 1:
+        return ", ".join(found)
+    return f"{', '.join(found[:most])} and {len(found) - most} more"
+
+
+def amount(resource: str, value: int) -> str:
+    """``7500m CPU``, ``1.5Gi memory``, ``3 nvidia.com/gpu``."""
+    if resource == "cpu":
+        return f"{quantity.format_cpu(value)} CPU"
+    if resource.startswith(_BYTES):
+        return f"{quantity.format_bytes(value)} {resource}"
+    return f"{value} {'pod slots' if resource == 'pods' else resource}"
+
+
+def amounts(resource: str, values: Sequence[int]) -> list[str]:
+    """Several amounts, in whole bytes where they would read the same rounded."""
+    found = [amount(resource, value) for value in values]
+    if len(set(found)) == len(set(values)):
+        return found
+    return [f"{value} bytes {resource}" for value in values]
+
+
+def selector(cluster: Cluster, matcher: int) -> str:
+    """What a matcher matches: ``app=db``, ``app in (a, b), !tier``."""
+    requirements = {r for _, selector in cluster.matchers._parts[matcher] for r in selector}
+    return describe(tuple(sorted(requirements))) or "any"
+
+
+def node_rule(pod: Pod) -> str:
+    """The pod's own rule about nodes, in short."""
+    words = []
+    if pod.spec.nodeSelector:
+        words.append("nodeSelector " + ", ".join(f"{k}={v}" for k, v in sorted(pod.spec.nodeSelector.items())))
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+    if affinity is not None and affinity.requiredDuringSchedulingIgnoredDuringExecution is not None:
+        terms = affinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms or []
+        alternatives = [", ".join(_requirement(r) for r in (*(t.matchExpressions or ()), *(t.matchFields or ()))) for t in terms]
+        words.append("required node affinity " + " or ".join(alternatives[:NAMES]) + (" or …" if len(alternatives) > NAMES else ""))
+    return " and ".join(words) or "node affinity"
+
+
+def _requirement(found: NodeSelectorRequirement) -> str:
+    values = found.values or []
+    shown = f" ({', '.join(values[:NAMES])}{', …' if len(values) > NAMES else ''})" if values else ""
+    return f"{found.key} {found.operator}{shown}"

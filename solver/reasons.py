@@ -1,0 +1,154 @@
+"""What could not be placed, and why: a minimal cause and the cheapest ways out for each gang, and for each kind of pod, that is left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import msgspec
+
+from models import gangs
+from models import placement as doc
+from models.cluster import Cluster
+from models.kube import Pod, is_terminal, pod_key
+from models.policy import Policy
+from models.scope import Scope
+from models.snapshot import Snapshot
+
+#: Gangs and kinds of pods that are looked into, highest priority first.
+MOST = 8
+#: Shares of the time of one of them: for the cause, and for the ways out.
+CAUSE, OUT = 0.5, 0.5
+
+
+class Verdict(Protocol):
+    """What :mod:`solver.explain` says of one pod; pods of one class share their ``rejected``."""
+
+    @property
+    def pod(self) -> str: ...
+    @property
+    def feasible(self) -> Sequence[str]: ...
+    @property
+    def rejected(self) -> Mapping[str, Sequence[str]]: ...
+
+
+@dataclass(frozen=True)
+class Left:
+    """Pods that were left together. ``pods``: indices into ``snapshot.pods``; ``ask``: those that are asked about, ``needed`` of them.
+    ``classes``: of which none can be placed if these cannot."""
+
+    pods: tuple[int, ...]
+    ask: tuple[int, ...]
+    needed: int
+    gang: str | None
+    priority: int
+    classes: tuple[int, ...] = ()
+
+
+def left_of(cluster: Cluster, dealt: Sequence[int]) -> list[Left]:
+    """The gangs that got no node, and of other classes the pods that did not; ``dealt``: pods of each class that did. Highest priority
+    first."""
+    found = []
+    for k, gang in enumerate(cluster.gangs):
+        if gang.classes and not any(dealt[g] for g in gang.classes) and gang.needed:
+            pods = cluster.declared[k].pods
+            found.append(Left(pods, pods, gang.needed, gang.name, cluster.classes[gang.classes[0]].priority, gang.classes))
+    for g, cls in enumerate(cluster.classes):
+        rest = tuple(cls.pods[dealt[g] :])
+        torn = cls.gang is not None and not any(dealt[h] for h in cluster.gangs[cls.gang].classes)
+        if rest and not torn:
+            gang_name = None if cls.gang is None else cluster.gangs[cls.gang].name
+            found.append(Left(rest, rest[:1], 1, gang_name, cls.priority, (g,)))
+    return sorted(found, key=lambda left: -left.priority)
+
+
+def asked(snapshot: Snapshot, verdicts: Sequence[Verdict], *, whole: bool, tiers: Sequence[str] = ()) -> list[Left]:
+    """What `explain` looks into: the gangs of the pods, all of them if they are to be placed together (``whole``), and kinds of pods that
+    fit on no node. ``tiers``: the policy's networkTiers."""
+    index = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
+    verdicts = [v for v in verdicts if v.pod in index]
+    pods = [index[v.pod] for v in verdicts]
+    found: list[Left] = []
+    seen: set[int] = set()
+    for gang in gangs.find(snapshot, Scope(pending=pods, fixed=_running(snapshot, set(pods))), tiers=tiers):
+        seen.update(gang.pods)
+        found.append(Left(gang.pods, gang.pods, gang.needed, gang.name, 0))
+    alike: dict[int, list[int]] = {}
+    for i, verdict in zip(pods, verdicts, strict=True):
+        if i not in seen and (whole or not verdict.feasible):
+            alike.setdefault(0 if whole else id(verdict.rejected), []).append(i)
+    for members in alike.values():
+        rest = tuple(members)
+        found.append(Left(rest, rest if whole else rest[:1], len(rest) if whole else 1, None, 0))
+    return found
+
+
+def _running(snapshot: Snapshot, without: set[int]) -> list[int]:
+    nodes = {node.metadata.name for node in snapshot.nodes}
+    return [i for i, pod in enumerate(snapshot.pods) if pod.spec.nodeName in nodes and i not in without and not is_terminal(pod)]
+
+
+def bound_as(snapshot: Snapshot, nodes: Iterable[tuple[int, str]]) -> Snapshot:
+    """A snapshot in which pods, given by index, are bound to these nodes."""
+    pods = list(snapshot.pods)
+    for i, node in nodes:
+        pods[i] = _bound(pods[i], node)
+    return replace(snapshot, pods=pods)
+
+
+def _bound(pod: Pod, node: str) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=node))
+
+
+def explain_left(
+    snapshot: Snapshot,
+    left: Sequence[Left],
+    placed: Sequence[tuple[int, str]],
+    *,
+    policy: Policy,
+    exempt: tuple[str, ...],
+    seconds: float,
+    stop: threading.Event,
+    seed: int = 0,
+    deterministic: bool = False,
+    heard: Callable[[str], None] | None = None,
+) -> list[tuple[Left, doc.Cause]]:
+    """The cause and the ways out of each, within ``seconds``. ``placed``: (index of a pod, its node) of what was placed. What cannot be
+    placed on its own is explained by running pods and rules alone; otherwise the other pods count where they were placed."""
+    from solver.causes import minimal_cause  # these take ortools, which takes long to import
+    from solver.unit import Unit
+    from solver.ways_out import ways_out
+
+    movable = [i for i, _ in placed if snapshot.pods[i].spec.nodeName]
+    alone = bound_as(snapshot, ((i, "") for i in movable)) if movable else snapshot
+    together: Snapshot | None = None
+    found = []
+    end = time.monotonic() + seconds
+    for number, entry in enumerate(left[:MOST]):
+        share = max(0.5, (end - time.monotonic()) / (min(MOST, len(left)) - number))
+        if stop.is_set() or (number and time.monotonic() > end):
+            break
+        if heard is not None:
+            heard(entry.gang or pod_key(snapshot.pods[entry.pods[0]]))
+        unit = Unit(alone, entry.ask, entry.needed, exempt, policy)
+        cause = minimal_cause(unit, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
+        by_itself = cause is not None
+        if cause is None and placed:
+            if together is None:
+                together = bound_as(snapshot, placed)
+            unit = Unit(together, entry.ask, entry.needed, exempt, policy)
+            cause = minimal_cause(unit, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
+        if cause is None:
+            continue
+        cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
+        cause.gang, cause.alone = entry.gang, by_itself
+        rules = sorted({fact.rule for fact in cause.facts})
+        cause.waysOut = ways_out(unit, rules, seconds=share * OUT, stop=stop, seed=seed, deterministic=deterministic)
+        if not by_itself:  # those that this very result places do not run, so they cannot be evicted
+            ours = {pod_key(snapshot.pods[i]) for i, _ in placed}
+            cause.waysOut = [way for way in cause.waysOut if ours.isdisjoint(way.arguments.get("pods", "").split(","))]
+        found.append((entry, cause))
+    return found
