@@ -94,7 +94,7 @@ class Reduction:
         """The groups of a smallest set; None where the facts together are possible, or nothing is known in time."""
         groups = _grouped(self._encoding.literals, _kind)
         groups.sort(key=lambda group: _DROPPED_FIRST.index(group.tags[0].rule))
-        verdict, core = self._question.core([g.tags for g in groups])
+        verdict, core = self._question.core([g.tags for g in groups], self._seconds)
         if verdict is None:
             verdict = self._impossible(groups, self._seconds)
         if not verdict:

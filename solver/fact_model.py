@@ -148,6 +148,8 @@ class FactEncoding(Encoding):
                 self._totals[g, cell] = total
                 if self.fits[g] > 1:
                     self._wide.add(total.index)
+            # Said of totals, too: propagation does not see it through the sums.
+            self.model.add(cp_model.LinearExpr.sum([*(self._totals[g, cell] for cell in parts), self.left[g]]) == self.fits[g])
 
     def _encode_totals(self, rule: NodeResourcesFit) -> None:
         """Σ demand · (pods in the cell) ≤ room of the cell, per resource."""

@@ -13,7 +13,7 @@ from solver.fact_model import FactEncoding, Tag
 from solver.options import Options
 
 #: For a search without presolve, and per variable: what it does not find quickly it does not find.
-PLAIN_SECONDS, PLAIN_EACH = 0.05, 5e-5
+PLAIN_SECONDS, PLAIN_EACH = 0.05, 1e-4
 
 
 class Question:
@@ -38,7 +38,7 @@ class Question:
             verdict = _verdict(self._cpsat.run(model, seconds, quick=True).status)
         return verdict
 
-    def core(self, groups: Sequence[Sequence[Tag]]) -> tuple[bool | None, list[int]]:
+    def core(self, groups: Sequence[Sequence[Tag]], seconds: float) -> tuple[bool | None, list[int]]:
         """Whether the groups together are impossible (None: not quickly known), and if so the indices of those to blame, as CP-SAT's
         assumptions give them."""
         if self._cpsat.done():
@@ -51,7 +51,7 @@ class Question:
                 model.add_implication(name, model.get_bool_var_from_proto_index(self.encoding.literals[tag].index))
             names.append(name)
         model.add_assumptions(names)
-        verdict, solver = self._plainly(model, 10 * PLAIN_SECONDS)
+        verdict, solver = self._plainly(model, seconds)
         index = {name.index: i for i, name in enumerate(names)}
         return verdict, sorted(index[i] for i in solver.sufficient_assumptions_for_infeasibility()) if verdict else []
 

@@ -18,6 +18,7 @@ from models.snapshot import Snapshot, load
 from solver.explain import explain
 from solver.options import Options
 from solver.place import place
+from solver.rollout import roll_out
 from solver.verify import verify
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"
@@ -180,6 +181,12 @@ TABLE: dict[str, Row] = {
     "seeds/spread-node-affinity.yaml": Row(on={"both": {"zone1", "zone2"}, "everywhere": {"zone3"}}),
 }
 
+#: Snapshots that go with manifests (tests/instances/test_planted_gangs.py has the outcomes).
+WITH = {f"{name}.yaml": f"{name}-workload.yaml" for name in ("gang-one-order", "gang-mutual", "gang-self-affine", "spread-infeasible-zone")}
+
+#: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
+ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True}
+
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
 REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
     ("rules/node-unschedulable.yaml", "needs-ssd"): {"n1": ["NodeUnschedulable"], "n2": ["NodeAffinity"]},
@@ -257,12 +264,19 @@ def files() -> set[str]:
 
 
 def test_every_file_has_a_row() -> None:
-    assert files() == set(TABLE)
+    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS}
+
+
+@pytest.mark.parametrize("name", sorted(ROLLOUTS))
+def test_rollouts_complete_or_not(name: str) -> None:
+    found = roll_out(snapshot(name), "app", None, Options(time_limit=20.0)).rollout
+    assert found is not None
+    assert (found.complete, found.proved) == (ROLLOUTS[name], True)
 
 
 def test_every_file_is_in_the_readme() -> None:
     text = (INSTANCES / "README.md").read_text(encoding="utf-8")
-    assert {name for name in TABLE if f"`{name}`" not in text} == set()
+    assert {name for name in (*TABLE, *WITH, *WITH.values(), *ROLLOUTS) if f"`{name}`" not in text} == set()
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))

@@ -38,8 +38,8 @@ Cells = list[tuple[int, int]]  # (class, node) of each pod
 UNITED = ("mutual", "ring", "woven")
 KINDS = ("affinity", "anti", "spread", "mixed", "static", "resources", "ports", *UNITED)
 #: Instances per kind in CI, and in the marked run.
-CI, LONG = 24, 1500
-BEST_CI, BEST_LONG = 10, 400
+CI, LONG = 36, 1500
+BEST_CI, BEST_LONG = 12, 400
 #: Assignments judged per instance.
 SAMPLE = 15
 
