@@ -44,6 +44,7 @@ def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) 
     gang = site.cluster.gangs[k]
     before = int(site.counts[list(gang.classes)].sum())
     total, mark = sum(n for _, n in wanted), len(site.sequence)
+    best: tuple[Wanted, list[Step]] | None = None  # with the fewest left
     cyclic = sorted({g for unit in site.pods.cycles([g for g, _ in wanted]) for g in unit})
     for nodes in _sites(site, gang.key, cyclic, dict(wanted), gang.needed - before):
         site.only = nodes
@@ -51,12 +52,19 @@ def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) 
         left = site.fill_up(wanted, expired)
         site.pods.unvouch(vouched)
         site.only = None
-        if total - sum(n for _, n in left) + before >= gang.needed and (not vouched or _reordered(site, mark)):
+        whole = total - sum(n for _, n in left) + before >= gang.needed and (not vouched or _reordered(site, mark))
+        if whole and not left:
             return left
-        site.undo(mark)
+        steps = site.undo(mark)
+        if whole and (best is None or sum(n for _, n in left) < sum(n for _, n in best[0])):
+            best = left, steps
         if expired():
             break
-    return wanted
+    if best is None:
+        return wanted
+    for g, n, k in best[1]:
+        site.put(g, n, k)
+    return best[0]
 
 
 def _reordered(site: Site, mark: int) -> bool:

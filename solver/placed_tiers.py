@@ -33,8 +33,8 @@ PATIENCE, PATIENCE_EACH = 400, 20
 INSERTION = 5e-4
 #: Shares are of so many seconds at most.
 LONG = 600.0
-#: Share of the time for the repair, and for the linear relaxation.
-REPAIR, RELAX = 0.4, 0.15
+#: Shares of the time: for the repair, for gangs that are left, and for the linear relaxation.
+REPAIR, PACK, RELAX = 0.4, 0.4, 0.15
 #: Constructions in different orders: many where pods are few.
 TRIES, FEW = 8, 2_000
 
@@ -91,6 +91,8 @@ class PlacedSearch:
             self._relax(answer, budget)
         if not self._complete(answer):
             self._repair(answer, budget)
+        if not self._complete(answer):
+            self._pack(answer, budget)
         if not self._complete(answer) and not self.stop.is_set():
             self._relax(answer, budget)
         if self._complete(answer):
@@ -159,6 +161,32 @@ class PlacedSearch:
         counts = repair(self.cluster, active, self.limits, answer.counts, seed=self.options.seed, progress=progress, on_better=better)
         self._adopt(answer, counts)
         self._report("repair", answer)
+
+    def _pack(self, answer: Answer, budget: Budget) -> None:
+        """Place gangs that are left, highest priority first, each on its own."""
+        could = fits(self.cluster, self.limits)
+        gangs = [k for k, gang in enumerate(self.cluster.gangs) if not answer.counts[list(gang.classes)].any()]
+        gangs = [k for k in gangs if 0 < self.cluster.gangs[k].needed <= could[list(self.cluster.gangs[k].classes)].sum()]
+        if not gangs:
+            return
+        from solver.gang_packing import Packing
+
+        gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
+        until = budget.left()
+
+        def over() -> bool:
+            return self.stop.is_set() or budget.left() <= until
+
+        def charge() -> None:
+            budget.charge(INSERTION)
+
+        packing = Packing(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge)
+        for number, k in enumerate(gangs):
+            until = budget.left() - min(budget.left(), LONG) * PACK / (len(gangs) - number)
+            counts = packing.pack(answer.counts, k)
+            if counts is not None:
+                self._adopt(answer, counts)
+                self._report("gangs", answer)
 
     def _relax(self, answer: Answer, budget: Budget) -> None:
         """Bound the tiers by linear relaxation."""

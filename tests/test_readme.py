@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,9 +22,25 @@ def shell_lines() -> list[str]:
     return [part.strip() for line in lines for part in line.split("&&")]
 
 
+#: For the lines that speak of a workload; the quickstart, which has room for no more than small pods, has none.
+WORKLOAD = """---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %s, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: small}}
+  template:
+    metadata: {labels: {app: small}}
+    spec: {containers: [{name: app, image: "app:1.0"}]}
+"""
+
+
 def test_the_commands_for_ones_own_cluster_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(ROOT / "instances" / "quickstart.yaml", tmp_path / "cluster.json")  # content decides, not the name
+    quickstart = (ROOT / "instances" / "quickstart.yaml").read_text()
+    (tmp_path / "cluster.json").write_text(quickstart + WORKLOAD % "web")  # content decides, not the name
+    (tmp_path / "app.yaml").write_text(WORKLOAD % "app")
     lines = [shlex.split(line) for line in shell_lines() if line.startswith("kubestow ")]
     assert {line[1] for line in lines} == set(cli.main.commands)
     for _, *arguments in lines:

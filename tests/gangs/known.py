@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from models.kube import controller_of, pod_key
 from models.placement import Assignment, Cause, Edits, Placement
 from models.scope import select
 from models.snapshot import Snapshot, from_objects
-from solver.options import Options
+from solver.options import Options, Progress
 from solver.place import place
 from solver.unit import Unit
 from solver.verify import Judge, verify
@@ -88,10 +89,16 @@ class Answer:
 
 
 def solve(instance: Planted | Impossible, seconds: float) -> Answer:
-    """Place a gang within a time limit. No preferences and no strategy: the seconds end with the answer to whether it fits."""
+    """Place a gang within a time limit. The seconds end with the answer to whether it fits: what comes after is stopped."""
     began = time.monotonic()
     snapshot = expanded(instance)
-    result = place(snapshot, Options(time_limit=seconds, policy=PLACED_ONLY), began=began)
+    waiting, stop = len(select(snapshot).pending), threading.Event()
+
+    def hear(progress: Progress) -> None:
+        if progress.tier == "placed" and progress.value == waiting:
+            stop.set()
+
+    result = place(snapshot, Options(time_limit=seconds, policy=PLACED_ONLY), began=began, stop=stop, on_progress=hear)
     taken = time.monotonic() - began
     return Answer(snapshot, result, taken, len(verify(snapshot, result)))
 

@@ -132,6 +132,8 @@ TABLE: dict[str, Row] = {
         unplaced=dict.fromkeys(numbered("batch", 3), "NodeResourcesFit"),
         on={"urgent": {"wide"}, "steady": {"narrow"}},
     ),
+    "pending/capacity.yaml": Row(unplaced={"db-0": "NodeResourcesFit"}),
+    "pending/numa.yaml": Row(unplaced={"solver": "NodeResourceTopologyMatch"}),
     "seeds/affinity-service-in-one-zone.yaml": Row(on={pod: {"b1", "b2"} for pod in numbered("shop", 4)}),
     "seeds/affinity-s1-with-s2.yaml": Row(
         unplaced={"s3-user": "InterPodAffinity"},

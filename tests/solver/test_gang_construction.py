@@ -140,6 +140,13 @@ def test_what_is_left_of_a_gang_with_a_minimum_is_told() -> None:
     assert int(site.counts.sum()) == 2
 
 
+def test_a_gang_with_a_minimum_goes_where_most_of_it_has_room() -> None:
+    notes = {"min-member": "1", "required-topology": ZONE}
+    pods = [member(f"a{i}", "a", cpu="3", notes=notes) for i in range(3)]
+    where = placed(oracle(*zones("z1", "z2", "z2", "z3"), *pods))
+    assert sorted(where.values()) == ["n1", "n2"]
+
+
 def test_members_come_to_a_gang_that_is_whole_already() -> None:
     """The minimum counts what was placed before."""
     found = oracle(*zones("z1", "z2"), *(member(f"a{i}", "a", cpu="3", notes={"min-member": "2"}) for i in range(3)))

@@ -143,6 +143,15 @@ def test_an_opener_needs_a_mate_that_is_founded_itself() -> None:
     assert sizes(judged(found, {"a0": 2, "b0": 2})) == [1, 1]
 
 
+def test_pods_of_the_same_terms_are_mates_though_only_one_matches_them() -> None:
+    """b and a0 want a, a1 wants b. Only a1, a mate, stands under b, a0 being of b's own terms; and there is an a elsewhere."""
+    running = pod("a9", labels={"app": "a"}, node_name="n2")
+    pods = [member("b0", "b", affinity=wants("a")), member("a0", "a", affinity=wants("a")), member("a1", "a", affinity=wants("b"))]
+    where = {"b0": 0, "a0": 0, "a1": 1}
+    assert judged(oracle(*zones("z1", "z1", "z2"), running, *pods), where) is None
+    assert judged(oracle(*zones("z1", "z1", "z2"), *pods), where) is not None
+
+
 def test_spread_that_no_order_of_single_pods_satisfies() -> None:
     """Each counts the other: with either alone its zone would be two ahead of the other."""
     running = [pod(f"{app}9", labels={"app": app}, node_name="n0") for app in "ab"]
