@@ -470,6 +470,10 @@ def explain(
         _fail([f"{'--pod' if workload is None else '--workload'}: {error}"])
     except UnknownNode as error:
         _fail([f"--node: {error}: no such node in the snapshot"])
+    for one in snapshot.pods if pod is not None and not quiet else ():
+        if one.spec.schedulingGates and f"{one.metadata.namespace}/{one.metadata.name}" == pod:
+            gates = ", ".join(gate.name for gate in one.spec.schedulingGates)
+            _say(f"warning: {pod} waits for its scheduling gates ({gates}) and is judged as if they were gone")
     causes: list[Cause] = []
     if node is None and not per_node:
         together = workload is not None

@@ -155,6 +155,10 @@ class Matchers:
     def __len__(self) -> int:
         return len(self._parts)
 
+    def parts(self, matcher: int) -> tuple[tuple[frozenset[str] | None, Selector], ...]:
+        """The (namespaces, selector) pairs that all have to hold; namespaces None: every namespace."""
+        return self._parts[matcher]
+
     def keys(self) -> set[str]:
         """The label keys that some matcher reads."""
         return {r.key for parts in self._parts for _, selector in parts for r in selector}

@@ -143,12 +143,14 @@ class WayOut(Doc, omit_defaults=True):
 class Cause(Doc, omit_defaults=True):
     """Why pods (``pods``, ``namespace/name``, of ``gang`` if they are one) cannot be placed. ``facts`` together make it impossible; with
     ``minimal`` no smaller part of them does. ``alone``: impossible even without the other waiting pods; otherwise the others are taken
-    where the result puts them. ``waysOut``: the cheapest first."""
+    where the result puts them. ``together``: how many of the pods are asked for at once: all that a gang needs, else one. ``waysOut``: the
+    cheapest first."""
 
     pods: list[str]
     facts: list[Fact]
     gang: str | None = None
     alone: bool = True
+    together: int = 1
     minimal: bool = False
     proved: bool = True
     waysOut: list[WayOut] = []

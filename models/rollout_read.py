@@ -32,8 +32,8 @@ class Revision:
 
 
 def read(snapshot: Snapshot, name: str, manifests: Snapshot | None, edits: Edits | None = None) -> Revision:
-    """``name``: ``[NAMESPACE/]NAME`` of a Deployment; ``manifests``: what holds its new template (None: the template stays); ``edits``: those
-    that are in the snapshot already: where they scale the Deployment, its manifest's replicas do not count.
+    """``name``: ``[NAMESPACE/]NAME`` of a Deployment; ``manifests``: what holds its new template (None: the template stays). ``edits``:
+    those that are in the snapshot already: where they scale the Deployment, its manifest's replicas do not count.
 
     Raises:
         InputError: there is no such Deployment, or several; its strategy, template or other manifests cannot be used.

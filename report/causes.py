@@ -18,12 +18,13 @@ def causes(found: Sequence[Cause]) -> Iterator[RenderableType]:
         return
     yield heading("Why not, and what would help")
     for cause in found:
-        yield _title(cause)
+        yield Padding(_title(cause), (0, 0, 0, 2))
         for fact in cause.facts:
             rule = plain(f"{fact.rule}: ", style="yellow")
             yield Padding(rule.append_text(plain(fact.message.removeprefix(f"{fact.rule}: "), style="default")), (0, 0, 0, 4))
         if cause.waysOut:
-            yield Padding(plain("any one of these lets it be placed (each was tried):", style="dim"), (0, 0, 0, 4))
+            who = "one of them" if cause.gang is None and 1 == cause.together < len(cause.pods) else "it"
+            yield Padding(plain(f"any one of these lets {who} be placed (each was tried):", style="dim"), (0, 0, 0, 4))
         for way in cause.waysOut:
             line = plain(way.message, style="green")
             if way.options:
@@ -36,7 +37,7 @@ def causes(found: Sequence[Cause]) -> Iterator[RenderableType]:
 def _title(cause: Cause) -> Text:
     name = f"gang {cause.gang}, " if cause.gang is not None else ""
     pods = cause.pods[0] if len(cause.pods) == 1 else f"{len(cause.pods):,} pods ({cause.pods[0]}, ...)"
-    text = Text("  ").append_text(plain(name + pods, style="bold red"))
+    text = plain(name + pods, style="bold red")
     how = "cannot be placed" if cause.proved else "no place was found"
     because = "these rules and capacities together rule it out" if len(cause.facts) > 1 else "this alone rules it out"
     if not cause.alone:

@@ -58,7 +58,7 @@ def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterat
     if result.preferences is not None:
         yield from _preferences(result, result.preferences)
     usages = per_node(snapshot, result)
-    if usages:
+    if usages and result.rollout is None:  # in a rollout nodes are used by old and new pods in turn
         yield from _nodes(usages, surface)
     if result.rollout is not None:
         yield from rollout(result.rollout)
@@ -90,7 +90,7 @@ def _header(result: Placement) -> Text:
 def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
     """Per tier its value and bound; the placed tiers also say how many pods of that priority there were to place."""
     priorities = {pod_key(pod): pod.spec.priority or 0 for pod in snapshot.pods}
-    to_place = [*(a.pod for a in result.assignments), *(u.pod for u in result.unplaced)]
+    to_place = [*(a.pod for a in result.assignments), *(u.pod for u in result.unplaced if not u.gated)]
     of = Counter(priorities.get(pod, 0) for pod in to_place)
     table = grid("tier", "value", "of", "bound", "gap", right=(1, 2, 3, 4))
     for tier in result.objective:

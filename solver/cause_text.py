@@ -28,7 +28,9 @@ def amount(resource: str, value: int) -> str:
         return f"{quantity.format_cpu(value)} CPU"
     if resource.startswith(_BYTES):
         return f"{quantity.format_bytes(value)} {resource}"
-    return f"{value} {'pod slots' if resource == 'pods' else resource}"
+    if resource == "pods":
+        return f"{value} pod slot{'s' * (value != 1)}"
+    return f"{value} {resource}"
 
 
 def amounts(resource: str, values: Sequence[int]) -> list[str]:
@@ -41,8 +43,8 @@ def amounts(resource: str, values: Sequence[int]) -> list[str]:
 
 def selector(cluster: Cluster, matcher: int) -> str:
     """What a matcher matches: ``app=db``, ``app in (a, b), !tier``."""
-    requirements = {r for _, selector in cluster.matchers._parts[matcher] for r in selector}
-    return describe(tuple(sorted(requirements))) or "any"
+    requirements = {r for _, selector in cluster.matchers.parts(matcher) for r in selector}
+    return describe(tuple(sorted(requirements))) or "of any labels"
 
 
 def node_rule(pod: Pod) -> str:

@@ -25,7 +25,7 @@ def spread_words(fact: Fact, view: View, topic: object, classes: Sequence[int], 
     counted = np.zeros(size, dtype=bool)
     counted[codes[eligible]] = True
     if topic.matcher is None or not counted.any():
-        return f"{head}: {view.of_all(barred)} have no {key}"
+        return f"{head}: {view.of_all(barred)} have no {key}" if barred.any() else f"{head}: no node that counts has the label {key}"
     there = int(np.count_nonzero(counted))
     if there < topic.min_domains:
         return f"{head}: {there} of minDomains {topic.min_domains} exist, so none may hold more than {topic.max_skew} matching pods"
@@ -99,8 +99,9 @@ def _affinity(view: View, topic: Affinity, classes: Sequence[int]) -> str:
         near = ~view.nowhere
         for key in topic.keys:
             near &= np.append(cluster.fixed_per_domain(topic.full, key) > 0, False)[cluster.domains(key)[0]]
-        return f"{head}: {int(running.sum())} run, in domains of {view.of_all(near)}{also}"
+        runs = int(running.sum())
+        return f"{head}: {runs} run{'s' * (runs == 1)}, within reach of {view.of_all(near)}{also}"
     if any(cluster.matches(topic.full)[g] for g in classes):
         counts = listed(f"{cluster.domains(key)[1]} of {key}" for key in topic.keys)
         return f"{head}: none runs yet{also}, so one domain takes all that need each other (there are {counts})"
-    return f"{head}: none runs{also or ' and none is to come'}"
+    return f"{head}: none runs{also or ', and none is among these pods'}"

@@ -37,16 +37,17 @@ class Part:
 
 class Encoding:
     """Variables and the literals that rules share. Build with rules that are in the state of the fixed pods; for a ``part`` of an
-    instance, in the state of all pods that stay where they are."""
+    instance, in the state of all pods that stay where they are. ``limits`` int64[G, N]: how many pods of each class each node may get, if
+    fewer than the rules say."""
 
     named = False  # whether constraints are told apart by what they are about
 
-    def __init__(self, cluster: Cluster, rules: Sequence[Rule], part: Part | None = None) -> None:
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule], part: Part | None = None, *, limits: Ints | None = None) -> None:
         self.cluster = cluster
         self.model = self._new_model()
         self.partial = part is not None
         if part is None:
-            part = self._whole(rules)
+            part = self._whole(rules) if limits is None else self._within(limits)
         self.fits = [0] * cluster.n_classes  # pods per class that left[g] is counted down from
         self._upper: dict[tuple[int, int], int] = {}
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
@@ -77,7 +78,9 @@ class Encoding:
         return cp_model.CpModel()
 
     def _whole(self, rules: Sequence[Rule]) -> Part:
-        limits = possible(self.cluster, rules)
+        return self._within(possible(self.cluster, rules))
+
+    def _within(self, limits: Ints) -> Part:
         chosen = [np.flatnonzero(row) for row in limits]
         cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
         return Part(cells, dict(enumerate(fits(self.cluster, limits).tolist())))

@@ -39,7 +39,7 @@ def replicas(unit: Unit, clock: Clock, share: float) -> list[WayOut]:
             if named(unit.snapshot, kind, *key.split("/", 1)) is None:  # the command line knows only what the input has
                 return WayOut("reduceReplicas", message, arguments)
             option = f"{kind}/{key}={held + n}"
-            return WayOut("reduceReplicas", f"{message} (--replicas {option})", arguments, ["--replicas", option])
+            return WayOut("reduceReplicas", message, arguments, ["--replicas", option])
 
         way = _most(unit, pods, section, 1 / len(owners), reduced)
         if way is not None:

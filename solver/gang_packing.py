@@ -6,7 +6,7 @@ remains is packing, which construction in several orders and repair by ejection 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,17 +20,19 @@ from solver.ejection import repair
 from solver.greedy import construct
 from solver.limits import possible
 from solver.reasons import bound_as
+from solver.rules.inter_pod_affinity import InterPodAffinity
 
 #: Orders that are tried for one domain; domains, and those among them that get a longer repair.
 TRIES, DOMAINS, BEST = 6, 12, 4
-#: Insertions of the repair without gain before the next domain, at first and for the best ones.
-FIRST, AGAIN = 400, 6_000
+#: Insertions of the repair without gain before the next domain, at first and for the best ones: so many, or so many for each pod.
+FIRST, AGAIN, EACH = 400, 6_000, 60
 
 
 @dataclass(frozen=True)
 class Packing:
-    """``cluster``, ``limits`` int64[G, N]: the instance; ``exempt``: namespaces without hard anti-affinity. ``over``: whether time is up;
-    ``charge`` is called for each insertion of the repair."""
+    """``cluster``, ``limits`` int64[G, N]: the instance; ``exempt``: namespaces without hard anti-affinity. ``over``: whether time is up.
+    ``charge`` is called for each insertion of the repair. ``exact``: places at least so many pods of an instance
+    within limits with CP-SAT, or gives up."""
 
     cluster: Cluster
     limits: Ints
@@ -38,6 +40,7 @@ class Packing:
     seed: int
     over: Callable[[], bool]
     charge: Callable[[], None]
+    exact: Callable[[Cluster, Ints, int], Ints | None] | None = None
 
     def pack(self, counts: Ints, k: int) -> Ints | None:
         """int64[G, N]: ``counts``, in which gang k has no pod, with the gang whole; None if it was not found."""
@@ -45,14 +48,27 @@ class Packing:
         limits = np.where(self.limits[classes] > 0, possible(alone, rules.build(alone)), 0)
         sites = list(self._sites(alone, k, limits))
         missing: dict[int, int] = {}
-        for patience in (FIRST, AGAIN):
-            chosen = range(len(sites)) if not missing else sorted(missing, key=lambda i: missing[i])[:BEST]
-            for i in chosen:
+        needed = self.cluster.gangs[k].needed
+
+        def quick(i: int, patience: int = FIRST) -> Ints | None:
+            found = self._packed(self._plain(alone, sites[i]), np.where(sites[i], limits, 0), patience, i)
+            missing[i] = int(alone.count.sum() - found.sum())
+            return found
+
+        def model(i: int) -> Ints | None:
+            if self.exact is None:
+                return None
+            return self.exact(self._plain(alone, sites[i]), np.where(sites[i], limits, 0), needed)
+
+        def longer(i: int) -> Ints | None:
+            return quick(i, min(AGAIN, EACH * int(alone.count.sum())))
+
+        for way in (quick, model, longer):
+            for i in range(len(sites)) if not missing else sorted(missing, key=lambda i: missing[i])[:BEST]:
                 if self.over():
                     return None
-                found = self._packed(self._plain(alone, sites[i]), np.where(sites[i], limits, 0), patience, i)
-                missing[i] = int(alone.count.sum() - found.sum())
-                if int(found.sum()) >= self.cluster.gangs[k].needed:
+                found = way(i)
+                if found is not None and int(found.sum()) >= needed:
                     whole = counts.copy()
                     for row, g in zip(found, classes, strict=True):
                         whole[g] += row
@@ -73,41 +89,58 @@ class Packing:
         free = [replace(cls, gang=None) for cls in alone.classes]
         return replace(alone, classes=free, gangs=[], declared=[]), [class_of[cls.pods[0]] for cls in alone.classes]
 
-    @staticmethod
-    def _constant(alone: Cluster, keys: Sequence[str], site: Bools) -> bool:
-        """Whether the nodes have one value of each key."""
-        return all(len(np.unique(alone.domains(key)[0][site])) == 1 for key in keys)
-
-    def _plain(self, alone: Cluster, site: Bools) -> Cluster:
-        """Without the affinity that members satisfy for each other wherever they are on the site."""
-        found = []
-        for cls in alone.classes:
-            own = cls.affinity
-            inner = own is not None and bool(alone.matches(own.full).any()) and not alone.fixed_count(own.full).any()
-            found.append(replace(cls, affinity=None) if own is not None and inner and self._constant(alone, own.keys, site) else cls)
-        return replace(alone, classes=found)
-
     def _sites(self, alone: Cluster, k: int, limits: Ints) -> Iterator[Bools]:
-        """bool[N] each: domains of the keys that the gang's topology or affinity speaks of, the finest key first, with room as far as sums
-        tell, those with least first; all nodes where there is no such key."""
+        """bool[classes, N] each: where the pods of each class may go if those that the finest key of the gang's topology and affinity
+        speaks of go to one of its domains: others in the same domain of their own keys, or anywhere. Domains with room for the first as
+        far as sums tell, those with least room first; everywhere where there is no such key."""
         key = self.cluster.gangs[k].key
-        keys = {key} if key is not None else set[str]()
-        keys |= {name for cls in alone.classes if cls.affinity is not None for name in cls.affinity.keys}
-        usable: Bools = np.asarray(limits.any(axis=0))
+        own: list[set[str]] = [{key} if key is not None else set() for _ in alone.classes]
+        for c in _together(alone):
+            affinity = alone.classes[c].affinity
+            own[c] |= set(affinity.keys) if affinity is not None else set()
+        keys = sorted({name for names in own for name in names}, key=lambda name: (-alone.domains(name)[1], name))
+        usable: Bools = np.asarray(limits > 0)
         if not keys:
             yield usable
-        demand = alone.demand.T @ alone.count
-        for name in sorted(keys, key=lambda name: (-alone.domains(name)[1], name)):
-            codes, size = alone.domains(name)
-            inside: Bools = np.asarray(usable & (codes >= 0))
-            free = np.zeros((size, len(demand)), dtype=np.int64)
-            np.add.at(free, codes[inside], np.maximum(alone.free[inside], 0))
-            slack = (free * (demand > 0) // np.maximum(demand // 1000, 1)).max(axis=1, initial=0)
-            enough: Bools = np.asarray((free >= demand).all(axis=1))
-            for d in [d for d in np.argsort(slack, kind="stable").tolist() if enough[d]][:DOMAINS]:
-                site: Bools = np.asarray(inside & (codes == d))
-                if key is None or self._constant(alone, [key], site):
-                    yield site
+            return
+        codes, size = alone.domains(keys[0])
+        tied = [c for c, names in enumerate(own) if keys[0] in names]
+        demand = alone.demand[tied].T @ alone.count[tied]
+        inside: Bools = np.asarray(usable[tied].any(axis=0) & (codes >= 0))
+        free = np.zeros((size, len(demand)), dtype=np.int64)
+        np.add.at(free, codes[inside], np.maximum(alone.free[inside], 0))
+        slack = (free * (demand > 0) // np.maximum(demand // 1000, 1)).max(axis=1, initial=0)
+        enough: Bools = np.asarray((free >= demand).all(axis=1))
+        for d in [d for d in np.argsort(slack, kind="stable").tolist() if enough[d]][:DOMAINS]:
+            first = int(alone.members(keys[0])[d][0])
+            allowed = usable.copy()
+            for c, names in enumerate(own):
+                for name in names:
+                    column = alone.domains(name)[0]
+                    allowed[c] &= (column == column[first]) & (column >= 0)
+            if allowed.any(axis=1).all():
+                yield allowed
+
+    @staticmethod
+    def _plain(alone: Cluster, allowed: Bools) -> Cluster:
+        """Without the affinity that members satisfy for each other wherever they are allowed: for each key some class that matches is in
+        the domain of its pods as a whole."""
+
+        def met(c: int) -> bool:
+            affinity = alone.classes[c].affinity
+            if affinity is None:
+                return False
+            near = [c, *alone.matching(affinity.full).tolist()] if affinity.itself else alone.matching(affinity.full).tolist()
+            for key in affinity.keys:
+                codes = alone.domains(key)[0]
+                here = np.unique(codes[allowed[c]])
+                if len(here) != 1 or not any((codes[allowed[h]] == here[0]).all() for h in near):
+                    return False
+            return True
+
+        together = _together(alone)
+        free = [replace(cls, affinity=None) if c in together and met(c) else cls for c, cls in enumerate(alone.classes)]
+        return replace(alone, classes=free)
 
     def _packed(self, alone: Cluster, limits: Ints, patience: int, number: int) -> Ints:
         """int64[classes, N]: as many pods as construction and repair place."""
@@ -128,3 +161,16 @@ class Packing:
             last = calls
 
         return repair(alone, built.active, limits, built.counts, seed=seed, progress=progress, on_better=better)
+
+
+def _together(alone: Cluster) -> set[int]:
+    """The classes whose affinity only members of the gang can satisfy, and that need themselves or each other in a cycle: they open a
+    domain of their own."""
+    rule = InterPodAffinity(alone)
+    cyclic = {c for cycle in rule.cycles(range(alone.n_classes)) for c in cycle}
+    found = set()
+    for c, cls in enumerate(alone.classes):
+        own = cls.affinity
+        if own is not None and (own.itself or c in cyclic) and not alone.fixed_count(own.full).any():
+            found.add(c)
+    return found

@@ -342,7 +342,7 @@ def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequ
 def _torn(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]:
     """What a gang that is not whole has against each of its pods."""
     k = cluster.classes[g].gang
-    if k is None or counts[list(cluster.gangs[k].classes)].any():
+    if k is None or cluster.gangs[k].needed <= 1 or counts[list(cluster.gangs[k].classes)].any():
         return []
     gang, pods = cluster.gangs[k], len(cluster.declared[k].pods)
     text = f"gang {gang.name} is placed whole or not at all: {gang.needed} pods"

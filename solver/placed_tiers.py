@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from models.cluster import Ints
+from models.cluster import Cluster, Ints
+from models.selectors import Bools
 from solver import rules
 from solver.greedy import Construction, complete, construct, rank
 from solver.limits import fits, short
@@ -18,6 +19,7 @@ from solver.objective import Objective
 from solver.options import Options
 from solver.ordering import Sequence_, find_order
 from solver.rules.base import Rule
+from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.soft_state import SoftState
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
@@ -27,6 +29,10 @@ if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solv
 
 #: Above this many (class, node) pairs `auto` leaves the exact model alone and searches neighbourhoods.
 EXACT_LIMIT = 15_000
+#: Share of a gang's time for an exact model of one domain; up to so many variables with the full linear relaxation.
+SITE, TIGHT_LIMIT = 0.4, 2_000
+#: Up to so many pods and (class, node) pairs the exact model is sooner done than gangs are packed one by one.
+FEW_PODS, SMALL = 50, 500
 #: Insertions without gain after which the repair ends: so many, and so many for each pod that is left.
 PATIENCE, PATIENCE_EACH = 400, 20
 #: Deterministic seconds that one insertion of the repair counts.
@@ -167,7 +173,8 @@ class PlacedSearch:
         could = fits(self.cluster, self.limits)
         gangs = [k for k, gang in enumerate(self.cluster.gangs) if not answer.counts[list(gang.classes)].any()]
         gangs = [k for k in gangs if 0 < self.cluster.gangs[k].needed <= could[list(self.cluster.gangs[k].classes)].sum()]
-        if not gangs:
+        small = int(self.cluster.count.sum()) <= FEW_PODS and np.count_nonzero(self.limits) <= SMALL
+        if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
         from solver.gang_packing import Packing
 
@@ -180,13 +187,33 @@ class PlacedSearch:
         def charge() -> None:
             budget.charge(INSERTION)
 
-        packing = Packing(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge)
+        def exact(site: Cluster, limits: Ints, needed: int) -> Ints | None:
+            from solver.cpsat import CpSat
+            from solver.encoding import Encoding
+
+            nowhere: Bools = np.asarray(limits.sum(axis=0) == 0)  # room that does not count
+            site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
+            encoding = Encoding(site, rules.build(site), limits=limits)
+            encoding.model.add(encoding.sum(list(encoding.left.values())) <= sum(encoding.fits) - needed)
+            tight = len(encoding.x) <= TIGHT_LIMIT
+            answer = CpSat(self.options, budget, self.stop).run(encoding.model, (budget.left() - until) * SITE, tight=tight)
+            return None if answer.solution is None else encoding.counts(answer.solution)
+
+        ask = None if self.options.engine == "greedy" else exact
+        packing = Packing(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge, ask)
         for number, k in enumerate(gangs):
             until = budget.left() - min(budget.left(), LONG) * PACK / (len(gangs) - number)
             counts = packing.pack(answer.counts, k)
-            if counts is not None:
+            if counts is not None and self._obeyed(counts):
                 self._adopt(answer, counts)
                 self._report("gangs", answer)
+
+    def _obeyed(self, counts: Ints) -> bool:
+        """Whether every spread constraint of a placed pod holds in the end, those of pods included that others were placed around."""
+        spread = PodTopologySpread(self.cluster)
+        for g, n in zip(*(cells.tolist() for cells in np.nonzero(counts)), strict=True):
+            spread.place(g, n, int(counts[g, n]))
+        return all(spread.kept(g) for g in range(self.cluster.n_classes))
 
     def _relax(self, answer: Answer, budget: Budget) -> None:
         """Bound the tiers by linear relaxation."""

@@ -13,9 +13,9 @@ import msgspec
 from models import gangs
 from models import placement as doc
 from models.cluster import Cluster
-from models.kube import Pod, is_terminal, pod_key
+from models.kube import Pod, pod_key
 from models.policy import Policy
-from models.scope import Scope
+from models.scope import Scope, select
 from models.snapshot import Snapshot
 
 #: Gangs and kinds of pods that are looked into, highest priority first.
@@ -53,15 +53,15 @@ def left_of(cluster: Cluster, dealt: Sequence[int]) -> list[Left]:
     first."""
     found = []
     for k, gang in enumerate(cluster.gangs):
-        if gang.classes and not any(dealt[g] for g in gang.classes) and gang.needed:
+        if gang.needed > 1 and not any(dealt[g] for g in gang.classes):
             pods = cluster.declared[k].pods
             found.append(Left(pods, pods, gang.needed, gang.name, cluster.classes[gang.classes[0]].priority, gang.classes))
     for g, cls in enumerate(cluster.classes):
         rest = tuple(cls.pods[dealt[g] :])
-        torn = cls.gang is not None and not any(dealt[h] for h in cluster.gangs[cls.gang].classes)
+        gang_of = None if cls.gang is None else cluster.gangs[cls.gang]
+        torn = gang_of is not None and gang_of.needed > 1 and not any(dealt[h] for h in gang_of.classes)
         if rest and not torn:
-            gang_name = None if cls.gang is None else cluster.gangs[cls.gang].name
-            found.append(Left(rest, rest[:1], 1, gang_name, cls.priority, (g,)))
+            found.append(Left(rest, rest[:1], 1, None if gang_of is None else gang_of.name, cls.priority, (g,)))
     return sorted(found, key=lambda left: -left.priority)
 
 
@@ -71,11 +71,14 @@ def asked(snapshot: Snapshot, verdicts: Sequence[Verdict], *, whole: bool, tiers
     index = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
     verdicts = [v for v in verdicts if v.pod in index]
     pods = [index[v.pod] for v in verdicts]
+    scope = select(snapshot)
+    everyone = Scope(pending=sorted({*scope.pending, *pods}), fixed=[i for i in scope.fixed if i not in set(pods)])
     found: list[Left] = []
     seen: set[int] = set()
-    for gang in gangs.find(snapshot, Scope(pending=pods, fixed=_running(snapshot, set(pods))), tiers=tiers):
-        seen.update(gang.pods)
-        found.append(Left(gang.pods, gang.pods, gang.needed, gang.name, 0))
+    for gang in gangs.find(snapshot, everyone, tiers=tiers):
+        if gang.needed > 1 and not seen.issuperset(gang.pods) and not set(pods).isdisjoint(gang.pods):
+            seen.update(gang.pods)
+            found.append(Left(gang.pods, gang.pods, gang.needed, gang.name, 0))
     alike: dict[int, list[int]] = {}
     for i, verdict in zip(pods, verdicts, strict=True):
         if i not in seen and (whole or not verdict.feasible):
@@ -84,11 +87,6 @@ def asked(snapshot: Snapshot, verdicts: Sequence[Verdict], *, whole: bool, tiers
         rest = tuple(members)
         found.append(Left(rest, rest if whole else rest[:1], len(rest) if whole else 1, None, 0))
     return found
-
-
-def _running(snapshot: Snapshot, without: set[int]) -> list[int]:
-    nodes = {node.metadata.name for node in snapshot.nodes}
-    return [i for i, pod in enumerate(snapshot.pods) if pod.spec.nodeName in nodes and i not in without and not is_terminal(pod)]
 
 
 def bound_as(snapshot: Snapshot, nodes: Iterable[tuple[int, str]]) -> Snapshot:
@@ -144,7 +142,7 @@ def explain_left(
         if cause is None:
             continue
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
-        cause.gang, cause.alone = entry.gang, by_itself
+        cause.gang, cause.alone, cause.together = entry.gang, by_itself, entry.needed
         rules = sorted({fact.rule for fact in cause.facts})
         cause.waysOut = ways_out(unit, rules, seconds=share * OUT, stop=stop, seed=seed, deterministic=deterministic)
         if not by_itself:  # those that this very result places do not run, so they cannot be evicted

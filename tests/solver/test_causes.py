@@ -165,7 +165,7 @@ def test_anti_affinity_of_and_against_running_pods() -> None:
 def test_affinity_to_pods_that_are_elsewhere_or_nowhere() -> None:
     found = cause([node("a"), pod("p", affinity=near("podAffinity", HOST, "db"))])
     assert names(found) == ["InterPodAffinity"]
-    assert found.facts[0].message.endswith("to pods app=db: none runs and none is to come")
+    assert found.facts[0].message.endswith("to pods app=db: none runs, and none is among these pods")
     zones = [node("a", labels={"zone": "z1"}), node("b", labels={"zone": "z2"})]
     server = pod("server", labels={"app": "s"}, owner="Job/s", selector={"zone": "z1"})
     client = pod("client", owner="Job/c", selector={"zone": "z2"}, affinity=near("podAffinity", "zone", "s"))

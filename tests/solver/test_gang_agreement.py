@@ -19,7 +19,7 @@ from models.placement import Assignment, GangResult, Placement, SnapshotRef, Tie
 from models.policy import Multipliers, Policy
 from models.scope import select
 from models.snapshot import Snapshot
-from solver import placed_tiers, rules
+from solver import rules
 from solver.encoding import Encoding
 from solver.gang_units import bundle
 from solver.greedy import construct
@@ -42,12 +42,6 @@ CI, LONG = 36, 1500
 BEST_CI, BEST_LONG = 12, 400
 #: Assignments judged per instance.
 SAMPLE = 15
-
-
-@pytest.fixture(autouse=True)
-def _short_packing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exact model is to be judged: packing gangs that are left comes before it and takes a share of the time."""
-    monkeypatch.setattr(placed_tiers, "PACK", 0.01)
 
 
 def objects(seed: int, kind: str, pods: int = 4) -> list[tiny.Object]:
