@@ -355,7 +355,7 @@ def _causes(
     from report import progress
     from solver.reasons import asked, explain_left
 
-    left = asked(snapshot, verdicts, whole=whole, tiers=policy.networkTiers) if snapshot.nodes else []
+    left = asked(snapshot, verdicts, whole=whole, tiers=policy.networkTiers)
     if not left:
         return []
     stop = threading.Event()

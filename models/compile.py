@@ -474,19 +474,23 @@ def _classes(work: _Compiler, pending: Sequence[_Template]) -> tuple[list[PodCla
         else:
             same.pods.extend(cls.pods)
     classes = list(found.values())
-    return classes, [_group(work, k, classes) for k in range(len(work.gangs))]
+    members: dict[int, list[int]] = {}
+    for g, cls in enumerate(classes):
+        if cls.gang is not None:
+            members.setdefault(cls.gang, []).append(g)
+    return classes, [_group(work, k, members.get(k, [])) for k in range(len(work.gangs))]
 
 
-def _group(work: _Compiler, k: int, classes: Sequence[PodClass]) -> GangGroup:
+def _group(work: _Compiler, k: int, classes: Sequence[int]) -> GangGroup:
     """A gang over the classes of its pods."""
     gang = work.gangs[k]
     key = gang.key if gang.required else None
     home: set[int] = set()
-    if key is not None:
+    if key is not None and gang.bound:
         codes, _ = work.nodes.column(key)
         index = {name: n for n, name in enumerate(work.nodes.names)}
         home = {int(codes[index[work.snapshot.pods[i].spec.nodeName or ""]]) for i in gang.bound}  # -1: on a node without the key
-    return GangGroup(gang.name, tuple(g for g, c in enumerate(classes) if c.gang == k), gang.needed, key, tuple(sorted(home)))
+    return GangGroup(gang.name, tuple(classes), gang.needed, key, tuple(sorted(home)))
 
 
 def _fixed_anti(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, int]) -> list[FixedTerm]:

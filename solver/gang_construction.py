@@ -104,7 +104,7 @@ def _sites(site: Site, key: str | None, cyclic: Sequence[int], pods: dict[int, i
             return
 
 
-def _domains(site: Site, key: str, inside: Bools, pods: dict[int, int], needed: int) -> list[Bools]:
+def _domains(site: Site, key: str, inside: Bools, pods: dict[int, int], needed: int) -> Iterator[Bools]:
     """bool[N] each: the nodes of the domains of a key, inside some nodes, with room as far as sums tell."""
     codes, size = site.cluster.domains(key)
     here = inside & (codes >= 0)
@@ -120,4 +120,4 @@ def _domains(site: Site, key: str, inside: Bools, pods: dict[int, int], needed: 
         number += np.minimum(room, k)
     slack = (free * (demand > 0) / np.maximum(demand, 1)).max(axis=1, initial=0.0)
     some = [d for d in np.argsort(-slack, kind="stable").tolist() if number[d] >= max(needed, 1) and not all_fit[d]]
-    return [here & (codes == d) for d in [*(d for d in np.argsort(slack, kind="stable").tolist() if all_fit[d]), *some]]
+    yield from (here & (codes == d) for d in [*(d for d in np.argsort(slack, kind="stable").tolist() if all_fit[d]), *some])

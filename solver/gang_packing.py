@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.binding import bound_as
 from models.cluster import Cluster, Ints
 from models.compile import compile_cluster
 from models.scope import Scope
@@ -19,7 +20,6 @@ from solver import rules
 from solver.ejection import repair
 from solver.greedy import construct
 from solver.limits import possible
-from solver.reasons import bound_as
 from solver.rules.inter_pod_affinity import InterPodAffinity
 
 #: Orders that are tried for one domain; domains, and those among them that get a longer repair.

@@ -11,6 +11,7 @@ import numpy as np
 
 from models import placement as doc
 from models import unmodelled
+from models.binding import bound_as
 from models.cluster import Cluster, Ints
 from models.compile import compile_cluster, required_terms
 from models.containers import running
@@ -131,7 +132,7 @@ def _causes(
     from solver.reasons import explain_left, left_of
 
     left = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
-    if not left or stop.is_set() or not cluster.n_nodes:
+    if not left or stop.is_set():
         return []
     limit = options.time_limit or CAUSES
     seconds = min(CAUSES, max(limit / 20, limit - (time.monotonic() - clock)))
@@ -144,10 +145,18 @@ def _causes(
     for g, n, k in answer.sequence:
         placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
         taken[g] += k
+    moved = [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName]
     found = explain_left(
-        cluster.snapshot, left, placed, policy=options.policy, exempt=options.exempt, seconds=seconds, stop=stop, seed=options.seed,
+        bound_as(cluster.snapshot, moved) if moved else cluster.snapshot,
+        left,
+        placed,
+        policy=options.policy,
+        exempt=options.exempt,
+        seconds=seconds,
+        stop=stop,
+        seed=options.seed,
         deterministic=options.deterministic,
-    )  # fmt: skip
+    )
     if len(found) < len(left):
         answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
     hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})

@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solv
 
 #: Above this many (class, node) pairs `auto` leaves the exact model alone and searches neighbourhoods.
 EXACT_LIMIT = 15_000
+#: Gangs that share the time that is left for gangs; deterministic seconds that compiling one counts.
+AT_ONCE, COMPILE = 8, 0.05
 #: Share of a gang's time for an exact model of one domain; up to so many variables with the full linear relaxation.
 SITE, TIGHT_LIMIT = 0.4, 2_000
 #: Up to so many pods and (class, node) pairs the exact model is sooner done than gangs are packed one by one.
@@ -201,8 +203,12 @@ class PlacedSearch:
 
         ask = None if self.options.engine == "greedy" else exact
         packing = Packing(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge, ask)
+        end = budget.left() - min(budget.left(), LONG) * PACK
         for number, k in enumerate(gangs):
-            until = budget.left() - min(budget.left(), LONG) * PACK / (len(gangs) - number)
+            if self.stop.is_set() or budget.left() <= end:
+                break
+            until = budget.left() - (budget.left() - end) / min(AT_ONCE, len(gangs) - number)
+            budget.charge(COMPILE)
             counts = packing.pack(answer.counts, k)
             if counts is not None and self._obeyed(counts):
                 self._adopt(answer, counts)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import msgspec
-
 from models import gangs
 from models import placement as doc
+from models.binding import bound_as
 from models.cluster import Cluster
-from models.kube import Pod, pod_key
+from models.kube import pod_key
 from models.policy import Policy
-from models.scope import Scope, select
+from models.scope import select
 from models.snapshot import Snapshot
 
 #: Gangs and kinds of pods that are looked into, highest priority first.
@@ -38,7 +37,7 @@ class Verdict(Protocol):
 @dataclass(frozen=True)
 class Left:
     """Pods that were left together. ``pods``: indices into ``snapshot.pods``; ``ask``: those that are asked about, ``needed`` of them.
-    ``classes``: of which none can be placed if these cannot."""
+    ``classes``: of which none can be placed if these cannot; ``unaided``: no other waiting pod could help them."""
 
     pods: tuple[int, ...]
     ask: tuple[int, ...]
@@ -46,6 +45,7 @@ class Left:
     gang: str | None
     priority: int
     classes: tuple[int, ...] = ()
+    unaided: bool = True
 
 
 def left_of(cluster: Cluster, dealt: Sequence[int]) -> list[Left]:
@@ -55,14 +55,34 @@ def left_of(cluster: Cluster, dealt: Sequence[int]) -> list[Left]:
     for k, gang in enumerate(cluster.gangs):
         if gang.needed > 1 and not any(dealt[g] for g in gang.classes):
             pods = cluster.declared[k].pods
-            found.append(Left(pods, pods, gang.needed, gang.name, cluster.classes[gang.classes[0]].priority, gang.classes))
+            found.append(
+                Left(
+                    pods,
+                    pods,
+                    gang.needed,
+                    gang.name,
+                    cluster.classes[gang.classes[0]].priority,
+                    gang.classes,
+                    _unaided(cluster, gang.classes),
+                )
+            )
     for g, cls in enumerate(cluster.classes):
         rest = tuple(cls.pods[dealt[g] :])
         gang_of = None if cls.gang is None else cluster.gangs[cls.gang]
         torn = gang_of is not None and gang_of.needed > 1 and not any(dealt[h] for h in gang_of.classes)
         if rest and not torn:
-            found.append(Left(rest, rest[:1], 1, None if gang_of is None else gang_of.name, cls.priority, (g,)))
+            found.append(Left(rest, rest[:1], 1, None if gang_of is None else gang_of.name, cls.priority, (g,), _unaided(cluster, (g,))))
     return sorted(found, key=lambda left: -left.priority)
+
+
+def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:
+    """Whether no other waiting pod can help these: none that their affinity asks for or their spread counts, no mates of a gang."""
+    own, gang = set(classes), cluster.classes[classes[0]].gang
+    if gang is not None and own != set(cluster.gangs[gang].classes):
+        return False
+    needs = {a.full for g in own if (a := cluster.classes[g].affinity) is not None}
+    needs |= {s.matcher for g in own for s in cluster.classes[g].spread if s.matcher is not None}
+    return all(own.issuperset(cluster.matching(m).tolist()) for m in needs)
 
 
 def asked(snapshot: Snapshot, verdicts: Sequence[Verdict], *, whole: bool, tiers: Sequence[str] = ()) -> list[Left]:
@@ -72,7 +92,13 @@ def asked(snapshot: Snapshot, verdicts: Sequence[Verdict], *, whole: bool, tiers
     verdicts = [v for v in verdicts if v.pod in index]
     pods = [index[v.pod] for v in verdicts]
     scope = select(snapshot)
-    everyone = Scope(pending=sorted({*scope.pending, *pods}), fixed=[i for i in scope.fixed if i not in set(pods)])
+    named = set(pods)
+    everyone = replace(
+        scope,
+        pending=sorted({*scope.pending, *pods}),
+        fixed=[i for i in scope.fixed if i not in named],
+        gated=[i for i in scope.gated if i not in named],
+    )
     found: list[Left] = []
     seen: set[int] = set()
     for gang in gangs.find(snapshot, everyone, tiers=tiers):
@@ -89,18 +115,6 @@ def asked(snapshot: Snapshot, verdicts: Sequence[Verdict], *, whole: bool, tiers
     return found
 
 
-def bound_as(snapshot: Snapshot, nodes: Iterable[tuple[int, str]]) -> Snapshot:
-    """A snapshot in which pods, given by index, are bound to these nodes."""
-    pods = list(snapshot.pods)
-    for i, node in nodes:
-        pods[i] = _bound(pods[i], node)
-    return replace(snapshot, pods=pods)
-
-
-def _bound(pod: Pod, node: str) -> Pod:
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=node))
-
-
 def explain_left(
     snapshot: Snapshot,
     left: Sequence[Left],
@@ -114,15 +128,14 @@ def explain_left(
     deterministic: bool = False,
     heard: Callable[[str], None] | None = None,
 ) -> list[tuple[Left, doc.Cause]]:
-    """The cause and the ways out of each, within ``seconds``. ``placed``: (index of a pod, its node) of what was placed. What cannot be
-    placed on its own is explained by running pods and rules alone; otherwise the other pods count where they were placed."""
+    """The cause and the ways out of each, within ``seconds``. ``snapshot``: movable pods that are placed anew are bound to no node in it;
+    ``placed``: (index of a pod, its node) of what was placed. What cannot be placed on its own, and no other waiting pod could help, is
+    explained by running pods and rules alone; otherwise the other pods count where they were placed. Ways out always count them."""
     from solver.causes import minimal_cause  # these take ortools, which takes long to import
     from solver.unit import Unit
     from solver.ways_out import ways_out
 
-    movable = [i for i, _ in placed if snapshot.pods[i].spec.nodeName]
-    alone = bound_as(snapshot, ((i, "") for i in movable)) if movable else snapshot
-    together: Snapshot | None = None
+    together = bound_as(snapshot, placed) if placed else snapshot
     found = []
     end = time.monotonic() + seconds
     for number, entry in enumerate(left[:MOST]):
@@ -131,22 +144,21 @@ def explain_left(
             break
         if heard is not None:
             heard(entry.gang or pod_key(snapshot.pods[entry.pods[0]]))
-        unit = Unit(alone, entry.ask, entry.needed, exempt, policy)
-        cause = minimal_cause(unit, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
-        by_itself = cause is not None
-        if cause is None and placed:
-            if together is None:
-                together = bound_as(snapshot, placed)
-            unit = Unit(together, entry.ask, entry.needed, exempt, policy)
+        unit = Unit(together, entry.ask, entry.needed, exempt, policy)
+        cause = None
+        if entry.unaided:
+            by_itself = Unit(snapshot, entry.ask, entry.needed, exempt, policy)
+            cause = minimal_cause(by_itself, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
+        alone = cause is not None
+        if cause is None and (placed or not entry.unaided):
             cause = minimal_cause(unit, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
         if cause is None:
             continue
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
-        cause.gang, cause.alone, cause.together = entry.gang, by_itself, entry.needed
+        cause.gang, cause.alone, cause.together = entry.gang, alone, entry.needed
         rules = sorted({fact.rule for fact in cause.facts})
         cause.waysOut = ways_out(unit, rules, seconds=share * OUT, stop=stop, seed=seed, deterministic=deterministic)
-        if not by_itself:  # those that this very result places do not run, so they cannot be evicted
-            ours = {pod_key(snapshot.pods[i]) for i, _ in placed}
-            cause.waysOut = [way for way in cause.waysOut if ours.isdisjoint(way.arguments.get("pods", "").split(","))]
+        ours = {pod_key(snapshot.pods[i]) for i, _ in placed}  # these do not run yet, so they cannot be evicted
+        cause.waysOut = [way for way in cause.waysOut if ours.isdisjoint(way.arguments.get("pods", "").split(","))]
         found.append((entry, cause))
     return found

@@ -238,7 +238,7 @@ def test_replicas_are_reduced_to_the_most_that_fit() -> None:
     given = unit([node("a", cpu="4"), node("b", cpu="4"), workload, bound, *workers, *driver])
     found = ask(given, "NodeResourcesFit")
     reduced = [way for way in found if way.change == "reduceReplicas"]
-    assert messages(reduced) == ["run 6 replicas of prod/web instead of 9 (--replicas StatefulSet/prod/web=6)"]
+    assert messages(reduced) == ["run 6 replicas of prod/web instead of 9"]
     assert reduced[0].options == ["--replicas", "StatefulSet/prod/web=6"]
     changed = applied(given, reduced[0])
     assert sorted(p.metadata.name or "" for p in changed.snapshot.pods) == ["driver-0", *(f"web-{i}" for i in (0, 1, 2, 3, 4, 9))]
