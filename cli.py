@@ -347,18 +347,18 @@ def _causes(
     policy: Policy,
     exempt: tuple[str, ...],
     seconds: float,
+    stop: threading.Event,
     *,
     whole: bool,
     quiet: bool,
 ) -> list[Cause]:
-    """Minimal causes and ways out of what fits nowhere; a ^C ends them."""
+    """Minimal causes and ways out of what fits nowhere; a ^C sets ``stop`` and ends them."""
     from report import progress
     from solver.reasons import asked, explain_left
 
     left = asked(snapshot, verdicts, whole=whole, tiers=policy.networkTiers)
     if not left:
         return []
-    stop = threading.Event()
 
     def work(**_: Any) -> list[Cause]:
         return [cause for _, cause in explain_left(snapshot, left, [], policy=policy, exempt=exempt, seconds=seconds, stop=stop)]
@@ -375,8 +375,11 @@ def _violations(snapshot: Snapshot, placement: Placement, manifests: Sequence[st
     if ref.rollout is None:
         from solver.verify import verify as check
 
-        edited = _edit(snapshot, manifests, ref.edits, quiet=quiet, verbose=verbose).snapshot
-        return _input(lambda: list(check(edited, placement)))
+        given = _edit(snapshot, manifests, ref.edits, quiet=quiet, verbose=verbose)
+        if given.workloads != ref.workloads:
+            names = [", ".join(found) or "nothing" for found in (given.workloads, ref.workloads)]
+            _fail([f"-w adds {names[0]}, the result was made with {names[1]}"])
+        return _input(lambda: list(check(given.snapshot, placement)))
     from solver.verify_rollout import verify_rollout
 
     edited = _edit(snapshot, (), ref.edits, quiet=quiet, verbose=verbose).snapshot
@@ -475,9 +478,10 @@ def explain(
             gates = ", ".join(gate.name for gate in one.spec.schedulingGates)
             _say(f"warning: {pod} waits for its scheduling gates ({gates}) and is judged as if they were gone")
     causes: list[Cause] = []
+    stop = threading.Event()
     if node is None and not per_node:
         together = workload is not None
-        causes = _input(lambda: _causes(snapshot, verdicts, policy, exempt, time_limit, whole=together, quiet=quiet))
+        causes = _input(lambda: _causes(snapshot, verdicts, policy, exempt, time_limit, stop, whole=together, quiet=quiet))
     if form == "table":
         surface = _surface(output)
         parts = [*answers.explanation(verdicts, surface, per_node=per_node), *cause_texts(causes)]
@@ -486,7 +490,7 @@ def explain(
         document = documents.explain_document(verdicts, per_node=per_node, causes=causes)
         data = documents.encode(document, "yaml" if form == "yaml" else "json")
     _write(output, data)
-    _leave(DONE)
+    _leave(INTERRUPTED if stop.is_set() else DONE)
 
 
 @main.command()

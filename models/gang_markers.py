@@ -61,6 +61,8 @@ def marker(pod: Pod) -> Marker | None:
     namespace = pod.metadata.namespace or "default"
     annotations, labels = pod.metadata.annotations or {}, pod.metadata.labels or {}
     own = annotations.get(GANG)
+    if own == "":
+        return None  # takes the pod out of whatever else it names
     if own:
         return Marker(GANG, tuple(own.split("/", 1)) if "/" in own else (namespace, own))
     workload, group = pod.spec.workloadRef, pod.spec.schedulingGroup

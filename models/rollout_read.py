@@ -42,6 +42,9 @@ def read(snapshot: Snapshot, name: str, manifests: Snapshot | None, edits: Edits
     here = _named(snapshot, name)
     if manifests is not None and here and _scaled(here[0], edits) and deployment.spec is not None and here[0].spec is not None:
         deployment = msgspec.structs.replace(deployment, spec=msgspec.structs.replace(deployment.spec, replicas=here[0].spec.replicas))
+    template = deployment.spec.template if deployment.spec is not None else None
+    if template is not None and template.spec is not None and template.spec.nodeName:
+        raise InputError([f"--rollout {name}: spec.template.spec.nodeName: its pods are not scheduled, expected none"])
     namespace, short = deployment.metadata.namespace or "default", deployment.metadata.name or ""
     steps = pace(deployment)
     old, going = old_pods(merged, owned(_undeleted(merged), "Deployment", namespace, short))

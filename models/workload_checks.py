@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from models import defaults, kube
+from models import kube
 from models.selectors import Selector, canonical, selector_matches
 from models.snapshot import Snapshot
 from models.structure import shorten
 from models.workload_plan import REPLICAS
-from models.workload_view import Workload, view
+from models.workload_view import Workload, priority_of, view
 
 _SELECTING: Final = (kube.Deployment, kube.ReplicaSet, kube.StatefulSet, kube.DaemonSet)
 
@@ -43,7 +43,7 @@ def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
 
 def unknown_class(spec: kube.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
     """A priority class that neither input has."""
-    if defaults.priority(spec, snapshot.priority_classes) is None:
+    if priority_of(spec, snapshot) is None:
         name = shorten(spec.priorityClassName)
         yield f"{path}.priorityClassName: no PriorityClass {name} in the input, expected it or {path}.priority"
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from models import defaults, kube, sharing, workload_claims, workload_daemons, workload_plan
+from models import kube, sharing, workload_claims, workload_daemons, workload_plan
 from models.snapshot import Snapshot
 from models.workload_owned import Owners, named
 from models.workload_plan import Plan, Slot
 from models.workload_revisions import Revisions, reference
 from models.workload_template import Names, mattering, minute
-from models.workload_view import Workload
+from models.workload_view import Workload, priority_of
 
 #: plugin/pkg/admission/defaulttolerationseconds: every pod outlives a short failure of its node.
 _PATIENT: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -25,13 +25,13 @@ class UnknownClass(Exception):
     """A pod spec names a PriorityClass that is not there."""
 
 
-def admitted(spec: kube.PodSpec, classes: Mapping[str, kube.PriorityClass]) -> kube.PodSpec:
+def admitted(spec: kube.PodSpec, snapshot: Snapshot) -> kube.PodSpec:
     """A pod's spec as stored: priority, scheduler and tolerations filled in (the rest was defaulted when it was read).
 
     Raises:
         UnknownClass: no such PriorityClass.
     """
-    priority = defaults.priority(spec, classes)
+    priority = priority_of(spec, snapshot)
     if priority is None:
         raise UnknownClass(spec.priorityClassName)
     own = list(spec.tolerations or ())
@@ -105,7 +105,7 @@ class Maker:
         Raises:
             UnknownClass: the template names a PriorityClass that is not there.
         """
-        spec = admitted(workload.spec, self.snapshot.priority_classes)
+        spec = admitted(workload.spec, self.snapshot)
         if workload.kind == "DaemonSet":
             spec.tolerations = workload_daemons.tolerations(spec)
         read = kube.ObjectMeta(annotations=workload.annotations)

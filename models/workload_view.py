@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models import kinds, kube
+from models import defaults, kinds, kube
 from models.selectors import Requirement, Selector, canonical
 from models.snapshot import InputError, Snapshot
 from models.structure import shorten
@@ -147,3 +147,12 @@ def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
         several = ", ".join(f"{k}/{s}/{n}" for k, s, n in sorted(found))
         raise InputError([f"workload {shorten(text)}: is ambiguous, expected one of {several}"])
     return found.pop()
+
+
+def priority_of(spec: kube.PodSpec, snapshot: Snapshot) -> int | None:
+    """The priority of a pod; of a class that the input lacks that of any pod of the class there. None: unknown."""
+    found = defaults.priority(spec, snapshot.priority_classes)
+    if found is None:
+        same = (pod.spec.priority for pod in snapshot.pods if pod.spec.priorityClassName == spec.priorityClassName)
+        found = next((priority for priority in same if priority is not None), None)
+    return found

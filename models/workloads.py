@@ -204,7 +204,7 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
                 )
             continue
         try:
-            spec = admitted(pod.spec, merged.priority_classes)
+            spec = admitted(pod.spec, merged)
         except UnknownClass:
             problems += [located(manifests, pod, text) for text in workload_checks.unknown_class(pod.spec, "spec", merged)]
             continue
@@ -249,6 +249,9 @@ def _point_out(merged: Snapshot, workloads: list[Workload], bare: set[str]) -> N
     for workload in workloads:
         found = workload_checks.misses(workload.spec, workload.namespace, f"{workload.path}.spec", audience)
         merged.warnings += [f"{workload.ref}: {text}" for text in found]
+        if workload.spec.nodeName:
+            text = f"names node {workload.spec.nodeName}: its pods are not scheduled and count as running there"
+            merged.warnings.append(f"{workload.ref}: {workload.path}.spec.nodeName {text}")
     for pod in merged.pods:
         if kube.pod_key(pod) in bare:
             found = workload_checks.misses(pod.spec, pod.metadata.namespace or "default", "spec", audience)

@@ -11,7 +11,9 @@ from models.compile import compile_cluster
 from models.kube import is_terminal, pod_key
 from models.policy import DEFAULT, Policy
 from models.scope import select
-from models.snapshot import Snapshot
+from models.snapshot import InputError, Snapshot
+from models.workload_view import find
+from models.workloads import owned
 from solver import rules
 from solver.owners import Owners
 from solver.rules.base import Rule
@@ -90,15 +92,25 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
     Raises:
         UnknownPod: there is none such, several, or it has no pods.
     """
+    try:
+        kind, namespace, name = find([snapshot], workload)
+    except InputError:
+        pass  # a snapshot may hold the pods of a workload without the workload
+    else:
+        known = owned(snapshot, kind, namespace, name)
+        if known:
+            return known
     owners = Owners(snapshot)
+    asked = workload.lower()
     found: dict[str, list[int]] = {}
     for i, one in enumerate(snapshot.pods):
         if not is_terminal(one):
             kind, _, key = owners.of(one).partition(" ")
-            if workload in (key.rpartition("/")[2], key, f"{kind}/{key.rpartition('/')[2]}", f"{kind}/{key}"):
+            name = key.rpartition("/")[2]
+            if asked in (name, key, f"{kind}/{name}".lower(), f"{kind}/{key}".lower()):
                 found.setdefault(f"{kind}/{key}", []).append(i)
     if not found:
-        raise UnknownPod(f"{workload}: no such workload in the snapshot, or none with pods")
+        raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods")
     if len(found) > 1:
         raise UnknownPod(f"{workload}: it could be {' or '.join(sorted(found))}, expected KIND/NAMESPACE/NAME")
     return next(iter(found.values()))

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from models.cluster import Cluster
+from models.kube import controller_of
 from models.placement import WayOut
 from models.selectors import taints_key
 from solver.changes import gang_of, with_nodes
@@ -35,6 +36,8 @@ def fewest(unit: Unit, cluster: Cluster, clock: Clock, share: float) -> WayOut |
 
     More nodes than pods are never asked for. ``share``: of the whole time, for all questions together.
     """
+    if any((owner := controller_of(unit.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in unit.pods):
+        return None  # each new node would bring a pod more
     search = _Search(unit, cluster, clock.section(share))
     best: tuple[int, Shape] | None = None
     groups: dict[tuple[int, ...], list[Shape]] = {}

@@ -71,7 +71,17 @@ def left_of(cluster: Cluster, dealt: Sequence[int]) -> list[Left]:
         gang_of = None if cls.gang is None else cluster.gangs[cls.gang]
         torn = gang_of is not None and gang_of.needed > 1 and not any(dealt[h] for h in gang_of.classes)
         if rest and not torn:
-            found.append(Left(rest, rest[:1], 1, None if gang_of is None else gang_of.name, cls.priority, (g,), _unaided(cluster, (g,))))
+            found.append(
+                Left(
+                    rest,
+                    rest[:1],
+                    1,
+                    None if gang_of is None else gang_of.name,
+                    cls.priority,
+                    (g,),
+                    gang_of is None and _unaided(cluster, (g,)),
+                )
+            )
     return sorted(found, key=lambda left: -left.priority)
 
 

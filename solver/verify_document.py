@@ -110,6 +110,14 @@ def document_faults(
     for key in pending:
         if key not in mentioned:
             fault("the pending pod is neither assigned nor listed as unplaced", key)
+    left = {entry.pod for entry in placement.unplaced}
+    known = {gang.name for gang in roster.gangs}
+    for cause in placement.causes:
+        if cause.gang is not None and cause.gang not in known:
+            fault(f"a cause is given for gang {cause.gang}, and no such gang is to be placed")
+        for pod in cause.pods:
+            if pod not in left:
+                fault("a cause is given for a pod that is not listed as unplaced", pod)
     return found + _order_faults(placement, roster) + _tier_faults(placement, pods, pending, roster.ranks) + _status_faults(placement)
 
 

@@ -53,7 +53,6 @@ def _pod(name: str, node: str | None = None, annotations: dict[str, str] | None 
 
 
 #: Found by these tests and not mended yet: goes with the fault.
-_FAULT = pytest.mark.xfail(strict=True, reason="known fault")
 
 
 class Shell:
@@ -160,7 +159,6 @@ def test_options_of_ways_out_work_as_given(shell: Shell) -> None:
         assert not shell.solve(snapshot, *each, manifest=manifest)["unplaced"]
 
 
-@_FAULT
 def test_added_nodes_that_run_a_daemon_set_of_the_gang(shell: Shell) -> None:
     """A node more is a DaemonSet pod more: a way out has to count it."""
     together = {"kubestow.dev/gang": "j"}
@@ -173,7 +171,6 @@ def test_added_nodes_that_run_a_daemon_set_of_the_gang(shell: Shell) -> None:
             assert not shell.solve(snapshot, *way["options"], manifest=manifest)["unplaced"], way["message"]
 
 
-@_FAULT
 def test_rest_of_a_gang_that_reached_its_minimum_lacks_capacity(shell: Shell) -> None:
     manifest = shell.file("w.yaml", _workload("web", 4, annotations={"kubestow.dev/min-member": "2"}))
     left = shell.solve(shell.file("s.yaml", _node("a")), manifest=manifest, code=3)
@@ -181,7 +178,6 @@ def test_rest_of_a_gang_that_reached_its_minimum_lacks_capacity(shell: Shell) ->
     assert "NodeResourcesFit" in [fact["rule"] for cause in left["causes"] for fact in cause["facts"]]
 
 
-@_FAULT
 def test_affinity_over_a_key_that_no_node_has(shell: Shell) -> None:
     def member(name: str, key: str) -> dict[str, Any]:
         everyone = [{"topologyKey": key, "labelSelector": {}}]
@@ -193,7 +189,6 @@ def test_affinity_over_a_key_that_no_node_has(shell: Shell) -> None:
     assert any("rack" in fact["message"] for fact in left["causes"][0]["facts"])
 
 
-@_FAULT
 def test_empty_gang_annotation_leaves_a_group_of_another_system(shell: Shell) -> None:
     group = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
@@ -243,7 +238,6 @@ def test_rollout_from_a_file_that_holds_other_things(shell: Shell, strategy: dic
     assert shell.solve(snapshot, "--rollout", f"default/web={manifest}", manifest=manifest)["rollout"]["complete"]
 
 
-@_FAULT
 def test_rollout_of_a_template_that_names_its_node(shell: Shell) -> None:
     """Such pods pass no scheduler. Whatever is said of them, it is no fault of the program's."""
     snapshot = shell.file("s.yaml", *_running({"nodeName": "a"}))
@@ -254,7 +248,6 @@ def test_rollout_of_a_template_that_names_its_node(shell: Shell) -> None:
         assert {a["node"] for a in json.loads(result.stdout)["assignments"]} <= {"a"}
 
 
-@_FAULT
 def test_kinds_of_workloads_are_named_alike_by_all_options(shell: Shell) -> None:
     snapshot, manifest = shell.file("s.yaml", _node("a")), shell.file("w.yaml", _workload("web"))
     for name in ("web", "default/web", "Deployment/web", "deployment/default/web", "deploy/web"):

@@ -23,6 +23,7 @@ REFUSED = {
     ("karpenter-spread-hostname-zone.yaml", "openshift-vsphere.json"): "PodTopologySpread",
     ("kwok-tsc-deployment.yaml", "openshift-vsphere.json"): "PodTopologySpread",
 }
+HOPELESS = ("karpenter-spread-hostname-zone.yaml", "openshift-vsphere.json")
 
 
 @pytest.mark.skipif(not FILES, reason="the shared data are not here")
@@ -39,7 +40,8 @@ def test_manifests_are_placed_or_explained(name: str, cluster: str) -> None:
     else:
         assert result.assignments == []
         assert [rule in {fact.rule for fact in cause.facts} for cause in result.causes] == [True]
-        assert result.causes[0].waysOut
+        # Without a zone label and with a tenth of the room no single change is enough.
+        assert bool(result.causes[0].waysOut) != ((name, cluster) == HOPELESS)
 
 
 @pytest.mark.skipif(not FILES, reason="the shared data are not here")

@@ -626,7 +626,7 @@ class _AffinityEncoder:
             for key_index, key in enumerate(a.keys):
                 position = self._keys.index(key)
                 d = unit[1][position]
-                if self._counts[i][key_index][d] > 0:
+                if d < 0 or self._counts[i][key_index][d] > 0:
                     continue
                 support = self._open_in(i, key_index, d) + self._joined(unit, i, key_index, units)
                 provided = self._e.any_of(self._e.cells(outside, self._cluster.members(key)[d]))

@@ -322,7 +322,8 @@ def test_volcanos_annotations_where_no_pod_group_is_made_of_them_yet(annotations
     (gang,) = gangs.find(snapshot, Scope(pending=[0, 1]), tiers=("rack", "row"))
     assert (gang.key, gang.required) == expected
     for each in snapshot.pods:
-        each.metadata.annotations = {**(each.metadata.annotations or {}), gangs.GANG: "", VOLCANO: "g"}
+        annotations_left = {k: v for k, v in (each.metadata.annotations or {}).items() if k != gangs.GANG}
+        each.metadata.annotations = {**annotations_left, VOLCANO: "g"}
     (gang,) = gangs.find(snapshot, Scope(pending=[0, 1]), tiers=("rack", "row"))
     assert (gang.source, gang.key, gang.required) == (VOLCANO, *expected)
     snapshot.pod_groups = from_objects([volcano("g", minMember=2)]).pod_groups
