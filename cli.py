@@ -17,6 +17,7 @@ if _EARLY:
         pass  # not the main thread: signals are another's business
 
 import contextlib
+import dataclasses
 import re
 import sys
 import threading
@@ -34,10 +35,9 @@ if _EARLY:
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from models.placement import Cause, Edits, Placement
+    from models.placement import Cause, Edits, Placement, Unmodelled
     from models.policy import Policy
     from models.snapshot import Snapshot
-    from models.workloads import Expansion
     from report.canvas import Surface
     from report.progress import Quiet
     from solver.explain import PodVerdict
@@ -678,17 +678,28 @@ def _edits(chosen: Mapping[str, Any], manifests: Sequence[str]) -> Edits | None:
     return None if found == Edits() else found
 
 
-def _edit(snapshot: Snapshot, manifests: Sequence[str], edits: Edits | None, *, quiet: bool, verbose: bool) -> Expansion:
+@dataclasses.dataclass
+class _Edited:
+    """A snapshot with manifests and what-if edits: the workloads that were added, and what they ask for in vain."""
+
+    snapshot: Snapshot
+    workloads: list[str] = dataclasses.field(default_factory=list)
+    unmodelled: list[Unmodelled] = dataclasses.field(default_factory=list)
+
+
+def _edit(snapshot: Snapshot, manifests: Sequence[str], edits: Edits | None, *, quiet: bool, verbose: bool) -> _Edited:
     """The snapshot with manifests and what-if edits, and a word on what is odd about them."""
+    if not manifests and edits is None:
+        return _Edited(snapshot)
     from models.edits import apply
     from models.placement import Edits
 
     added = _manifests(manifests) if manifests else None
     known = len(snapshot.warnings)
-    expansion = _input(lambda: apply(snapshot, added, edits or Edits()))
+    found = _input(lambda: apply(snapshot, added, edits or Edits()))
     if not quiet:
-        _warn(expansion.snapshot.warnings[known:], verbose=verbose)
-    return expansion
+        _warn(found.snapshot.warnings[known:], verbose=verbose)
+    return _Edited(found.snapshot, found.workloads, found.unmodelled)
 
 
 def _place(snapshot: Snapshot, options: Options, display: Quiet, stop: threading.Event, began: float) -> Placement:

@@ -12,8 +12,6 @@ from models.kube import is_terminal, pod_key
 from models.policy import DEFAULT, Policy
 from models.scope import select
 from models.snapshot import InputError, Snapshot
-from models.workload_view import find
-from models.workloads import owned
 from solver import rules
 from solver.owners import Owners
 from solver.rules.base import Rule
@@ -92,6 +90,9 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
     Raises:
         UnknownPod: there is none such, several, or it has no pods.
     """
+    from models.workload_view import find
+    from models.workloads import owned
+
     try:
         kind, namespace, name = find([snapshot], workload)
     except InputError:
