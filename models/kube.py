@@ -494,6 +494,7 @@ class WorkloadSpec(Struct):
     serviceName: str | None = None
     volumeClaimTemplates: list[PersistentVolumeClaimTemplate] | None = None
     ordinals: StatefulSetOrdinals | None = None
+    paused: bool | None = None
 
 
 class Deployment(Struct):

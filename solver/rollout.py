@@ -149,10 +149,18 @@ def _document(
             waves=waves,
             stuck=stuck,
         ),
-        unmodelled=[*unmodelled.find(case.snapshot, (case.snapshot.pods[i] for i in case.new)), *revision.unmodelled],
+        unmodelled=[
+            *unmodelled.find(case.snapshot, (case.snapshot.pods[i] for i in case.new), tiers=options.policy.networkTiers),
+            *revision.unmodelled,
+        ],
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=_notes(search, revision.going),
+        notes=_notes(search, revision.going) + _paused(revision),
     )  # fmt: skip
+
+
+def _paused(revision: Revision) -> list[str]:
+    spec = revision.deployment.spec
+    return ["the Deployment is paused: its controller does nothing of this until it is resumed"] if spec is not None and spec.paused else []
 
 
 def _tier(case: Case, placed: int, course: Course) -> doc.TierResult:

@@ -496,9 +496,9 @@ class _AffinityEncoder:
             with self._about(i):
                 if affinity.itself:
                     openers.append(g)
-                    self._open_alone(g, i, per_group)
-                else:
-                    self._open_together(g, i, per_group)
+                    self._open(g, i, per_group, together=False)
+                elif self._has_mates(g, i):
+                    self._open(g, i, per_group, together=True)
         for i, literals in per_group.items():
             with self._about(i):
                 self._e.model.add_at_most_one(literals)
@@ -511,21 +511,12 @@ class _AffinityEncoder:
         gang = self._cluster.classes[g].gang
         return gang is not None and gang == self._cluster.classes[h].gang
 
-    def _open_alone(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]]) -> None:
-        for cell, nodes in self._cells_of(g, self._attractions[i]).items():
-            present = self._e.any_of(self._e.cells([g], np.array(nodes)))
-            if present is None:
-                continue
-            literal = self._e.model.new_bool_var("")
-            self._e.model.add_implication(literal, present)
-            self._opens[g, cell] = literal
-            per_group.setdefault(i, []).append(literal)
+    def _has_mates(self, g: int, i: int) -> bool:
+        """Whether classes of the same gang match its terms and are matched by its: together they may open a domain."""
+        return any(self._gangmates(g, int(h)) and self._rule.mates(g, int(h)) for h in np.flatnonzero(self._attractions[i].matches))
 
-    def _open_together(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]]) -> None:
-        """A class of a gang that does not match its own terms opens its domains together with mates of its gang."""
-        mates = [int(h) for h in np.flatnonzero(self._attractions[i].matches) if self._gangmates(g, int(h)) and self._rule.mates(g, int(h))]
-        if not mates:
-            return
+    def _open(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]], *, together: bool) -> None:
+        """A literal for each cell that the class may open; ``together``: with mates of its gang."""
         for cell, nodes in self._cells_of(g, self._attractions[i]).items():
             present = self._e.any_of(self._e.cells([g], np.array(nodes)))
             if present is None:
@@ -533,8 +524,9 @@ class _AffinityEncoder:
             literal = self._e.model.new_bool_var("")
             self._e.model.add_implication(literal, present)
             self._opens[g, cell] = literal
-            self._together.add((g, cell))
             per_group.setdefault(i, []).append(literal)
+            if together:
+                self._together.add((g, cell))
 
     def _exclude(self, g: int, h: int) -> None:
         """Openers of different groups that match each other's terms, each on a node that the other's terms see."""

@@ -405,3 +405,10 @@ def test_every_way_out_works_when_applied() -> None:
             kinds.add(way.change)
             assert Brute(changed(snapshot, way)).completes(), (number, way)
     assert len(kinds) >= 5
+
+
+def test_a_paused_deployment_is_pointed_out() -> None:
+    paused = deployment(1)
+    paused["spec"]["paused"] = True
+    assert any("paused" in note for note in solve([node("a"), node("b"), paused]).notes)
+    assert not any("paused" in note for note in solve([node("a"), node("b"), deployment(1)]).notes)
