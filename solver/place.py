@@ -135,8 +135,9 @@ def _causes(
     if not left or stop.is_set():
         return []
     limit = options.time_limit or CAUSES
-    seconds = min(CAUSES, max(limit / 20, limit - (time.monotonic() - clock)))
-    if seconds < COMPILES * compiling:
+    spent = limit / 2 if options.deterministic else time.monotonic() - clock
+    seconds = min(CAUSES, max(limit / 20, limit - spent))
+    if seconds < COMPILES * compiling and not options.deterministic:
         answer.notes.append("causes are left out: there was no time for them (--time-limit)")
         return []
     tell("causes")
@@ -146,6 +147,13 @@ def _causes(
         placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
         taken[g] += k
     moved = [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName]
+    torn = [k for k, gang in enumerate(cluster.gangs) if gang.needed > 1 and not answer.counts[list(gang.classes)].any()]
+    for k in torn:
+        running = sum(bool(cluster.snapshot.pods[i].spec.nodeName) for i in cluster.declared[k].pods)
+        if running:
+            answer.notes.append(
+                f"{running} pods of gang {cluster.gangs[k].name} run now; from scratch the gang is not whole, so none is placed"
+            )
     found = explain_left(
         bound_as(cluster.snapshot, moved) if moved else cluster.snapshot,
         left,

@@ -149,9 +149,10 @@ def explain_left(
     found = []
     end = time.monotonic() + seconds
     for number, entry in enumerate(left[:MOST]):
-        share = max(0.5, (end - time.monotonic()) / (min(MOST, len(left)) - number))
-        if stop.is_set() or (number and time.monotonic() > end):
+        rest = seconds * (1 - number / min(MOST, len(left))) if deterministic else end - time.monotonic()
+        if stop.is_set() or (number and rest <= 0):
             break
+        share = max(0.5, rest / (min(MOST, len(left)) - number))
         if heard is not None:
             heard(entry.gang or pod_key(snapshot.pods[entry.pods[0]]))
         unit = Unit(together, entry.ask, entry.needed, exempt, policy)
