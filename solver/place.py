@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 CHECKING = 3.5
 #: Seconds for causes at most; and how many times as long as compiling they must be able to take, else they are not begun.
 CAUSES, COMPILES = 20.0, 4.0
+#: Share of the time that preferences leave to causes where pods are left.
+KEPT = 0.15
 HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -99,7 +101,9 @@ def place(
     objective = Objective(cluster, active)
     answer = PlacedSearch(objective, active, limits, options, stop, tell, clock).run()
     if answer.counts.any():
-        _improve(objective, active, limits, answer, strategy, options, stop, tell, clock)
+        left = options.causes and int(answer.counts.sum()) < len(scope.pending)
+        kept = min(CAUSES, (options.time_limit or 0.0) * KEPT) if left else 0.0
+        _improve(objective, active, limits, answer, strategy, options, stop, tell, clock - kept)
     solved = time.monotonic()
     causes = _causes(cluster, options, answer, limits, stop, tell, compiled - started, clock) if options.causes else []
     result = _document(cluster, options, answer)
@@ -136,7 +140,7 @@ def _causes(
         return []
     limit = options.time_limit or CAUSES
     spent = limit / 2 if options.deterministic else time.monotonic() - clock
-    seconds = min(CAUSES, max(limit / 20, limit - spent))
+    seconds = min(CAUSES, max(limit / 40, limit - spent))
     if seconds < COMPILES * compiling and not options.deterministic:
         answer.notes.append("causes are left out: there was no time for them (--time-limit)")
         return []

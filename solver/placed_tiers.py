@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -229,8 +230,20 @@ class PlacedSearch:
         placed = self.cluster.per_priority(answer.counts.sum(axis=1))
         found = placed_bounds(self.cluster, self.limits, placed, seconds=seconds, deterministic=self.options.deterministic, stop=self.stop)
         budget.charge(seconds)
-        answer.bounds = {p: min(bound, found[p]) for p, bound in answer.bounds.items()}
+        answer.bounds = {p: min(bound, self._in_whole_gangs(p, found[p])) for p, bound in answer.bounds.items()}
         self._report("bound", answer)
+
+    def _in_whole_gangs(self, priority: int, bound: int) -> int:
+        """A bound of a tier all of whose pods are of gangs that are placed with all their pods or not at all, rounded down to what such
+        gangs add up to: a multiple of the greatest common divisor of their sizes."""
+        sizes = []
+        for g in np.flatnonzero((self.cluster.priority == priority) & self.limits.any(axis=1)).tolist():
+            gang = self.cluster.gangs[k] if (k := self.cluster.classes[g].gang) is not None else None
+            if gang is None or gang.needed != int(self.cluster.count[list(gang.classes)].sum()):
+                return bound
+            sizes.append(gang.needed)
+        unit = gcd(*sizes)
+        return bound // unit * unit if unit else bound
 
     def _exact(self, answer: Answer, budget: Budget) -> Answer:
         from solver.exact import Exact

@@ -19,6 +19,8 @@ from models.snapshot import Snapshot
 
 #: Gangs and kinds of pods that are looked into, highest priority first.
 MOST = 8
+#: Seconds for one of them at least, so that some get an answer where there is no time for all.
+LEAST = 4.0
 #: Shares of the time of one of them: for the cause, and for the ways out.
 CAUSE, OUT = 0.5, 0.5
 
@@ -152,7 +154,7 @@ def explain_left(
         rest = seconds * (1 - number / min(MOST, len(left))) if deterministic else end - time.monotonic()
         if stop.is_set() or (number and rest <= 0):
             break
-        share = max(0.5, rest / (min(MOST, len(left)) - number))
+        share = max(0.5, min(rest, LEAST), rest / (min(MOST, len(left)) - number))
         if heard is not None:
             heard(entry.gang or pod_key(snapshot.pods[entry.pods[0]]))
         unit = Unit(together, entry.ask, entry.needed, exempt, policy)
