@@ -102,10 +102,8 @@ def listed(snapshot: Snapshot) -> Iterator[Any]:
 
 def controller(obj: Any) -> kube.OwnerReference | None:
     """Which other object made this one."""
-    for owner in obj.metadata.ownerReferences or ():
-        if owner.controller:
-            return owner  # type: ignore[no-any-return]
-    return None
+    owners: list[kube.OwnerReference] = obj.metadata.ownerReferences or []
+    return next((owner for owner in owners if owner.controller), None)
 
 
 def selector(obj: Any) -> Selector | None:

@@ -12,7 +12,6 @@ from models import gangs, kube
 from models.edits import apply
 from models.kube import Pod, pod_key
 from models.placement import Edits, WayOut
-from models.scope import Scope
 from models.snapshot import Snapshot
 from solver.owners import Owners
 from solver.pod_changes import OWN, POD_CHANGES, Arguments
@@ -37,21 +36,9 @@ def applied(unit: Unit, way: WayOut) -> Unit:
     return _edited(unit, way.change, way.arguments)
 
 
-def scope_of(unit: Unit) -> Scope:
-    """What holds its place, and what is to be placed."""
-    cluster_nodes = {node.metadata.name for node in unit.snapshot.nodes}
-    own = set(unit.pods)
-    fixed = [
-        i
-        for i, pod in enumerate(unit.snapshot.pods)
-        if i not in own and pod.spec.nodeName in cluster_nodes and pod.spec.nodeName and not kube.is_terminal(pod)
-    ]
-    return Scope(fixed=fixed, pending=list(unit.pods))
-
-
 def gang_of(unit: Unit) -> gangs.Gang | None:
     """The gang that all pods of the unit belong to, if they do."""
-    found = gangs.find(unit.snapshot, scope_of(unit), tiers=unit.policy.networkTiers)
+    found = gangs.find(unit.snapshot, unit.scope(), tiers=unit.policy.networkTiers)
     return found[0] if len(found) == 1 and set(found[0].pods) == set(unit.pods) else None
 
 

@@ -17,7 +17,7 @@ from models.compile import compile_cluster
 from models.kube import Pod, Toleration, controller_of, is_terminating
 from models.scope import Scope, is_mirror
 from solver import rules
-from solver.changes import gang_of, scope_of
+from solver.changes import gang_of
 from solver.limits import possible
 from solver.unit import Unit
 
@@ -41,7 +41,7 @@ def candidates(unit: Unit) -> list[int]:
     gang = gang_of(unit)
     kin = set(gang.bound) if gang is not None else set()
     found = []
-    for i in scope_of(unit).fixed:
+    for i in unit.scope().fixed:
         pod = pods[i]
         owner = controller_of(pod)
         lower = (pod.spec.priority or 0) < priority and i not in kin
@@ -58,7 +58,7 @@ def hosted(unit: Unit, chosen: Sequence[int]) -> Hosted:
     for i in chosen:
         pods[i] = _guest(before[i], lowest)
     leaving = set(chosen)
-    scope = scope_of(unit)
+    scope = unit.scope()
     cluster = compile_cluster(
         replace(unit.snapshot, pods=pods),
         Scope(fixed=[i for i in scope.fixed if i not in leaving], pending=[*unit.pods, *chosen]),

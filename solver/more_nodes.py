@@ -150,7 +150,7 @@ def _own_keys(cluster: Cluster) -> list[str]:
     return sorted(keys)
 
 
-def uncordoned(unit: Unit, cluster: Cluster) -> Iterator[WayOut]:
+def uncordoned(cluster: Cluster) -> Iterator[WayOut]:
     """Each cordoned node that would take a pod of the unit otherwise, as a way out to be tried."""
     rules = [NodeAffinity(cluster), TaintToleration(cluster)]
     for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():

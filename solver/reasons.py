@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from models import gangs
 from models import placement as doc
@@ -17,23 +17,15 @@ from models.policy import Policy
 from models.scope import select
 from models.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from solver.explain import PodVerdict
+
 #: Gangs and kinds of pods that are looked into, highest priority first.
 MOST = 8
 #: Seconds for one of them at least, so that some get an answer where there is no time for all.
 LEAST = 4.0
 #: Shares of the time of one of them: for the cause, and for the ways out.
 CAUSE, OUT = 0.5, 0.5
-
-
-class Verdict(Protocol):
-    """What :mod:`solver.explain` says of one pod; pods of one class share their ``rejected``."""
-
-    @property
-    def pod(self) -> str: ...
-    @property
-    def feasible(self) -> Sequence[str]: ...
-    @property
-    def rejected(self) -> Mapping[str, Sequence[str]]: ...
 
 
 @dataclass(frozen=True)
@@ -97,7 +89,7 @@ def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:
     return all(own.issuperset(cluster.matching(m).tolist()) for m in needs)
 
 
-def asked(snapshot: Snapshot, verdicts: Sequence[Verdict], *, whole: bool, tiers: Sequence[str] = ()) -> list[Left]:
+def asked(snapshot: Snapshot, verdicts: Sequence[PodVerdict], *, whole: bool, tiers: Sequence[str] = ()) -> list[Left]:
     """What `explain` looks into: the gangs of the pods, all of them if they are to be placed together (``whole``), and kinds of pods that
     fit on no node. ``tiers``: the policy's networkTiers."""
     index = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}

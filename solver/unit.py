@@ -36,8 +36,8 @@ class Unit:
     exempt: tuple[str, ...] = ()
     policy: Policy = DEFAULT
 
-    def cluster(self) -> Cluster:
-        """The compiled instance whose pending pods are the unit's."""
+    def scope(self) -> Scope:
+        """What holds its place, and what is to be placed."""
         own = set(self.pods)
         nodes = {node.metadata.name for node in self.snapshot.nodes}
         fixed = [
@@ -45,9 +45,11 @@ class Unit:
             for i, pod in enumerate(self.snapshot.pods)
             if i not in own and pod.spec.nodeName in nodes and pod.spec.nodeName and not is_terminal(pod)
         ]
-        return compile_cluster(
-            self.snapshot, Scope(fixed=fixed, pending=list(self.pods)), daemon_namespaces=self.exempt, policy=self.policy
-        )
+        return Scope(fixed=fixed, pending=list(self.pods))
+
+    def cluster(self) -> Cluster:
+        """The compiled instance whose pending pods are the unit's."""
+        return compile_cluster(self.snapshot, self.scope(), daemon_namespaces=self.exempt, policy=self.policy)
 
     def feasible(self, seconds: float, stop: threading.Event | None = None, *, seed: int = 0, deterministic: bool = False) -> bool | None:
         """Whether ``needed`` pods of the unit can be placed and bound in some order; None: not known in time."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from models.cluster import Cluster
+from models.kube import TopologySpreadConstraint
 from models.placement import WayOut
 from solver import evictions, fewer_pods, more_nodes
 from solver.changes import applied
@@ -94,7 +95,7 @@ class _Search:
 
     def _grown(self, cluster: Cluster) -> Iterator[WayOut]:
         if self._touches(_NODES | {"NodeUnschedulable"}):
-            for way in itertools.islice(more_nodes.uncordoned(self.unit, cluster), self.most):
+            for way in itertools.islice(more_nodes.uncordoned(cluster), self.most):
                 if self._works(way):
                     yield way
                     break
@@ -126,8 +127,8 @@ class _Search:
                 continue
             top = constraint.maxSkew + len(self.unit.snapshot.pods)
 
-            def asked(skew: int, owner: str = owner, constraint: object = constraint) -> bool | None:
-                return self._works(raised(owner, constraint, skew))  # type: ignore[arg-type]
+            def asked(skew: int, owner: str = owner, constraint: TopologySpreadConstraint = constraint) -> bool | None:
+                return self._works(raised(owner, constraint, skew))
 
             if not asked(top):
                 continue
