@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from models.placement import Cause, Edits, Placement, Unmodelled
+    from models.plan import RebalancePlan
     from models.policy import Policy
     from models.snapshot import Snapshot
     from report.canvas import Surface
@@ -51,6 +52,7 @@ DONE, BAD_INPUT, INCOMPLETE, VIOLATED, INTERRUPTED = 0, 1, 3, 4, 130
 _WARNINGS = 20
 
 _PERCENT = click.IntRange(0, 100)
+_COUNT = click.IntRange(0)
 
 _T = TypeVar("_T")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -190,6 +192,23 @@ def _policy_options(command: _Command) -> _Command:
     )(command)
 
 
+def _search_options(command: _Command) -> _Command:
+    """How to search, for how long, and what to refuse."""
+    engines = click.Choice(["auto", "exact", "greedy", "lns"])
+    again = "The same input gives the same bytes; the time limit counts deterministic seconds."
+    refuse = "Refuse a snapshot that uses something kubestow does not model (exit 4)."
+    seconds = "Seconds for the whole run."
+    seeds = click.IntRange(0, 2**31 - 1)
+    command = click.option("--strict", is_flag=True, help=refuse)(command)
+    command = click.option("--workers", type=click.IntRange(1), metavar="N", help="Parallel searches.  [default: one per core]")(command)
+    command = click.option("--deterministic", is_flag=True, help=again)(command)
+    command = click.option("--seed", type=seeds, default=0, show_default=True, metavar="N", help="Seed of the search.")(command)
+    command = click.option("--engine", type=engines, default="auto", show_default=True, help="How to search.")(command)
+    return click.option("--time-limit", type=float, callback=_positive, default=60.0, show_default=True, metavar="SECONDS", help=seconds)(
+        command
+    )
+
+
 def _noise_options(command: _Command) -> _Command:
     command = click.option("-v", "--verbose", is_flag=True, help="Say more on standard error.")(command)
     return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on standard error.")(command)
@@ -198,13 +217,7 @@ def _noise_options(command: _Command) -> _Command:
 @main.command()
 @_snapshot_argument
 @_output_options("table", "json", "yaml", "kubectl")
-@click.option(
-    "--time-limit", type=float, callback=_positive, default=60.0, show_default=True, metavar="SECONDS", help="Seconds for the whole run."
-)
-@click.option("--engine", type=click.Choice(["auto", "exact", "greedy", "lns"]), default="auto", show_default=True, help="How to search.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="N", help="Seed of the search.")
-@click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds.")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Parallel searches.  [default: one per core]")
+@_search_options
 @click.option("--from-scratch", is_flag=True, help="Place all movable bound pods anew.")
 @_manifest_option("-w", "--workload")
 @_edit_options
@@ -218,7 +231,6 @@ def _noise_options(command: _Command) -> _Command:
 )
 @_policy_options
 @_scope_options
-@click.option("--strict", is_flag=True, help="Refuse a snapshot that uses something kubestow does not model (exit 4).")
 @_noise_options
 def solve(
     snapshots: tuple[str, ...],
@@ -293,10 +305,7 @@ def solve(
             placement = _input(lambda: _in_thread(partial(roll_out, snapshot, name, revision, options), display, stop, started))
     if placement.seconds is not None:
         placement.seconds.load = round(loaded, 3)
-    if stop.is_set() and placement.status == "unknown":
-        _fail(["interrupted before there was an answer; nothing was written"], INTERRUPTED)
-    if strict and placement.unmodelled:
-        _fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in placement.unmodelled], VIOLATED)
+    _check_answer(placement, stop, strict=strict)
     _write(output, _render_placement(placement, snapshot, form or _default_format(output), output))
     if not quiet:
         if form == "kubectl" and include_gated:
@@ -310,35 +319,154 @@ def solve(
 
 @main.command()
 @_snapshot_argument
-@click.option("--result", required=True, metavar="FILE", type=click.Path(allow_dash=True), help="The Placement to check (JSON or YAML).")
+@_output_options("table", "json", "yaml", "kubectl")
+@click.option(
+    "--goal",
+    "goals",
+    multiple=True,
+    type=click.Choice(["repair", "improve", "consolidate", "admit"]),
+    help="What to plan for; repeatable, the weightiest first.",
+)
+@click.option("--drain", multiple=True, metavar="NODE|SELECTOR", help="Empty a node, or those with such labels, before all goals.")
+@click.option("--max-moves", "maxMoves", type=_COUNT, metavar="N", help="Moves of the whole plan.")
+@click.option("--max-moves-per-namespace", "maxMovesPerNamespace", type=_COUNT, metavar="N", help="Moves of the pods of one namespace.")
+@click.option("--max-moves-per-workload", "maxMovesPerWorkload", type=_COUNT, metavar="N", help="Moves of the pods of one workload.")
+@click.option("--max-evictions", "maxEvictions", type=_COUNT, metavar="N", help="Pods that go for good.")
+@click.option("--allow-eviction", "allowEviction", is_flag=True, help="Pods may go for good where moves alone do not reach a goal.")
+@click.option("--also-move", "alsoMove", multiple=True, type=click.Choice(["bare", "local-storage"]), help="Move such pods, too.")
+@click.option("--min-gain", "minGain", type=_COUNT, default=1, show_default=True, metavar="N", help="Points per move of the goal improve.")
+@_search_options
+@_policy_options
+@_scope_options
+@_noise_options
+def rebalance(
+    snapshots: tuple[str, ...],
+    output: str | None,
+    form: str | None,
+    goals: tuple[str, ...],
+    drain: tuple[str, ...],
+    time_limit: float,
+    engine: Any,
+    seed: int,
+    deterministic: bool,
+    workers: int | None,
+    policy_file: str | None,
+    shorthand: Any,
+    include_gated: bool,
+    daemon_namespaces: tuple[str, ...],
+    strict: bool,
+    quiet: bool,
+    verbose: bool,
+    **limits: Any,
+) -> None:
+    """Plan which running pods move where, and in which order, such that nothing breaks on the way.
+
+    Exits with 0 when the goals are reached or there is nothing to gain, 3 when a goal is not reached (the plan is written all the same),
+    130 when interrupted (the best plan so far is written).
+    """
+    from models.plan import Limits
+    from report import progress
+    from solver.options import Options
+
+    if not goals and not drain:
+        raise click.UsageError("nothing to plan for: give a --goal, or nodes to --drain")
+    if len(set(goals)) < len(goals):
+        raise click.UsageError("a --goal is given more than once")
+    if limits["maxEvictions"] is not None and not limits["allowEviction"]:
+        raise click.UsageError("--max-evictions needs --allow-eviction")
+    if limits["allowEviction"] and "admit" in goals[1:]:
+        raise click.UsageError("with --allow-eviction, admit has to be the first goal: no pod is evicted for anything else")
+    limits["alsoMove"] = list(dict.fromkeys(limits["alsoMove"]))
+    _check_stdin(snapshots)
+    _check_noise(quiet, verbose)
+    _check_output(output)
+    policy = _policy(policy_file, shorthand=shorthand)
+    started = time.monotonic()
+    snapshot = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy)
+    loaded = time.monotonic() - started
+    from report.plan import plan_line
+    from solver.plan.options import PlanOptions
+    from solver.plan.rebalance import rebalance as search
+
+    options = Options(
+        engine=engine,
+        time_limit=time_limit,
+        workers=workers,
+        seed=seed,
+        deterministic=deterministic,
+        include_gated=include_gated,
+        daemon_namespaces=daemon_namespaces,
+        policy=policy,
+    )
+    asked = PlanOptions(goals, drain, Limits(**limits), options)
+    stop = threading.Event()
+    with progress.choose(quiet=quiet, verbose=verbose) as display:
+        plan = _input(lambda: _in_thread(partial(search, snapshot, asked), display, stop, started))
+    if plan.seconds is not None:
+        plan.seconds.load = round(loaded, 3)
+    _check_answer(plan, stop, strict=strict)
+    _write(output, _render_plan(plan, snapshot, form or _default_format(output), output))
+    if not quiet:
+        _say(plan_line(plan, time.monotonic() - started))
+    if stop.is_set():
+        _leave(INTERRUPTED)
+    _leave(INCOMPLETE if plan.obstacles or plan.status == "unknown" else DONE)
+
+
+@main.command()
+@_snapshot_argument
+@click.option(
+    "--result",
+    required=True,
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="The Placement or RebalancePlan to check (JSON or YAML).",
+)
 @_manifest_option("-w", "--workload")
 @_output_options("table", "json", "yaml")
 @_noise_options
 def verify(
     snapshots: tuple[str, ...], result: str, manifests: tuple[str, ...], output: str | None, form: str | None, quiet: bool, verbose: bool
 ) -> None:
-    """Check a Placement against the raw objects, independently of the solver.
+    """Check a Placement or a RebalancePlan against the raw objects, independently of the solver.
 
-    What-if edits that the document names are made again; manifests that were added (or rolled out) are given once more with -w. Exits
-    with 0 when every assignment is valid, 4 when there are violations.
+    What-if edits that the document names are made again; manifests that were added (or rolled out) are given once more with -w. A plan is
+    replayed step by step. Exits with 0 when every assignment or step is valid, 4 when there are violations.
     """
+    from models.plan import RebalancePlan
     from report import answers, documents
 
     _check_stdin([*snapshots, *manifests, result])
     _check_noise(quiet, verbose)
     _check_output(output)
-    placement = _input(lambda: documents.read_placement(result))
+    found = _input(lambda: documents.read_result(result))
+    if isinstance(found, RebalancePlan) and manifests:
+        raise click.UsageError("a RebalancePlan is checked without manifests (-w)")
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
-    violations = _violations(snapshot, placement, manifests, quiet=quiet, verbose=verbose)
+    if isinstance(found, RebalancePlan):
+        violations = _plan_violations(snapshot, found)
+    else:
+        violations = _violations(snapshot, found, manifests, quiet=quiet, verbose=verbose)
     form = form or _default_format(output)
     if form == "table":
-        data = _draw(answers.violations_table(violations, placement), _surface(output))
+        data = _draw(answers.violations_table(violations, found), _surface(output))
     else:
         data = documents.encode(documents.violations_document(violations), "yaml" if form == "yaml" else "json")
     _write(output, data)
     if not quiet:
-        _say(answers.verdict_line(violations, placement))
+        _say(answers.verdict_line(violations, found))
     _leave(VIOLATED if violations else DONE)
+
+
+def _plan_violations(snapshot: Snapshot, plan: RebalancePlan) -> list[Any]:
+    """What is wrong with a plan; one for another snapshot is not replayed."""
+    from solver.verify_document import Violation
+    from solver.verify_plan import verify_plan
+
+    if plan.snapshot.sha256 != snapshot.sha256:
+        why = f"the plan is for another snapshot: its sha256 is {plan.snapshot.sha256[:12]}, that of this one {snapshot.sha256[:12]}"
+        return [Violation("", "", plan.kind, why)]
+    return _input(lambda: list(verify_plan(snapshot, plan)))
 
 
 def _causes(
@@ -502,7 +630,9 @@ def explain(
 @click.option("--bound", type=_PERCENT, default=0, show_default=True, metavar="PERCENT", help="Pods that run already.")
 @click.option("--priorities", type=click.IntRange(0, 100), default=3, show_default=True, metavar="N", help="Number of PriorityClasses.")
 @click.option("--numa", type=_PERCENT, default=0, show_default=True, metavar="PERCENT", help="Nodes with a NodeResourceTopology.")
-@click.option("--rules", type=_PERCENT, metavar="PERCENT", help="Workloads with hard rules.  [default: 30; with --planted 50]")
+@click.option(
+    "--rules", type=_PERCENT, metavar="PERCENT", help="Workloads with hard rules.  [default: 30; with --worn 40, with --planted 50]"
+)
 @click.option("--preferences", type=_PERCENT, default=30, show_default=True, metavar="PERCENT", help="Workloads with preferences.")
 @click.option(
     "--tainted", type=click.IntRange(0, 50), default=5, show_default=True, metavar="PERCENT", help="Nodes of dedicated, tainted pools."
@@ -513,34 +643,54 @@ def explain(
     metavar="USAGE",
     help="Cut the pods from this share of every node instead: a tight complete placement exists.",
 )
+@click.option(
+    "--worn", type=click.IntRange(0, 90), metavar="PERCENT", help="Everything runs, on nodes that such a share of the pods has left."
+)
 @click.option("-f", "--format", "form", type=click.Choice(["json", "yaml"]), default="json", show_default=True, help="Form of the output.")
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(allow_dash=True), help="Write to FILE (gzip if it ends in .gz), whole or not at all."
 )
 def generate(
-    output: str | None, form: str, planted: int | None, nodes: int, pods: int, seed: int, zones: int, rules: int | None, **others: int
+    output: str | None,
+    form: str,
+    planted: int | None,
+    worn: int | None,
+    nodes: int,
+    pods: int,
+    seed: int,
+    zones: int,
+    rules: int | None,
+    **others: int,
 ) -> None:
     """Write a synthetic snapshot; the same arguments give the same bytes."""
     _check_output(output)
-    if planted is None:
-        from instances.generator import Parameters
-        from instances.generator import generate as draw
+    context = click.get_current_context()
+    given = [name for name in others if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT]
+    if planted is not None and (worn is not None or given):
+        raise click.UsageError(f"--planted and --{given[0] if given else 'worn'} do not go together")
+    try:
+        if planted is not None:
+            from instances.planted import Planted
+            from instances.planted import planted as cut
 
-        made = draw(Parameters(nodes, pods, seed=seed, zones=zones, rules=30 if rules is None else rules, **others))
-        if made.unplanted:
-            _say(f"warning: {made.unplanted} pods found no room while the rules were drawn; a complete placement may not exist")
-    else:
-        from instances.planted import Planted
-        from instances.planted import planted as cut
-
-        context = click.get_current_context()
-        for name in others:
-            if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-                raise click.UsageError(f"--planted and --{name} do not go together")
-        try:
             made = cut(Planted(nodes, pods, planted, seed=seed, zones=zones, rules=50 if rules is None else rules))
-        except ValueError as error:
-            raise click.UsageError(f"--planted: {error}") from None
+        elif worn is not None:
+            from instances.worn import Worn
+            from instances.worn import worn as age
+
+            if "bound" in given:
+                raise click.UsageError("--worn and --bound do not go together")
+            del others["bound"]
+            made = age(Worn(nodes, pods, seed=seed, zones=zones, gone=worn, rules=40 if rules is None else rules, **others))
+        else:
+            from instances.generator import Parameters
+            from instances.generator import generate as draw
+
+            made = draw(Parameters(nodes, pods, seed=seed, zones=zones, rules=30 if rules is None else rules, **others))
+    except ValueError as error:
+        raise click.UsageError(f"--{'worn' if planted is None else 'planted'}: {error}") from None
+    if made.unplanted and planted is None:
+        _say(f"warning: {made.unplanted} pods found no room while the rules were drawn; a complete placement may not exist")
     parts = _list_object(made.objects(), form)
     if output is not None and output.endswith(".gz"):
         parts = _gzip(parts)
@@ -792,6 +942,29 @@ def _draw(parts: Iterator[RenderableType], surface: Surface) -> bytes:
     from report.canvas import render
 
     return render(list(parts), surface)
+
+
+def _check_answer(result: Placement | RebalancePlan, stop: threading.Event, *, strict: bool) -> None:
+    """End the command where there is nothing to be written."""
+    if stop.is_set() and result.status == "unknown":
+        _fail(["interrupted before there was an answer; nothing was written"], INTERRUPTED)
+    if strict and result.unmodelled:
+        _fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in result.unmodelled], VIOLATED)
+
+
+def _render_plan(plan: RebalancePlan, snapshot: Snapshot, form: str, output: str | None) -> bytes:
+    from report import documents
+
+    if form == "table":
+        from report.plan import plan_table
+
+        surface = _surface(output)
+        return _draw(plan_table(plan, snapshot, surface), surface)
+    if form == "kubectl":
+        from report.plan_script import script
+
+        return script(plan, snapshot)
+    return documents.encode(documents.plan_document(plan), "yaml" if form == "yaml" else "json")
 
 
 def _render_placement(placement: Placement, snapshot: Snapshot, form: str, output: str | None) -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -62,6 +62,7 @@ class _Template:
     soft_spread: list[tuple[int, kube.TopologySpreadConstraint, tuple[str, ...]]]  # matcher, constraint, keys that eligible nodes carry
     containers: ContainerClass | None
     gang: int | None
+    apart: int | None = None
     profile: int = -1
 
 
@@ -96,8 +97,10 @@ def host_ports(spec: PodSpec) -> frozenset[Port]:
 
 
 class _Compiler:
-    def __init__(self, snapshot: Snapshot, scope: Scope, daemon_namespaces: tuple[str, ...], policy: Policy) -> None:
-        self.snapshot, self.scope, self.policy = snapshot, scope, policy
+    def __init__(
+        self, snapshot: Snapshot, scope: Scope, daemon_namespaces: tuple[str, ...], policy: Policy, running: Mapping[int, int]
+    ) -> None:
+        self.snapshot, self.scope, self.policy, self.running = snapshot, scope, policy, running
         self.daemons = frozenset(daemon_namespaces)
         self.nodes = NodeTable(snapshot.nodes)
         self.matchers = Matchers()
@@ -111,8 +114,12 @@ class _Compiler:
         self.trees = _trees(snapshot, policy)
         self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in self.trees.values()))
         self.default_spread = DefaultSpread(snapshot, policy)
-        self.gangs = gangs.find(snapshot, scope, tiers=policy.networkTiers)
-        self._gang_of = {i: k for k, gang in enumerate(self.gangs) for i in (*gang.pods, *gang.bound)}
+        asked = scope
+        if running:  # of a gang, those that run are no pods to be placed
+            waiting = [i for i in scope.pending if i not in running]
+            asked = replace(scope, pending=waiting, fixed=sorted([*scope.fixed, *running]))
+        self.gangs = gangs.find(snapshot, asked, tiers=policy.networkTiers)
+        self._gang_of = {i: k for k, gang in enumerate(self.gangs) for i in (*gang.pods, *gang.bound) if i not in running}
 
     # Which namespaces a term covers: None for all of them.
     def _namespaces(self, term: PodAffinityTerm, own: str) -> frozenset[str] | None:
@@ -174,8 +181,9 @@ class _Compiler:
         soft = [] if bound else self._soft_spread(pod)
         pulls = self._pulls(pod) + self._together(index)
         return _Template(
-            pod, [index], demand, tuple(order), affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index)
-        )
+            pod, [index], demand, tuple(order), affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index),
+            self.running.get(index),
+        )  # fmt: skip
 
     def _pulls(self, pod: Pod) -> tuple[Pull, ...]:
         """Weighted terms of a pod, those over equal pods and key summed up; they concern daemon namespaces too."""
@@ -244,7 +252,7 @@ class _Compiler:
                 pinned = spec.nodeName if is_mirror(pod) else None
                 parts += [spec.nodeSelector, spec.tolerations, spec.topologySpreadConstraints, spec.priority, pinned]
                 parts += [claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
-            parts += [self.containers.key(i), self._gang_of.get(i)]
+            parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i)]
             key = _encoder.encode(parts)
             template = found.get(key)
             if template is None:
@@ -309,13 +317,21 @@ class _Compiler:
         return self.node_set(mask)
 
 
-def compile_cluster(snapshot: Snapshot, scope: Scope, *, daemon_namespaces: tuple[str, ...] = (), policy: Policy = DEFAULT) -> Cluster:
-    """Compile a snapshot for the pods that ``scope`` says are pending, against those it says are fixed.
+def compile_cluster(
+    snapshot: Snapshot,
+    scope: Scope,
+    *,
+    daemon_namespaces: tuple[str, ...] = (),
+    policy: Policy = DEFAULT,
+    running: Mapping[int, int] | None = None,
+) -> Cluster:
+    """Compile a snapshot for the pods that ``scope`` says are pending, against those it says are fixed. ``running``: of the pending ones
+    those that run now and may be moved, each with a number; those of different numbers are never of one class, and none is of a gang.
 
     Raises:
         InputError: a quantity that no 64-bit sum can hold, a container-affinity annotation or node topology that cannot be read.
     """
-    work = _Compiler(snapshot, scope, daemon_namespaces, policy)
+    work = _Compiler(snapshot, scope, daemon_namespaces, policy, running or {})
     fixed = work.templates(scope.fixed, bound=True)
     pending = work.templates(scope.pending, bound=False)
 
@@ -465,7 +481,7 @@ def _classes(work: _Compiler, pending: Sequence[_Template]) -> tuple[list[PodCla
         )
         signature = (
             cls.priority, cls.node_rule, cls.tolerations, cls.node_name, cls.anti, cls.affinity, cls.spread, cls.ports, cls.claims,
-            cls.prefers, cls.pulls, cls.soft_spread, cls.containers, cls.gang,
+            cls.prefers, cls.pulls, cls.soft_spread, cls.containers, cls.gang, template.apart,
             tuple(sorted(template.demand.items())), np.packbits(hits[:, template.profile]).tobytes(),
         )  # fmt: skip
         same = found.get(signature)

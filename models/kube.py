@@ -166,11 +166,15 @@ class Anything(Struct):
     """An object whose content does not matter, only that it is there."""
 
 
+class EmptyDirVolumeSource(Struct):
+    medium: str | None = None
+
+
 class Volume(Struct):
     name: str | None = None
     persistentVolumeClaim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
-    emptyDir: Anything | None = None
+    emptyDir: EmptyDirVolumeSource | None = None
     hostPath: Anything | None = None
     gcePersistentDisk: Anything | None = None
     awsElasticBlockStore: Anything | None = None

@@ -128,6 +128,32 @@ class Topology(_Section, frozen=True):
         )
 
 
+_Cost = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class PriorityCost(_Section, frozen=True):
+    """Moving a pod of at least this priority costs so much."""
+
+    atLeast: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+    cost: _Cost
+
+
+class AgeCost(_Section, frozen=True):
+    """Moving a pod that is at least so old, by the newest pod of the snapshot, costs so much."""
+
+    atLeastHours: Annotated[int, Meta(ge=0, le=10**6)]
+    cost: _Cost
+
+
+class Moves(_Section, frozen=True):
+    """What moving a running pod costs, in plans: the highest cost that ``priorities`` and ``ages`` give it, else 1; ``annotation``: the
+    name of the annotation with which a pod gives its own cost, which counts before all."""
+
+    annotation: _Name = "kubestow.dev/move-cost"
+    priorities: tuple[PriorityCost, ...] = ()
+    ages: tuple[AgeCost, ...] = ()
+
+
 class Policy(_Section, frozen=True):
     """All of a policy file.
 
@@ -137,7 +163,7 @@ class Policy(_Section, frozen=True):
     between containers of a pod or namespace, for those without an entry of their own. ``daemonNamespaces``: their pods are exempt
     from hard anti-affinity. ``refuseAllNamespacesAntiAffinity``: required anti-affinity over all namespaces with a key other than
     the hostname is bad input. ``topologies``: for nodes without a NodeResourceTopology. ``networkTiers``: the node labels that stand for
-    the tiers of Volcano's HyperNodes, tier 1 first.
+    the tiers of Volcano's HyperNodes, tier 1 first. ``moves``: what moving a running pod costs.
     """
 
     apiVersion: Literal["kubestow.dev/v1alpha1"] = API_VERSION
@@ -155,6 +181,7 @@ class Policy(_Section, frozen=True):
     refuseAllNamespacesAntiAffinity: bool = False
     topologies: tuple[Topology, ...] = ()
     networkTiers: tuple[_Name, ...] = ()
+    moves: Moves = Moves()
 
     def __post_init__(self) -> None:
         keys = [constraint.topologyKey for constraint in self.defaultConstraints]

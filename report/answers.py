@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.placement import Placement
+from models.plan import RebalancePlan
 from report.canvas import Surface, grid, plain
 from report.documents import AffinityMatrix, Verdict, Violation, nodes_per_rule
 from report.terminal import counted, examples
@@ -17,14 +18,18 @@ from report.terminal import counted, examples
 _MATRIX = 8
 
 
-def verdict_line(violations: Sequence[Violation], placement: Placement) -> str:
-    """One line: valid or not, of how many assignments."""
-    assignments = counted(len(placement.assignments), "assignment")
-    return f"{counted(len(violations), 'violation')} in {assignments}" if violations else f"valid: {assignments}"
+def verdict_line(violations: Sequence[Violation], result: Placement | RebalancePlan) -> str:
+    """One line: valid or not, of how many assignments, or moves, evictions and waves."""
+    if isinstance(result, RebalancePlan):
+        parts = [(len(result.moves), "move"), (len(result.evictions), "eviction"), (result.waves, "wave")]
+        extent = ", ".join(counted(number, noun) for number, noun in parts if number or noun == "move")
+    else:
+        extent = counted(len(result.assignments), "assignment")
+    return f"{counted(len(violations), 'violation')} in {extent}" if violations else f"valid: {extent}"
 
 
-def violations_table(violations: Sequence[Violation], placement: Placement) -> Iterator[RenderableType]:
-    yield Text(verdict_line(violations, placement), style="bold red" if violations else "bold green")
+def violations_table(violations: Sequence[Violation], result: Placement | RebalancePlan) -> Iterator[RenderableType]:
+    yield Text(verdict_line(violations, result), style="bold red" if violations else "bold green")
     if violations:
         yield Text()
         table = grid("pod", "node", "rule", "why")

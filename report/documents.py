@@ -1,21 +1,24 @@
-"""Results as JSON and YAML documents, and a Placement read back from them."""
+"""Results as JSON and YAML documents, and Placements and RebalancePlans read back from them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 from models import placement as placements
+from models import plan as plans
 from models import sources, yaml_reader
 from models.kube import pod_key
-from models.placement import Cause, Placement
+from models.placement import API_VERSION, Cause, Placement
+from models.plan import RebalancePlan
 from models.snapshot import InputError, Snapshot
 from report import yamltext
 
 Format = Literal["json", "yaml"]
+_T = TypeVar("_T")
 
 
 class Violation(Protocol):
@@ -78,6 +81,10 @@ def encode(document: object, form: Format) -> bytes:
 
 def placement_document(placement: Placement) -> dict[str, Any]:
     return placements.to_builtins(placement)
+
+
+def plan_document(plan: RebalancePlan) -> dict[str, Any]:
+    return plans.to_builtins(plan)
 
 
 def violations_document(violations: Iterable[Violation]) -> dict[str, Any]:
@@ -144,10 +151,29 @@ def read_placement(path: str) -> Placement:
     Raises:
         InputError: not readable, or not a Placement: the file, the field and what was expected.
     """
+    return _read(path, placements.from_builtins, "Placement")
+
+
+def read_result(path: str) -> Placement | RebalancePlan:
+    """A Placement or a RebalancePlan, whichever kind the document states, as :func:`read_placement` reads the one."""
+    return _read(path, _result, "Placement or RebalancePlan")
+
+
+def _result(document: object) -> Placement | RebalancePlan:
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if kind == "RebalancePlan":
+        return plans.from_builtins(document)
+    if isinstance(document, dict) and document.get("apiVersion") == API_VERSION and kind != "Placement":
+        raise msgspec.ValidationError(f"expected kind 'Placement' or 'RebalancePlan', got {kind!r} - at `$.kind`")
+    return placements.from_builtins(document)
+
+
+def _read(path: str, convert: Callable[[object], _T], what: str) -> _T:
+    """``what``: what the document is to be, for messages."""
     try:
-        return placements.from_builtins(_decode(bytes(sources.read(path))))
+        return convert(_decode(bytes(sources.read(path)), what))
     except msgspec.ValidationError as error:
-        problem = _with_path(str(error))
+        problem = _with_path(str(error), what)
     except RecursionError:
         problem = "nested too deeply"
     except ValueError as error:
@@ -155,31 +181,31 @@ def read_placement(path: str) -> Placement:
     raise InputError([f"{sources.label(path)}: {problem}"])
 
 
-def _decode(raw: bytes) -> object:
+def _decode(raw: bytes, what: str) -> object:
     if not raw.strip():
-        raise ValueError("empty, expected a Placement document")
+        raise ValueError(f"empty, expected a {what} document")
     if not raw.lstrip().startswith(b"{"):
-        return _one_yaml_document(raw)
+        return _one_yaml_document(raw, what)
     try:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError as error:
         # A flow mapping is YAML that looks like JSON; where it is neither, the JSON complaint is the one that helps.
         try:
-            return _one_yaml_document(raw)
+            return _one_yaml_document(raw, what)
         except yaml_reader.YamlError:
             raise error from None
 
 
-def _one_yaml_document(raw: bytes) -> object:
+def _one_yaml_document(raw: bytes, what: str) -> object:
     found = [document for document in yaml_reader.documents(raw) if document is not None]
     if len(found) != 1:
-        raise ValueError(f"expected one Placement document, found {len(found)} documents")
+        raise ValueError(f"expected one {what} document, found {len(found)} documents")
     return found[0]
 
 
-def _with_path(message: str) -> str:
+def _with_path(message: str, what: str) -> str:
     """msgspec's ``complaint - at `$.a[0].b``` as ``a[0].b: complaint``."""
     match = re.fullmatch(r"(.*) - at `(?:key in )?\$\.?(.*?)`", message, re.DOTALL)
     if match is None:
-        return f"not a Placement: {message}"
+        return f"not a {what}: {message}"
     return f"{match[2]}: {match[1]}" if match[2] else match[1]

@@ -112,6 +112,19 @@ class Spread:
         used = np.maximum(self.total - free[:, : self.total.shape[1]], 0)
         return np.asarray((bend(self._load(used + self.demand[g])) - bend(self._load(used))).sum(axis=1), dtype=np.int64)
 
+    def cost(self, used: Ints) -> Ints:
+        """int64[N]: what each node costs that uses so much (int64[N, 2])."""
+        return np.asarray(bend(self._load(np.maximum(used, 0))).sum(axis=1), dtype=np.int64)
+
+    def cost_on(self, n: int, used: Ints) -> Ints:
+        """int64[K]: what node n costs with each of several uses (int64[K, 2])."""
+        total = np.broadcast_to(self.total[n], used.shape)
+        safe = np.maximum(total, 1)
+        if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:
+            safe, used = safe.astype(object), used.astype(object)
+        load = np.where(total > 0, used // safe * 1000 - (-(used % safe) * 1000) // safe, 0)
+        return np.asarray(bend(np.asarray(load, dtype=np.int64)).sum(axis=1), dtype=np.int64)
+
     def encode(self, encoding: Encodes) -> Points:
         """The value as a linear expression: utilisation above its row, cost above the tangents of f."""
         from solver.soft_points import Points

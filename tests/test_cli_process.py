@@ -87,7 +87,7 @@ def test_completion(shell: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("kubestow ", ["plain,explain", "plain,generate", "plain,solve", "plain,verify"]),
+        ("kubestow ", ["plain,explain", "plain,generate", "plain,rebalance", "plain,solve", "plain,verify"]),
         ("kubestow solve ", ["file,"]),
         ("kubestow solve x --engine e", ["plain,exact"]),
     ],

@@ -297,6 +297,36 @@ class InterPodAffinity(Rule):
             needs[g] = [] if matches is None else [h for h in classes if h != g and matches[h]]
         return [sorted(found) for found in strongly_connected(needs) if len(found) > 1]
 
+    # --- what plans ask: pods at rest ---------------------------------------------------------------------------------------
+
+    @property
+    def attractions(self) -> list[Attraction]:
+        """The distinct sets of required affinity terms, with counts in the present state."""
+        return self._attractions
+
+    def attraction(self, g: int) -> int | None:
+        """Index of the class's own terms in ``attractions``."""
+        return self._attraction_of[g]
+
+    def feeds(self, g: int) -> list[int]:
+        """Indices of the ``attractions`` whose terms pods of the class match in full."""
+        return self._feeds[g]
+
+    def repelled(self, g: int, nodes: Ints) -> Bools:
+        """bool[len(nodes)]: whether pods of class g that are on these nodes, each without itself, are rejected by anti-affinity there."""
+        mask = np.zeros(len(nodes), dtype=bool)
+        for i in {*self._own[g], *self._matching[g]}:
+            r = self._repulsions[i]
+            domains = r.codes[nodes]
+            own, both = i in self._own[g], int(i in self._own[g] and r.matches[g])
+            hit = np.zeros(len(nodes), dtype=bool)
+            if own:
+                hit |= np.append(r.matching, 0)[domains] > both
+            if r.matches[g]:
+                hit |= np.append(r.owners, 0)[domains] > both
+            mask |= hit & (domains >= 0)
+        return mask
+
     # --- what ordering asks ---------------------------------------------------------------------------------------------
 
     def order_links(self) -> list[list[int]]:

@@ -38,6 +38,11 @@ class NodePorts(Rule):
                     count[cluster.fixed_ports[port]] += 1
         self._never = [self._taken(g) for g in range(cluster.n_classes)]
 
+    @property
+    def addresses(self) -> dict[tuple[str, int], set[str]]:
+        """The addresses in use of each (protocol, port) that some class wants; the wildcard is :data:`ANY`."""
+        return self._addresses
+
     def _conflicting(self, port: Port) -> list[Port]:
         address, protocol, number = port
         return [(a, protocol, number) for a in self._addresses[protocol, number] if ANY in (a, address) or a == address]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _Tally:
+class Tally:
     """Matching pods per domain, for one (selector, key, eligible nodes)."""
 
     codes: Ids
@@ -54,7 +54,7 @@ class PodTopologySpread(Rule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._tallies: list[_Tally] = []
+        self._tallies: list[Tally] = []
         ids: dict[tuple[int, str, int], int] = {}
         self._of: list[list[tuple[Spread, int | None]]] = []
         for cls in cluster.classes:
@@ -83,7 +83,7 @@ class PodTopologySpread(Rule):
             counted = np.zeros(size, dtype=bool)
             counted[codes[mask]] = True
             self._tallies.append(
-                _Tally(
+                Tally(
                     codes, size, mask, counted, domain_sum(codes, size, per_node), cluster.matches(matcher), np.zeros(size, dtype=np.int64)
                 )
             )
@@ -166,7 +166,8 @@ class PodTopologySpread(Rule):
         for _, index in self._of[g]:
             if index is not None:
                 tally = self._tallies[index]
-                tally.owners[tally.codes[n]] += k
+                if tally.codes[n] >= 0:  # a running pod may be on a node without the key
+                    tally.owners[tally.codes[n]] += k
 
     def remove(self, g: int, n: int, k: int = 1) -> None:
         self.place(g, n, -k)
@@ -213,6 +214,21 @@ class PodTopologySpread(Rule):
                     return False
         return True
 
+    # --- what plans ask: pods at rest ---------------------------------------------------------------------------------------
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """Matching pods per domain of each distinct (selector, key, eligible nodes), in the present state."""
+        return self._tallies
+
+    def feeds(self, g: int) -> list[int]:
+        """Indices of the ``tallies`` that count pods of the class."""
+        return self._feeds[g]
+
+    def own(self, g: int) -> list[tuple[Spread, int | None]]:
+        """The class's constraints, each with its index in ``tallies`` (None: it counts no pod)."""
+        return self._of[g]
+
     # --- what ordering asks ---------------------------------------------------------------------------------------------
 
     def touches(self, g: int) -> bool:
@@ -247,7 +263,7 @@ class PodTopologySpread(Rule):
             with encoding.about(_topic(topic), owners):
                 self._encode(encoding, self._tallies[index], owners, max_skew, min_domains)
 
-    def _encode(self, encoding: Encoding, tally: _Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
+    def _encode(self, encoding: Encoding, tally: Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
         """Each domain that receives a pod of the owners: count ≤ min + maxSkew, with min ≤ every eligible domain's count."""
         model = encoding.model
         counting = np.flatnonzero(tally.matches).tolist()

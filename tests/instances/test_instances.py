@@ -132,6 +132,8 @@ TABLE: dict[str, Row] = {
         unplaced=dict.fromkeys(numbered("batch", 3), "NodeResourcesFit"),
         on={"urgent": {"wide"}, "steady": {"narrow"}},
     ),
+    **dict.fromkeys((f"rebalance-{goal}.yaml" for goal in ("repair", "swap", "drain", "stuck", "consolidate")), Row()),
+    "rebalance-admit.yaml": Row(unplaced=dict.fromkeys((*numbered("train", 2), *numbered("urgent", 2)), "NodeResourcesFit")),
     "pending/capacity.yaml": Row(unplaced={"db-0": "NodeResourcesFit"}),
     "pending/numa.yaml": Row(unplaced={"solver": "NodeResourceTopologyMatch"}),
     "seeds/affinity-service-in-one-zone.yaml": Row(on={pod: {"b1", "b2"} for pod in numbered("shop", 4)}),

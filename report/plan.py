@@ -1,0 +1,260 @@
+"""A RebalancePlan as a table for people: what it gains, then its waves like a diff, then what stays as it is and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.plan import Limits, NodeUse, RebalancePlan
+from models.snapshot import Snapshot
+from report.canvas import Surface, grid, heading, plain
+from report.plan_waves import shared_domain, waves
+from report.progress import gap_text
+from report.terminal import amount, counted, examples
+from report.usage import share
+
+#: Nodes, obstacles and kinds of unmodelled fields listed one by one.
+_LISTED: Final = 20
+
+_STATUS_STYLE: Final = {"optimal": "bold green", "feasible": "bold yellow", "unknown": "bold red"}
+
+
+def plan_line(plan: RebalancePlan, seconds: float) -> str:
+    """One line: how good, how many steps, what each goal reaches, how long (wall-clock seconds)."""
+    return f"{verdict(plan)}; {seconds:.1f} s"
+
+
+def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    """The parts of the report, top to bottom."""
+    yield from _header(plan)
+    if plan.objective:
+        yield heading("Objective")
+        yield _tiers(plan)
+    if plan.moves or plan.evictions:
+        yield from _gains(plan)
+        yield from _nodes(plan, surface)
+        yield from waves(plan, snapshot, surface)
+    if plan.freed:
+        suffix = shared_domain(plan)
+        yield heading(f"Freed: {counted(len(plan.freed), 'node')}")
+        yield _inset(plain(_names([name.removesuffix(suffix) for name in plan.freed])))
+    yield from _obstacles(plan)
+    if plan.excluded:
+        yield heading("Left where they are")
+        table = grid("pods", "why", "", right=(0,))
+        for group in sorted(plan.excluded, key=lambda group: -len(group.pods)):
+            table.add_row(f"{len(group.pods):,}", plain(group.reason, style="yellow"), plain(examples(group.pods)))
+        yield _inset(table)
+    yield from _unmodelled(plan)
+    if plan.notes:
+        yield heading("Notes")
+        for note in plan.notes:
+            yield _inset(plain(note))
+
+
+def _inset(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, 2))
+
+
+def _more(number: int) -> str:
+    return f" and {number:,} more" if number > 0 else ""
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:_LISTED]) + _more(len(names) - _LISTED)
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
+def verdict(plan: RebalancePlan) -> str:
+    """``optimal: 12 moves in 4 waves, 3 nodes freed (bound 3), 0 evictions``."""
+    if not plan.moves and not plan.evictions:
+        return _no_steps(plan)
+    moved = sum(move.source is not None for move in plan.moves)
+    bound = len(plan.moves) - moved
+    steps = counted(moved, "move") + (f" and {counted(bound, 'binding')}" if bound else "")
+    parts = [f"{steps} in {counted(plan.waves, 'wave')}", *_reached(plan), counted(len(plan.evictions), "eviction")]
+    return f"{plan.status}: {', '.join(parts)}"
+
+
+def _no_steps(plan: RebalancePlan) -> str:
+    if plan.status == "unknown":
+        return "unknown: no plan was found in the time given"
+    sure = "proved" if plan.status == "optimal" else "not proved"
+    if plan.obstacles:
+        return f"no moves: {plan.obstacles[0].message}{_more(len(plan.obstacles) - 1)} ({sure})"
+    return f"nothing to do: no plan would be better than none ({sure})"
+
+
+def _reached(plan: RebalancePlan) -> list[str]:
+    """What the tiers of the goals say, in words. Costs are negative in the document, and positive here."""
+    found: list[str] = []
+    placed = [tier for tier in plan.objective if tier.tier == "placed"]
+    for tier in plan.objective:
+        value, bound = tier.value, tier.bound
+        if tier.tier == "drained":
+            done = f"{counted(len(plan.drain), 'node')} drained"
+            found.append(done if not value else f"{counted(-value, 'pod')} left on nodes to drain (bound {-bound:,})")
+        elif tier.tier == "rules":
+            found.append(f"{counted(-value, 'broken rule')} left (bound {-bound:,})")
+        elif tier.tier == "freed":
+            priced = plan.policy is not None and plan.policy.priceLabel
+            # Nodes that were empty before count in the tier, but this plan does not free them.
+            most = f"cost {-value:,}, bound {-bound:,}" if priced else f"bound {len(plan.freed) + bound - value:,}"
+            found.append(f"{counted(len(plan.freed), 'node')} freed ({most})")
+        elif tier.tier == "improve":
+            found.append(f"score {value:,} (bound {bound:,})")
+        elif placed and tier is placed[0]:
+            total, most_placed = sum(t.value for t in placed), sum(t.bound for t in placed)
+            found.append(f"{total:,} of {counted(plan.before.pending, 'pending pod')} placed (bound {most_placed:,})")
+    return found
+
+
+def _header(plan: RebalancePlan) -> Iterator[Text]:
+    head, colon, rest = verdict(plan).partition(":")
+    parts = [f"{plan.engine} engine"]
+    if plan.seconds is not None:
+        s = plan.seconds
+        parts.append(f"{s.load + s.compile + s.solve + s.verify:.1f} s")
+    text = plain(head, style=_STATUS_STYLE[plan.status]).append_text(plain(colon + rest, style="bold"))
+    yield text.append_text(plain(f" ({', '.join(parts)})", style="dim"))
+    goals = [f"drain {_names(plan.drain)}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
+    limits = _limits(plan.limits)
+    within = plain(f" ({', '.join(limits)})" if limits else "", style="dim")
+    yield plain(f"goals: {', then '.join(goals)}", style="default").append_text(within)
+
+
+def _limits(limits: Limits) -> list[str]:
+    caps = {
+        "moves": limits.maxMoves,
+        "evictions": limits.maxEvictions,
+        "moves per namespace": limits.maxMovesPerNamespace,
+        "moves per workload": limits.maxMovesPerWorkload,
+    }
+    found = [f"at most {cap:,} {what}" for what, cap in caps.items() if cap is not None]
+    found += ["evictions allowed"] * limits.allowEviction + [f"also moves {what} pods" for what in limits.alsoMove]
+    return found + [f"{limits.minGain:,} points per move"] * (limits.minGain != Limits().minGain)
+
+
+def _tiers(plan: RebalancePlan) -> RenderableType:
+    table = grid("tier", "value", "bound", "gap", right=(1, 2, 3))
+    for tier in plan.objective:
+        name = tier.tier if tier.priority is None else f"{tier.tier}, priority {tier.priority}"
+        style = "green" if tier.value == tier.bound else "yellow"
+        table.add_row(plain(name), f"{tier.value:,}", f"{tier.bound:,}", Text(gap_text(tier.value, tier.bound), style=style))
+    return _inset(table)
+
+
+# --- before and after -------------------------------------------------------------------------------------------------
+
+
+def _gains(plan: RebalancePlan) -> Iterator[RenderableType]:
+    """What the plan changes as a whole; figures that are zero both before and after are left out."""
+    before, after = plan.before, plan.after
+    rows: list[tuple[str, int, int, bool]] = [  # the last: more is better
+        ("empty nodes", before.emptyNodes, after.emptyNodes, True),
+        ("pending pods", before.pending, after.pending, False),
+    ]
+    rules = sorted({*before.rules, *after.rules})
+    rows += [(f"pods that break {rule}", before.rules.get(rule, 0), after.rules.get(rule, 0), False) for rule in rules]
+    was = {family.family: family.value for family in before.preferences}
+    now = {family.family: family.value for family in after.preferences}
+    rows += [(f"points of {family}", was.get(family, 0), now.get(family, 0), True) for family in dict.fromkeys([*was, *now])]
+    if before.balance is not None and after.balance is not None:
+        rows.append(("balance", before.balance, after.balance, True))
+    rows = [row for row in rows if row[1] or row[2]]
+    if not rows:
+        return
+    yield heading("Before and after")
+    table = grid("", "before", "after", "", right=(1, 2, 3))
+    for name, old, new, more in rows:
+        style = "dim" if old == new else "green" if (new > old) == more else "red"
+        table.add_row(plain(name), f"{old:,}", Text(f"{new:,}", style=style), Text(f"{new - old:+,}" if new != old else "=", style=style))
+    yield _inset(table)
+
+
+def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
+    """Use of the nodes that the plan changes, the largest change first; beyond the first few they are summed up."""
+    before, after = ({use.node: use for use in side.nodes} for side in (plan.before, plan.after))
+    changed = [(before[name], after[name]) for name in before if name in after]
+    if not changed:
+        return
+    changed.sort(key=lambda pair: (-_change(*pair), pair[0].node))
+    suffix = shared_domain(plan)
+    yield heading(f"Nodes that change ({len(changed):,})" + (f", names without {suffix}" if suffix else ""))
+    table = grid("node", "pods", "cpu", "memory")
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    listed = changed if len(changed) <= _LISTED else changed[: _LISTED - 1]
+    rows = [(old.node.removesuffix(suffix), old, new) for old, new in listed]
+    rest = changed[len(listed) :]
+    if rest:
+        rows.append((f"{len(rest):,} more", _total(old for old, _ in rest), _total(new for _, new in rest)))
+    digits = max(len(f"{use.pods:,}") for _, old, new in rows for use in (old, new))
+    arrow = "→" if surface.unicode else "->"
+    wide = surface.width >= 120
+    for name, old, new in rows:
+        style = "green" if not new.pods else ""
+        cells = [
+            _from_to(old.cpu, old.cpuAllocatable, new.cpu, new.cpuAllocatable, "cpu", arrow, wide=wide),
+            _from_to(old.memory, old.memoryAllocatable, new.memory, new.memoryAllocatable, "memory", arrow, wide=wide),
+        ]
+        table.add_row(plain(name, style=style), Text(f"{old.pods:{digits},} {arrow} {new.pods:{digits},}", style=style), *cells)
+    yield _inset(table)
+
+
+def _change(old: NodeUse, new: NodeUse) -> int:
+    """How much a node changes, for sorting: the larger change of its shares of cpu and memory in permyriads."""
+    cpu = share(new.cpu, new.cpuAllocatable, 10_000) - share(old.cpu, old.cpuAllocatable, 10_000)
+    memory = share(new.memory, new.memoryAllocatable, 10_000) - share(old.memory, old.memoryAllocatable, 10_000)
+    return max(abs(cpu), abs(memory))
+
+
+def _total(uses: Iterator[NodeUse]) -> NodeUse:
+    total = NodeUse("", 0, 0, 0, 0, 0)
+    for use in uses:
+        total.pods += use.pods
+        total.cpu, total.cpuAllocatable = total.cpu + use.cpu, total.cpuAllocatable + use.cpuAllocatable
+        total.memory, total.memoryAllocatable = total.memory + use.memory, total.memoryAllocatable + use.memoryAllocatable
+    return total
+
+
+def _from_to(old: int, old_total: int, new: int, new_total: int, resource: str, arrow: str, *, wide: bool) -> Text:
+    """``40% → 75%``, where there is room with the amounts."""
+    percent = share(new, new_total)
+    style = "dim" if old == new else "red" if percent >= 95 else "yellow" if percent >= 80 else "green"
+    text = Text(f"{share(old, old_total):3}% {arrow} ").append(f"{percent:3}%", style=style)
+    if wide:
+        text.append(f"  {amount(old, resource)} {arrow} {amount(new, resource)} of {amount(new_total, resource)}", style="dim")
+    return text
+
+
+# --- what is in the way -----------------------------------------------------------------------------------------------
+
+
+def _obstacles(plan: RebalancePlan) -> Iterator[RenderableType]:
+    if not plan.obstacles:
+        return
+    yield heading(f"Not reached ({len(plan.obstacles):,})")
+    for obstacle in plan.obstacles[:_LISTED]:
+        sure = "proved" if obstacle.proved else "not proved"
+        line = plain(f"{obstacle.goal}: ", style="bold red").append_text(plain(obstacle.message, style="default"))
+        yield _inset(line.append(f" ({sure})", style="dim"))
+    if len(plan.obstacles) > _LISTED:
+        yield _inset(plain(f"...{_more(len(plan.obstacles) - _LISTED)} (-f json lists all)", style="dim"))
+
+
+def _unmodelled(plan: RebalancePlan) -> Iterator[RenderableType]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for entry in plan.unmodelled:
+        groups.setdefault((entry.field, entry.effect), []).append(entry.pod)
+    if groups:
+        yield heading("Not modelled")
+    for (field, effect), names in groups.items():
+        text = plain(f"{field}: {effect}", style="yellow").append_text(plain(f" ({len(names):,}: {examples(names)})", style="default"))
+        yield _inset(text)

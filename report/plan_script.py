@@ -1,0 +1,198 @@
+"""A RebalancePlan as a bash script that carries it out: evictions through the Eviction API, one fenced target node at a time.
+
+The script holds what the plan expects of the cluster, and stops where the cluster is not like that. What its statements (``pod``,
+``crew``, ``move``, ...) do is bash: :data:`report.plan_script_text.WORLD` and :data:`report.plan_script_steps.STEPS`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from shlex import quote
+from typing import Final
+
+from models import kube
+from models.kube import Pod, pod_key
+from models.plan import Eviction, Move, RebalancePlan
+from models.selectors import tolerates
+from models.snapshot import Snapshot
+from report.output import one_line
+from report.plan import verdict
+from report.plan_script_steps import STEPS
+from report.plan_script_text import WORLD
+from report.plan_waves import sizes, steps
+from report.terminal import counted, examples
+
+_HEADER: Final = """\
+#!/usr/bin/env bash
+# Carries out a rebalancing plan of kubestow with kubectl's current context. Needs bash 4.4, kubectl and coreutils.
+#
+#   bash FILE [SNAPSHOT...]    with the snapshot's files it first makes sure that the plan is of that snapshot
+#   DRY_RUN=1 bash FILE        looks at the cluster, changes nothing, and prints the commands that would
+#   WAIT_SECONDS, RETRY_SECONDS, POLL_SECONDS: see below
+#
+# While it runs, all nodes but the target of the step are cordoned, and pods of others that wait can go to that target only; it opens
+# the nodes again however it ends (after kill -9 it cannot). Before each step it looks whether pods, their workloads and nodes are as the
+# plan expects them, and stops otherwise.
+"""
+
+_CORDON: Final = kube.Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+
+
+def script(plan: RebalancePlan, snapshot: Snapshot) -> bytes:
+    """The script, in UTF-8. ``snapshot``: the one that the plan is of: UIDs and controllers of the pods come from it.
+
+    All that comes from plan or snapshot stands in single quotes as an argument, or with control characters spelled out in a comment.
+    """
+    wanted = {step.pod for step in steps(plan)}
+    pods = {key: pod for pod in snapshot.pods if (key := pod_key(pod)) in wanted}
+    body = [*_expectations(plan, pods, snapshot), *_waves(plan, pods, snapshot)]
+    lines = [
+        _HEADER + "".join(f"# {one_line(note)}\n" for note in _notes(plan, pods)),
+        WORLD.strip("\n"),
+        "",
+        STEPS.strip("\n"),
+        "",
+        f"# --- the plan {'-' * 102}",
+        "",
+        f"SNAPSHOT={quote(plan.snapshot.sha256)}",
+        "",
+        "# As a function it is read whole before it begins: an edit meanwhile changes nothing.",
+        "main() {",
+        *(f"  {line}" if line else "" for line in body),
+        "}",
+        "",
+        'main "$@"',
+        "exit",
+    ]
+    return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _say(text: str) -> str:
+    return f"say {quote(one_line(text))}"
+
+
+# --- the header -------------------------------------------------------------------------------------------------------
+
+
+def _notes(plan: RebalancePlan, pods: dict[str, Pod]) -> Iterator[str]:
+    """What a reader must know of these pods before the script is run."""
+    placed = list(dict.fromkeys(move.pod for move in plan.moves))
+    honour = [key for key in placed if key in pods and _honours_taints(pods[key])]
+    if honour:
+        yield ""
+        yield f"{counted(len(honour), 'pod')} with topologySpreadConstraints of nodeTaintsPolicy Honor ({examples(honour)}):"
+        yield "to them cordoned nodes are no domains, so that with minDomains the scheduler may refuse the target;"
+        yield "the script stops after WAIT_SECONDS where a replacement finds no place."
+    free = [key for key in placed if key in pods and any(tolerates(t, _CORDON) for t in pods[key].spec.tolerations or ())]
+    if free:
+        yield ""
+        yield f"{counted(len(free), 'pod')} tolerating cordoned nodes ({examples(free)}): no fence holds them; where one lands elsewhere"
+        yield "the script stops."
+    bare = [step.pod for step in steps(plan) if step.source is not None and step.pod in pods and kube.controller_of(pods[step.pod]) is None]
+    if bare:
+        yield ""
+        yield f"{counted(len(set(bare)), 'pod')} without a controller ({examples(list(dict.fromkeys(bare)))}):"
+        yield "the script creates them again from their own manifests."
+
+
+def _honours_taints(pod: Pod) -> bool:
+    return any(constraint.nodeTaintsPolicy == "Honor" for constraint in pod.spec.topologySpreadConstraints or ())
+
+
+# --- what the plan expects --------------------------------------------------------------------------------------------
+
+
+def _expectations(plan: RebalancePlan, pods: dict[str, Pod], snapshot: Snapshot) -> Iterator[str]:
+    yield 'same_snapshot "$@"'
+    yield _say(verdict(plan))
+    if plan.drain:
+        yield _call("drain", plan.drain)
+    if not pods:
+        yield _say("There is nothing to move.")
+        if plan.drain:
+            yield "begin"
+        return
+    yield f"STEPS={len(plan.moves) + len(plan.evictions)}"
+    yield ""
+    yield "# pod NAMESPACE/NAME NODE UID OWNER"
+    for key, pod in pods.items():
+        yield _call("pod", [key, pod.spec.nodeName or "-", pod.metadata.uid or "-", _owner(pod)])
+    yield ""
+    yield "# crew NAMESPACE OWNER [NODE PODS]..."
+    for (namespace, owner), nodes in _crews(pods.values(), snapshot).items():
+        yield _call("crew", [namespace, owner, *(text for node, k in sorted(nodes.items()) for text in (node, str(k)))])
+    yield ""
+    yield _call("begin", dict.fromkeys(move.to for move in plan.moves))
+
+
+def _owner(pod: Pod) -> str:
+    owner = kube.controller_of(pod)
+    return "-" if owner is None else f"{owner.kind}/{owner.name}"
+
+
+def _crews(moved: Iterable[Pod], snapshot: Snapshot) -> dict[tuple[str, str], Counter[str]]:
+    """On which nodes pods of the workloads of ``moved`` run, by namespace and owner. Terminating pods and those that are over do not
+    count: they may vanish at any time."""
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for pod in moved:
+        if (owner := _owner(pod)) != "-":
+            found[pod.metadata.namespace or "default", owner] = Counter()
+    for pod in snapshot.pods:
+        crew = found.get((pod.metadata.namespace or "default", _owner(pod)))
+        if crew is not None and pod.spec.nodeName and not kube.is_terminal(pod) and not kube.is_terminating(pod):
+            crew[pod.spec.nodeName] += 1
+    return found
+
+
+def _call(name: str, arguments: Collection[str]) -> str:
+    return " ".join([name, *map(quote, arguments)])
+
+
+# --- waves ------------------------------------------------------------------------------------------------------------
+
+
+def _waves(plan: RebalancePlan, pods: dict[str, Pod], snapshot: Snapshot) -> Iterator[str]:
+    """Per wave: what goes for good, then target by target what moves there, then the bindings, all at once."""
+    by_wave: dict[int, list[Move | Eviction]] = {}
+    for step in steps(plan):
+        by_wave.setdefault(step.wave, []).append(step)
+    for wave, members in by_wave.items():
+        yield ""
+        yield _call("wave", [str(wave), sizes(members)])
+        evictions = [step for step in members if isinstance(step, Eviction)]
+        moves = [step for step in members if isinstance(step, Move)]
+        if evictions:
+            yield from _reasons(evictions)
+            yield _call("evict", [step.pod for step in evictions])
+        targets: dict[str, list[Move]] = {}
+        bindings = []
+        for move in moves:
+            if move.source is None and not (move.pod in pods and _needs_scheduler(pods[move.pod], snapshot)):
+                bindings.append(move)
+            else:
+                targets.setdefault(move.to, []).append(move)
+        for target, arriving in targets.items():
+            yield from _reasons(arriving)
+            yield _call("move", [target, *(move.pod for move in arriving)])
+        if bindings:
+            yield from _reasons(bindings)
+            yield _call("bind", [text for move in bindings for text in (move.pod, move.to)])
+
+
+def _reasons(members: Iterable[Move | Eviction]) -> Iterator[str]:
+    for reason in dict.fromkeys(step.reason for step in members if step.reason):
+        yield f"# {one_line(reason)}"
+
+
+def _needs_scheduler(pod: Pod, snapshot: Snapshot) -> bool:
+    """A Binding object would leave out what the scheduler does besides: it has volumes provisioned and claims allocated."""
+    namespace = pod.metadata.namespace or "default"
+    for volume in pod.spec.volumes or ():
+        if volume.ephemeral is not None:
+            return True
+        if volume.persistentVolumeClaim is not None:
+            claim = snapshot.persistent_volume_claims.get(f"{namespace}/{volume.persistentVolumeClaim.claimName}")
+            if claim is None or claim.spec is None or not claim.spec.volumeName:
+                return True
+    return bool(pod.spec.resourceClaims)

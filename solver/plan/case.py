@@ -1,0 +1,201 @@
+"""The compiled instance of a plan: running pods that may move, those that only hold rules on others, and pods that wait.
+
+All of them are classes of one :class:`Cluster`, so that every rule counts them alike; where they run is the start placement. Fixed pods
+without required terms and constraints stay what they are to a solve.
+
+Shapes: G classes, N nodes, R resources, as of models.cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from models import kube, move_cost, node_choice, requests
+from models.cluster import Cluster, Ints
+from models.compile import compile_cluster, required_terms
+from models.disruption import Budget, budgets
+from models.evictable import exclusions
+from models.kube import Pod, is_terminating
+from models.plan import Excluded, Exclusion, Limits
+from models.scope import Scope, select
+from models.selectors import Bools
+from models.snapshot import Snapshot
+from solver.owners import Owners
+from solver.plan.culprits import culprits
+from solver.plan.options import PlanOptions
+from solver.strategy import occupies
+
+#: Labels of nodes that consolidation never frees, and annotations (value "true") that ask for the same.
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+KEEP = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``k`` pods of class ``g`` go from node ``a`` (-1: they are pending) to node ``b`` (-1: they are evicted)."""
+
+    g: int
+    a: int
+    b: int
+    k: int = 1
+
+
+@dataclass
+class Case:
+    """``start``: int64[G, N], running pods; ``movable``: bool[G], may be moved; ``pending``: bool[G], pods without a node (there only for
+    the goal admit); classes that are neither stay where they are. ``evictable``: bool[G], movable ones that may go for good; ``cost``:
+    int64[G], of one move, at least 1; ``closed``: bool[N], nodes to be drained, which take nothing; ``freeable``: bool[N], nodes that
+    consolidation may free: nothing stays there for good.
+
+    ``budgets``: PodDisruptionBudgets; ``budget``: per class an index into them or None (for pods that need no budget); ``namespaces``,
+    ``workloads``: int64[G], ids for the limits per namespace and per workload (the latter -1 for all where there is no such limit).
+    ``subjects``: bool[G], classes that count in the tier of rules: movable ones and those with required terms or constraints.
+    ``left_over``: pods on drained nodes that no plan moves.
+    """
+
+    cluster: Cluster
+    start: Ints
+    movable: Bools
+    pending: Bools
+    evictable: Bools
+    cost: Ints
+    closed: Bools
+    freeable: Bools
+    budgets: list[Budget]
+    budget: list[int | None]
+    namespaces: Ints
+    workloads: Ints
+    subjects: Bools
+    limits: Limits
+    excluded: list[Excluded]
+    drain: list[int]  # node indices
+    left_over: list[int]  # indices into snapshot.pods
+
+    def moves(self, counts: Ints) -> int:
+        """The fewest moves of running pods that lead to a placement int64[G, N] (evictions not among them), by counts alone."""
+        arrived = np.maximum(counts - self.start, 0)[~self.pending]
+        return int(arrived.sum())
+
+
+def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
+    """Compile a snapshot for a plan.
+
+    Raises:
+        InputError: nodes to drain that are not there, or quantities, annotations and gangs that cannot be read.
+    """
+    options, limits = asked.options, asked.limits
+    scope = select(snapshot, include_gated=options.include_gated)
+    refused = exclusions(snapshot, limits.alsoMove, tiers=options.policy.networkTiers)
+    guards = budgets(snapshot)
+    guard_of = {i: b for b, guard in enumerate(guards) for i in guard.pods if i not in guard.free}
+    pods = snapshot.pods
+    movable = [i for i in scope.fixed if i not in refused]
+    anchored = [i for i in scope.fixed if i in refused and not is_terminating(pods[i]) and _holds_rules(pods[i])]
+    waiting = scope.pending if "admit" in asked.goals else []
+    index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
+    drain = [index[name] for name in node_choice.choose(snapshot, asked.drain)]
+    closed = np.zeros(len(index), dtype=bool)
+    closed[drain] = True
+    going = _may_go(snapshot, asked, movable, waiting, closed, index)
+    costs = move_cost.costs(snapshot, options.policy, movable)
+    owners = Owners(snapshot) if limits.maxMovesPerWorkload is not None else None
+    names: dict[str, int] = {}
+    numbers: dict[Hashable, int] = {}
+    apart: dict[int, int] = {}
+    moving = set(movable)
+    for i in (*movable, *anchored):
+        owner = -1 if owners is None or i not in moving else names.setdefault(owners.of(pods[i]), len(names))
+        kind = (i in moving, guard_of.get(i), costs.get(i, 1), i in going, owner, _resized(pods[i]))
+        apart[i] = numbers.setdefault(kind, len(numbers))
+    running = {*apart}
+    policy = msgspec.structs.replace(options.policy, multipliers=msgspec.structs.replace(options.policy.multipliers, containerAffinity=0))
+    cluster = compile_cluster(
+        snapshot,
+        Scope([i for i in scope.fixed if i not in running], [*movable, *anchored, *waiting], scope.gated, scope.invisible),
+        daemon_namespaces=options.exempt,
+        policy=policy,
+        running=apart,
+    )
+    start = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    for g, cls in enumerate(cluster.classes):
+        for i in cls.pods if cls.pods[0] in running else ():
+            start[g, index[pods[i].spec.nodeName or ""]] += 1
+    first = [cls.pods[0] for cls in cluster.classes]
+    movers = np.array([i in moving for i in first], dtype=bool)
+    anchors = np.array([i in running and i not in moving for i in first], dtype=bool)
+    spaces: dict[str, int] = {}
+    stays = [i for i in scope.fixed if i in refused and occupies(pods[i])]
+    occupied = np.zeros(len(index), dtype=bool)
+    occupied[[index[pods[i].spec.nodeName or ""] for i in stays]] = True
+    return Case(
+        cluster=cluster,
+        start=start,
+        movable=movers,
+        pending=~movers & ~anchors,
+        evictable=np.array([i in going for i in first], dtype=bool),
+        cost=np.array([costs.get(i, 1) for i in first], dtype=np.int64),
+        closed=closed,
+        freeable=~occupied & np.array([_freeable(node) for node in snapshot.nodes], dtype=bool),
+        budgets=guards,
+        budget=[guard_of.get(i) for i in first],
+        namespaces=np.array([spaces.setdefault(pods[i].metadata.namespace or "default", len(spaces)) for i in first], dtype=np.int64),
+        workloads=np.array([names.get(owners.of(pods[i]), -1) if owners is not None else -1 for i in first], dtype=np.int64),
+        subjects=movers | anchors,
+        limits=limits,
+        excluded=_excluded(snapshot, refused),
+        drain=drain,
+        left_over=[i for i in stays if closed[index[pods[i].spec.nodeName or ""]] and not is_terminating(pods[i])],
+    )
+
+
+def _holds_rules(pod: Pod) -> bool:
+    """Whether a running pod has rules that others keep or break."""
+    if required_terms(pod, "podAffinity") or required_terms(pod, "podAntiAffinity"):
+        return True
+    return any(c.whenUnsatisfiable == "DoNotSchedule" for c in pod.spec.topologySpreadConstraints or ())
+
+
+def _resized(pod: Pod) -> tuple[tuple[str, int], ...] | None:
+    """What a pod holds, where its status says other than its spec."""
+    if pod.status is None or not any(
+        s.resources is not None or s.allocatedResources is not None
+        for s in (*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ()))
+    ):
+        return None
+    held = requests.pod_request(pod)
+    asked = requests.pod_request(msgspec.structs.replace(pod, status=None))
+    return None if held == asked else tuple(sorted(held.items()))
+
+
+def _freeable(node: kube.Node) -> bool:
+    labels, notes = node.metadata.labels or {}, node.metadata.annotations or {}
+    return not any(label in labels for label in CONTROL_PLANE) and not any(notes.get(note) == "true" for note in KEEP)
+
+
+def _may_go(
+    snapshot: Snapshot, asked: PlanOptions, movable: list[int], waiting: list[int], closed: Bools, index: dict[str, int]
+) -> set[int]:
+    """Running pods that may be evicted for good: of lower priority than some pending pod, on nodes to be drained, or because they break a
+    rule that holds during execution."""
+    if not asked.limits.allowEviction:
+        return set()
+    pods = snapshot.pods
+    found: set[int] = set()
+    highest = max((pods[i].spec.priority or 0 for i in waiting), default=None)
+    if highest is not None:
+        found |= {i for i in movable if (pods[i].spec.priority or 0) < highest}
+    found |= {i for i in movable if closed[index[pods[i].spec.nodeName or ""]]}
+    if "repair" in asked.goals:
+        found |= culprits(snapshot) & set(movable)
+    return found
+
+
+def _excluded(snapshot: Snapshot, refused: dict[int, Exclusion]) -> list[Excluded]:
+    found: dict[Exclusion, list[str]] = {}
+    for i, reason in sorted(refused.items()):
+        found.setdefault(reason, []).append(kube.pod_key(snapshot.pods[i]))
+    return [Excluded(reason, names) for reason, names in sorted(found.items())]

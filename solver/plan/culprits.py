@@ -1,0 +1,86 @@
+"""Who has to go where a rule that holds during execution is broken.
+
+Source: specification of the rules ("requiredDuringSchedulingRequiredDuringExecution"): for anti-affinity the pod that owns the broken
+rule, or, where priorities differ, the lower-priority pod of the pair; for pod affinity and node affinity the pod that has the rule.
+"""
+
+from __future__ import annotations
+
+from models import kube
+from models.kube import Pod, PodAffinityTerm, is_terminal, is_terminating
+from models.selectors import NodeTable, Selector, canonical, label_key_requirements, selector_matches
+from models.snapshot import Snapshot
+
+
+def culprits(snapshot: Snapshot) -> set[int]:
+    """Indices into ``snapshot.pods`` of running pods that would have to go. Linear in the pods for each pod that has such a rule."""
+    pods = snapshot.pods
+    nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+    here = [i for i, pod in enumerate(pods) if pod.spec.nodeName in nodes and not is_terminal(pod)]
+    found: set[int] = set()
+    table: NodeTable | None = None
+    for i in here:
+        pod = pods[i]
+        affinity = pod.spec.affinity
+        if affinity is None or is_terminating(pod):
+            continue
+        if affinity.nodeAffinity is not None and affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution is not None:
+            table = table or NodeTable(snapshot.nodes)
+            mask = table.selector(affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution)
+            if not mask[table.names.index(pod.spec.nodeName or "")]:
+                found.add(i)
+        for term in _terms(affinity.podAntiAffinity):
+            for j in here:
+                if j != i and _matches(snapshot, pod, term, pods[j]) and _together(nodes, pod, pods[j], term.topologyKey):
+                    mine, other = pod.spec.priority or 0, pods[j].spec.priority or 0
+                    found.add(j if other < mine else i)
+        wanted = _terms(affinity.podAffinity)
+        if wanted and _lonely(snapshot, nodes, here, i, wanted):
+            found.add(i)
+    return {i for i in found if not is_terminating(pods[i])}
+
+
+def _terms(part: kube.PodAffinity | None) -> list[PodAffinityTerm]:
+    return list(part.requiredDuringSchedulingRequiredDuringExecution or ()) if part is not None else []
+
+
+def _lonely(snapshot: Snapshot, nodes: dict[str, kube.Node], here: list[int], i: int, terms: list[PodAffinityTerm]) -> bool:
+    """Whether a running pod's affinity is not met by the others; a pod that is the only match of its own terms is not lonely."""
+    pod = snapshot.pods[i]
+    keys = {term.topologyKey for term in terms}
+    full = [
+        j
+        for j in here
+        if all(_matches(snapshot, pod, term, snapshot.pods[j]) for term in terms)
+        and not keys.isdisjoint(nodes[snapshot.pods[j].spec.nodeName or ""].metadata.labels or {})
+    ]
+    if full == [i]:
+        return not keys <= (nodes[pod.spec.nodeName or ""].metadata.labels or {}).keys()
+    return not all(any(j != i and _together(nodes, pod, snapshot.pods[j], term.topologyKey) for j in full) for term in terms)
+
+
+def _together(nodes: dict[str, kube.Node], pod: Pod, other: Pod, key: str) -> bool:
+    """Whether two running pods are in one domain of a key."""
+    mine = (nodes[pod.spec.nodeName or ""].metadata.labels or {}).get(key)
+    return mine is not None and (nodes[other.spec.nodeName or ""].metadata.labels or {}).get(key) == mine
+
+
+def _matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, other: Pod) -> bool:
+    """Whether a term of the pod matches another."""
+    selector = canonical(term.labelSelector, label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys))
+    if selector is None or not selector_matches(selector, other.metadata.labels or {}):
+        return False
+    return _covers(snapshot, pod, term, other.metadata.namespace or "default")
+
+
+def _covers(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, namespace: str) -> bool:
+    """Whether a term of the pod looks at a namespace."""
+    if not term.namespaces and term.namespaceSelector is None:
+        return namespace == (pod.metadata.namespace or "default")
+    if namespace in (term.namespaces or ()):
+        return True
+    chosen: Selector | None = canonical(term.namespaceSelector)
+    if chosen is None:
+        return False
+    known = snapshot.namespaces.get(namespace)
+    return selector_matches(chosen, (known.metadata.labels or {}) if known is not None else {})

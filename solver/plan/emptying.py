@@ -1,0 +1,153 @@
+"""Empty nodes, pod by pod, by steps that are accepted one after the other: those to be drained, and as many others as can be freed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.cluster import Ints
+from models.selectors import Bools
+from solver.plan.case import Step
+from solver.plan.walk import Walk
+
+#: Times that consolidation begins anew, knowing which nodes were freed.
+PASSES = 4
+#: Nodes on which room is made for one pod by moving others away, at most.
+LOOKED = 12
+
+
+def drain(walk: Walk) -> None:
+    """Move pods off the nodes to be drained; where one finds no place, others make room for it, and at last it is evicted if it may be."""
+    case = walk.case
+    for n in sorted(case.drain, key=lambda n: len(walk.running(n))):
+        left: list[int] = []
+        for g in walk.running(n):
+            if walk.over():
+                return
+            if not move_off(walk, g, n) and not make_room(walk, g, n):
+                left.append(g)
+        for g in left:  # what came later may have made room
+            if not move_off(walk, g, n) and case.evictable[g] and walk.within(g, eviction=True) and walk.state.may_go(g, n):
+                walk.take(Step(g, n, -1))
+
+
+def move_off(walk: Walk, g: int, n: int, allowed: Bools | None = None, bias: Ints | None = None) -> bool:
+    """Move one pod of class g from node n to the fullest node that takes it."""
+    mask = walk.places(g, n)
+    if allowed is not None:
+        mask &= allowed
+    if not mask.any():
+        return False
+    walk.take(Step(g, n, walk.tightest(g, mask, bias)))
+    return True
+
+
+def make_room(walk: Walk, g: int, a: int, allowed: Bools | None = None) -> bool:
+    """Give one pod of class g, which runs on node a (-1: is pending), a place by moving pods away from it first; a move each."""
+    case, state = walk.case, walk.state
+    lack = np.maximum(case.cluster.demand[g] - state.fit.free, 0) / np.maximum(case.cluster.allocatable.max(axis=0, initial=1), 1)
+    could = case.movable @ state.counts > 0
+    could &= ~case.closed & ~state.never(g)
+    if allowed is not None:
+        could &= allowed
+    if a >= 0:
+        could[a] = False
+    nodes = np.flatnonzero(could)
+    for n in nodes[np.argsort(lack[nodes].sum(axis=1), kind="stable")][:LOOKED].tolist():
+        before = len(walk.steps)
+        for h in reversed(walk.running(n)):  # the smallest first
+            if walk.over():
+                break
+            if walk.places(g, a)[n]:
+                break
+            elsewhere = np.ones(case.cluster.n_nodes, dtype=bool) if allowed is None else allowed.copy()
+            move_off(walk, h, n, elsewhere)
+        if walk.places(g, a)[n]:
+            _spare_needless(walk, before, g, a, n)
+            walk.take(Step(g, a, n))
+            return True
+        walk.back_to(before)
+    return False
+
+
+def _spare_needless(walk: Walk, before: int, g: int, a: int, n: int) -> None:
+    """Take the moves of :func:`make_room` back that turned out not to be needed, where the rest stands without them."""
+    made = walk.steps[before:]
+    for skipped in list(made):
+        rest = [step for step in made if step is not skipped]
+        walk.back_to(before)
+        if _replay(walk, rest) and walk.places(g, a)[n]:
+            made = rest
+        else:
+            walk.back_to(before)
+            _replay(walk, made)
+
+
+def _replay(walk: Walk, steps: list[Step]) -> bool:
+    """Take steps again as long as they are accepted; whether all were."""
+    for step in steps:
+        if not walk.places(step.g, step.a)[step.b]:
+            return False
+        walk.take(step)
+    return True
+
+
+def consolidate(walk: Walk, price: Ints) -> None:
+    """Free nodes one after the other, those first that cost least moves for their price; ``price``: int64[N], what a freed node is worth.
+
+    Pods that went to a node which was freed later moved twice. So once it is known which nodes can be freed, all is done again with those
+    closed from the beginning, as long as that frees as many.
+    """
+    case = walk.case
+    begin = len(walk.steps)
+    load = (case.movable | case.pending) @ walk.state.counts
+    used = case.freeable & (load > 0) & ~(case.pending @ walk.state.counts > 0)
+    open_ = ~(case.freeable & (load == 0)) & ~case.closed  # empty nodes stay empty
+    worth = (case.movable * case.cost) @ walk.state.counts
+    order = np.flatnonzero(used)
+    order = order[np.lexsort((order, (worth[order] * 1000) // np.maximum(price[order], 1)))]
+    best = _pass(walk, order, open_, np.zeros_like(used))
+    steps = walk.steps[begin:]
+    for _ in range(PASSES):
+        if walk.over() or not best.any():
+            return
+        walk.back_to(begin)
+        found = _pass(walk, order, open_, best)
+        gained = int(price[found].sum()) - int(price[best].sum())
+        if gained < 0 or (not gained and _moves(walk.steps[begin:]) >= _moves(steps)):
+            break
+        best, steps = found, walk.steps[begin:]
+    else:
+        return
+    walk.back_to(begin)
+    for step in steps:
+        walk.take(step)
+
+
+def _moves(steps: list[Step]) -> int:
+    return sum(step.k for step in steps if step.b >= 0)
+
+
+def _pass(walk: Walk, order: Ints, open_: Bools, wanted: Bools) -> Bools:
+    """Empty nodes in order, those that are ``wanted`` (bool[N]) first, and none of these takes pods; gives which were freed."""
+    freed = np.zeros(len(open_), dtype=bool)
+    target = open_ & ~wanted
+    for n in [*order[wanted[order]].tolist(), *order[~wanted[order]].tolist()]:
+        if walk.over():
+            break
+        if not walk.state.counts[walk.case.movable, n].any():
+            continue
+        freed[n] = _empty(walk, n, target)
+        target[n] = not freed[n]
+    return freed
+
+
+def _empty(walk: Walk, n: int, target: Bools) -> bool:
+    """Move all movable pods off a node onto others in use, or leave it as it was."""
+    before = len(walk.steps)
+    others = target.copy()
+    others[n] = False
+    for g in walk.running(n):
+        if not move_off(walk, g, n, others):
+            walk.back_to(before)
+            return False
+    return True

@@ -1,0 +1,114 @@
+"""The replay of a plan: wave by wave, what must not be moved at all, PodDisruptionBudgets, and the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from models import kube
+from models.plan import RebalancePlan
+from solver.verify_document import Violation
+from solver.verify_gangs import Roster
+from solver.verify_plan_budgets import Guard, Guards
+from solver.verify_plan_document import PLAN, Entry
+from solver.verify_plan_movable import Exclusions, enforced
+from solver.verify_plan_state import Board
+from solver.verify_plan_waves import Wave
+
+#: The rule of violations of PodDisruptionBudgets.
+BUDGET: Final = "PodDisruptionBudget"
+
+
+@dataclass
+class Replay:
+    """``board``: the state, with what each pod may go on breaking. ``pods``: of the snapshot by key; ``refusals``: by key, why a pod is not
+    to be placed (None: it is, and ``roster`` has its gang); ``highest``: the highest priority at which such a pod counts."""
+
+    plan: RebalancePlan
+    board: Board
+    pods: Mapping[str, kube.Pod]
+    refusals: Mapping[str, str | None]
+    roster: Roster
+    guards: Guards
+    exclusions: Exclusions
+    highest: int | None
+
+    def faults(self, listed: Sequence[Entry]) -> Iterator[Violation]:
+        """Everything that goes wrong. Entries that cannot be (no such pod or node, pod elsewhere) are left out of the state."""
+        by_wave: dict[int, dict[int, list[Entry]]] = {}
+        for entry in listed:
+            by_wave.setdefault(entry.wave, {}).setdefault(entry.step, []).append(entry)
+        for _, by_step in sorted(by_wave.items()):
+            steps: list[list[Entry]] = []
+            seen: set[str] = set()
+            for _, shared in sorted(by_step.items()):
+                for entry in shared:
+                    why = self._why_not(entry)
+                    if why is not None:
+                        yield Violation(entry.pod, entry.place, PLAN, f"step {entry.step} (wave {entry.wave}): {why}")
+                kept = [entry for entry in shared if entry.pod not in seen and self._can_be(entry)]
+                seen.update(entry.pod for entry in shared)
+                gangs = {self.roster.gang_of.get(entry.pod) for entry in kept if entry.source is None}
+                unit = len(gangs) == 1 and None not in gangs and all(entry.source is None for entry in kept)
+                steps += [kept] if unit else [[entry] for entry in kept]
+            yield from self._budget_faults([entry for step in steps for entry in step])
+            if steps:
+                yield from Wave(self.board, steps).judge()
+
+    def _can_be(self, entry: Entry) -> bool:
+        runner = self.board.runners.get(entry.pod)
+        if runner is None or runner.node != entry.source or entry.source == entry.target:
+            return False
+        return entry.target is None or entry.target in self.board.nodes
+
+    def _why_not(self, entry: Entry) -> str | None:
+        """Why a plan must not have such a step at all."""
+        if entry.pod not in self.pods:
+            return "the snapshot has no such pod"
+        if entry.target is not None and entry.target not in self.board.nodes:
+            return "the snapshot has no such node"
+        runner = self.board.runners.get(entry.pod)
+        if runner is None:
+            return f"the pod is not to be placed: {self.refusals[entry.pod]}"
+        if entry.target is not None and entry.target in self.plan.drain:
+            return "the node is to be drained"
+        if runner.node != entry.source:
+            return f"the pod is said to be {_at(entry.source)}, it is {_at(runner.node)}"
+        if entry.source is None:
+            return None if "admit" in self.plan.goals else "a pending pod is placed, and admit is no goal"
+        why = self.exclusions.of(runner.pod)
+        if why is not None:
+            return f"the pod must not be moved ({why})"
+        return self._why_not_gone(entry) if entry.target is None else None
+
+    def _why_not_gone(self, entry: Entry) -> str | None:
+        """Why a pod must not be evicted for good: no goal asks for it. (Of rules that hold during execution it is only looked at whether
+        the pod has one, or broke affinity or anti-affinity, as both pods of a pair do.)"""
+        runner, goals = self.board.runners[entry.pod], self.plan.goals
+        if "admit" in goals and self.highest is not None and (runner.pod.spec.priority or 0) < self.highest:
+            return None
+        if entry.source in self.plan.drain:
+            return None
+        if "repair" in goals and (enforced(runner.pod) or "InterPodAffinity" in runner.broke):
+            return None
+        return "the pod is evicted for good, and no goal asks for that"
+
+    def _budget_faults(self, wave: Sequence[Entry]) -> Iterator[Violation]:
+        """Pods that leave in one wave, against what each budget allows as the wave begins."""
+        asked: dict[Guard, list[Entry]] = {}
+        for entry in wave:
+            pod = self.pods[entry.pod]
+            for guard in self.guards.of(pod) if entry.source is not None else ():
+                if guard.guards(pod):
+                    asked.setdefault(guard, []).append(entry)
+        for guard, leaving in asked.items():
+            if len(leaving) > guard.left:
+                entry = leaving[-1]
+                why = f"wave {entry.wave} evicts {len(leaving)} pods of budget {guard.name}, which allows {max(0, guard.left)} then"
+                yield Violation(entry.pod, entry.source or "", BUDGET, why)
+            guard.missing.update(entry.pod for entry in leaving if entry.target is None)
+
+
+def _at(node: str | None) -> str:
+    return "without a node" if node is None else f"on {node}"

@@ -1,0 +1,187 @@
+"""Which single steps a tiny cluster accepts, on plain API objects: what may move, and what is no worse than in the snapshot.
+
+See the documentation of plans ("Rebalancing") for what is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from models.plan import Limits
+from tests.plans import guards
+from tests.plans.world import ABSENT, State, World, matches_node, node_terms, required, takes
+
+Object = Mapping[str, Any]
+
+_GOALS: Final = ("repair", "admit", "consolidate", "improve")
+
+
+class Position(NamedTuple):
+    """``at``: node of each pod or ABSENT; ``done``: pods that the plan moved, bound or evicted."""
+
+    at: State
+    done: frozenset[int]
+
+
+class Accepting:
+    """A cluster with what a plan may do in it.
+
+    ``drain``: names of nodes. ``goals``: as on the command line, without drain.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Object],
+        goals: Sequence[str] = (),
+        drain: Collection[str] = (),
+        *,
+        allow_eviction: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        self.world = world = World(objects)
+        self.goals = tuple(goals)
+        assert set(self.goals) <= set(_GOALS)
+        self.closed = {world.names.index(name) for name in drain}
+        self.limits = limits or Limits()
+        running = [pod for pod in world.pods if pod.home != ABSENT]
+        self.guards = guards.read(world)
+        self.movable = {p.index for p in running if guards.exclusion(world, p, self.guards, self.limits.alsoMove) is None}
+        self.pending = {p.index for p in world.pods if p.home == ABSENT and not p.terminating} if "admit" in self.goals else set[int]()
+        self._guard = {i: guard for guard in self.guards for i in guard.pods - guard.free}
+        start = world.start
+        self.before = {p.index: world.breaks(p.index, start) for p in running if not p.terminating}
+        self.depths = {p.index: world.excess(p.index, p.home, start) for p in running if not p.terminating}
+        self.subjects = {i for i in self.before if i in self.movable or world.pods[i].spread or self._required(i)}
+        self.evictable = self._evictable() if allow_eviction else set[int]()
+        self.gangs = self._gangs()
+        self.rank = {i: world.pods[i].priority for i in self.pending}
+        for members, _, _ in self.gangs:
+            self.rank |= dict.fromkeys(members, min(world.pods[i].priority for i in members))
+        self._alike = self._twins()
+        self._valid: dict[Position, bool] = {}
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def _required(self, i: int) -> bool:
+        affinity = self.world.pods[i].spec.get("affinity", {})
+        return any(required(affinity.get(part)) for part in ("podAffinity", "podAntiAffinity"))
+
+    def _evictable(self) -> set[int]:
+        """Pods that may go for good: on nodes to be drained, of less priority than one that waits, or breaking an enforced rule."""
+        world, found = self.world, set[int]()
+        if "repair" in self.goals:
+            for i in self.before:
+                found |= self._enforced(i)
+        if self.pending:
+            top = max(world.pods[i].priority for i in self.pending)
+            found |= {i for i in self.movable if world.pods[i].priority < top}
+        found |= {i for i in self.movable if world.start[i] in self.closed}
+        return found & self.movable
+
+    def _enforced(self, i: int) -> set[int]:
+        """Who goes for the rules of pod ``i`` that hold during execution and are broken."""
+        world, found = self.world, set[int]()
+        pod = world.pods[i]
+        labels = world.labels
+        here = labels[pod.home]
+        if any(not matches_node(terms, here) for terms in node_terms(pod.spec, enforced=True)):
+            found.add(i)
+        affinity = pod.spec.get("affinity", {})
+        terms = required(affinity.get("podAffinity"), enforced=True)
+        if terms and "lacking" in self.before[i]:
+            there = [labels[world.start[j]] for j in pod.wanted - {i} if world.start[j] != ABSENT]
+            if not all(any(t["topologyKey"] in here and p.get(t["topologyKey"]) == here[t["topologyKey"]] for p in there) for t in terms):
+                found.add(i)
+        for term in required(affinity.get("podAntiAffinity"), enforced=True):
+            key = term["topologyKey"]
+            for other in world.pods:
+                if other is pod or other.home == ABSENT or not takes(term, pod, other):
+                    continue
+                if key in here and labels[other.home].get(key) == here[key]:
+                    found.add(other.index if other.priority < pod.priority else i)
+        return found
+
+    def _gangs(self) -> list[tuple[list[int], int, str | None]]:
+        """Of each gang that waits: its members, how many are needed if any is placed, and the key whose domain they share."""
+        found: dict[str, list[int]] = {}
+        for i in sorted(self.pending):
+            name = self.world.pods[i].annotations.get("kubestow.dev/gang")
+            if name:
+                found.setdefault(name, []).append(i)
+        gangs = []
+        for members in found.values():
+            notes = self.world.pods[members[0]].annotations
+            gangs.append((members, int(notes.get("kubestow.dev/min-member", len(members))), notes.get("kubestow.dev/required-topology")))
+        return gangs
+
+    def _twins(self) -> list[list[int]]:
+        """Pods that may change and that nothing tells apart but their node."""
+        groups: dict[str, list[int]] = {}
+        for i in sorted(self.movable | self.pending):
+            pod = self.world.pods[i]
+            spec = {key: value for key, value in pod.spec.items() if key != "nodeName"}
+            metadata = {key: value for key, value in pod.raw["metadata"].items() if key != "name"}
+            free = any(i in guard.free for guard in self.guards)
+            groups.setdefault(repr((spec, metadata, i in self.pending, free, i in self.evictable)), []).append(i)
+        return [group for group in groups.values() if len(group) > 1]
+
+    # --- steps ------------------------------------------------------------------------------------------------------
+
+    @property
+    def first(self) -> Position:
+        return Position(self.world.start, frozenset())
+
+    def accepted(self, position: Position, i: int, n: int) -> Position | None:
+        """The state after pod ``i`` went to node ``n`` (ABSENT: for good); None: some rule is against it. Budgets, limits and what may
+        move at all are not looked at."""
+        at = position.at
+        if n == at[i] or n in self.closed:
+            return None
+        if n != ABSENT and (self.world.rejecting(i, n, at) or not self._joins(i, n, at)):
+            return None
+        after = Position((*at[:i], n, *at[i + 1 :]), position.done | {i})
+        if after not in self._valid:
+            self._valid[after] = self.valid(after)
+        return after if self._valid[after] else None
+
+    def _joins(self, i: int, n: int, at: State) -> bool:
+        """Whether a pod that waits comes to the domain that its gang has to share."""
+        for members, _, key in self.gangs:
+            if key is not None and i in members:
+                homes = [self.world.labels[m].get(key) for m in (n, *(at[j] for j in members if at[j] != ABSENT))]
+                return homes[0] is not None and len(set(homes)) == 1
+        return True
+
+    def valid(self, position: Position) -> bool:
+        """Whether nothing is worse than in the snapshot, and pods that the plan moved break nothing."""
+        world, at = self.world, position.at
+        for i, n in enumerate(at):
+            if n == ABSENT or world.pods[i].terminating:
+                continue
+            broken = world.breaks(i, at)
+            if i in position.done:
+                if broken:
+                    return False
+            elif not broken <= self.before[i]:
+                return False
+            elif broken:
+                pairs = zip(world.excess(i, n, at), self.depths[i], strict=True)
+                if any(now is not None and now > max(0, then or 0) for now, then in pairs):
+                    return False
+        return True
+
+    def guarded(self, position: Position, i: int) -> bool:
+        """Whether the budget of pod ``i``, if any, lets one go: those that went for good are missing."""
+        guard = self._guard.get(i)
+        if guard is None:
+            return True
+        return guard.allowed - len([j for j in guard.pods - guard.free if position.at[j] == ABSENT]) >= 1
+
+    def broken(self, at: State) -> dict[str, int]:
+        """How many subjects break each rule."""
+        found: dict[str, int] = {}
+        for i in self.subjects:
+            for rule in self.world.broken(i, at) if at[i] != ABSENT else ():
+                found[rule] = found.get(rule, 0) + 1
+        return found
