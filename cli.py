@@ -331,6 +331,7 @@ def solve(
 @click.option("--max-moves", "maxMoves", type=_COUNT, metavar="N", help="Moves of the whole plan.")
 @click.option("--max-moves-per-namespace", "maxMovesPerNamespace", type=_COUNT, metavar="N", help="Moves of the pods of one namespace.")
 @click.option("--max-moves-per-workload", "maxMovesPerWorkload", type=_COUNT, metavar="N", help="Moves of the pods of one workload.")
+@click.option("--max-freed", "maxFreed", type=_COUNT, metavar="N", help="Nodes that the goal consolidate frees, by the fewest moves.")
 @click.option("--max-evictions", "maxEvictions", type=_COUNT, metavar="N", help="Pods that go for good.")
 @click.option("--allow-eviction", "allowEviction", is_flag=True, help="Pods may go for good where moves alone do not reach a goal.")
 @click.option("--also-move", "alsoMove", multiple=True, type=click.Choice(["bare", "local-storage"]), help="Move such pods, too.")
@@ -372,6 +373,8 @@ def rebalance(
         raise click.UsageError("nothing to plan for: give a --goal, or nodes to --drain")
     if len(set(goals)) < len(goals):
         raise click.UsageError("a --goal is given more than once")
+    if limits["maxFreed"] is not None and "consolidate" not in goals:
+        raise click.UsageError("--max-freed needs --goal consolidate")
     if limits["maxEvictions"] is not None and not limits["allowEviction"]:
         raise click.UsageError("--max-evictions needs --allow-eviction")
     if limits["allowEviction"] and "admit" in goals[1:]:

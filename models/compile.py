@@ -174,7 +174,8 @@ class _Compiler:
             selector = canonical(constraint.labelSelector, extra)
             spread.append((self.matchers.add((frozenset((own,)), selector)) if selector else None, constraint))
         try:
-            demand = requests.pod_request(pod)
+            asks = msgspec.structs.replace(pod, status=None) if index in self.running else pod  # what it would ask for anew
+            demand = requests.pod_request(asks)
         except ValueError as error:
             raise InputError([f"Pod {kube.pod_key(pod)}: requests: {error}"]) from error
         order = sorted(anti, key=lambda t: (t.matcher, t.key))

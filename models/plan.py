@@ -22,13 +22,15 @@ Exclusion = Literal[
 
 
 class Limits(Doc, omit_defaults=True):
-    """What a plan may do at most. ``alsoMove``: exclusions that were lifted (bare, local-storage); ``minGain``: preference points that each
-    move of the goal improve has to bring."""
+    """What a plan may do at most. ``alsoMove``: exclusions that were lifted (bare, local-storage); ``maxFreed``: nodes
+    that the goal consolidate frees, beside those that are free before; ``minGain``: preference points that each move of the goal improve
+    has to bring."""
 
     maxMoves: int | None = None
     maxEvictions: int | None = None
     maxMovesPerNamespace: int | None = None
     maxMovesPerWorkload: int | None = None
+    maxFreed: int | None = None
     allowEviction: bool = False
     alsoMove: list[str] = []
     minGain: int = 1

@@ -135,6 +135,7 @@ def _limits(limits: Limits) -> list[str]:
         "evictions": limits.maxEvictions,
         "moves per namespace": limits.maxMovesPerNamespace,
         "moves per workload": limits.maxMovesPerWorkload,
+        "nodes freed": limits.maxFreed,
     }
     found = [f"at most {cap:,} {what}" for what, cap in caps.items() if cap is not None]
     found += ["evictions allowed"] * limits.allowEviction + [f"also moves {what} pods" for what in limits.alsoMove]

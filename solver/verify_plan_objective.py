@@ -44,7 +44,7 @@ def may_be_freed(node: kube.Node) -> bool:
 
 class Ledger:
     """``subjects``: keys of the running pods that count as placed; ``pending``: of those to be placed; ``admits``: whether they count, too;
-    ``gangs``: of the pending."""
+    ``gangs``: of the pending. The board is that of the start."""
 
     def __init__(
         self, board: Board, policy: Policy, subjects: Collection[str], pending: Collection[str], gangs: Sequence[Gang], *, admits: bool
@@ -53,6 +53,7 @@ class Ledger:
         self._subjects = frozenset(subjects)
         self._wanted = self._subjects | self._pending if admits else self._subjects
         self._gangs = gangs if admits else ()
+        self._free_before = len(self.freed())
 
     def summary(self, broken: Mapping[str, frozenset[str]], names: Collection[str]) -> Summary:
         """The cluster as it is now. ``broken``: rules by key of the running pods that break any; ``names``: the nodes to be told of."""
@@ -142,7 +143,7 @@ class Ledger:
             case "placed":
                 return sum(runners[key].at is not None and rank(key) == tier.priority for key in self._pending & runners.keys())
             case "freed":
-                return self._saved()
+                return self._saved(plan.limits.maxFreed)
             case "improve":
                 soft = sum(family.value * family.multiplier for family in after.preferences)
                 return _POINT * (soft - plan.limits.minGain * len(moves)) + (after.balance or 0)
@@ -153,11 +154,11 @@ class Ledger:
     def _is_left(runner: Runner, drain: Collection[str]) -> bool:
         return runner.node in drain and runner.steady and not stays_with_node(runner.pod)
 
-    def _saved(self) -> int | None:
-        """Nodes that are free, or the negative price of all others, in thousandths."""
+    def _saved(self, most: int | None) -> int | None:
+        """Nodes that are free, no more than ``most`` more than at the start, or the negative price of all others, in thousandths."""
         free, label = self.freed(), self._policy.priceLabel
         if not label:
-            return len(free)
+            return len(free) if most is None else min(len(free), self._free_before + most)
         total = 0
         for name, node in self._board.nodes.items():
             raw = (node.metadata.labels or {}).get(label)

@@ -164,7 +164,7 @@ def test_options_reach_the_search(run: Run, fakes: Fakes) -> None:
     assert fakes.asked == PlanOptions(
         ("improve", "consolidate"),
         ("n1", "pool=old"),
-        Limits(9, 2, 3, 0, True, ["bare", "local-storage"], 5),
+        Limits(9, 2, 3, 0, None, True, ["bare", "local-storage"], 5),
         Options("lns", 2.5, 3, 7, True, include_gated=True, daemon_namespaces=("logs",), policy=policy),
     )
 

@@ -66,7 +66,7 @@ def _freed(case: Case, values: Values) -> int:
             cost = -((-exact.numerator) // exact.denominator)
         most = max(most, cost)
     if values.price is None:
-        return int(np.count_nonzero(case.freeable)) - most
+        return min(int(np.count_nonzero(case.freeable)) - most, values.enough)
     return -(base + most)
 
 

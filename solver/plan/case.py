@@ -54,7 +54,8 @@ class Case:
     ``budgets``: PodDisruptionBudgets; ``budget``: per class an index into them or None (for pods that need no budget); ``namespaces``,
     ``workloads``: int64[G], ids for the limits per namespace and per workload (the latter -1 for all where there is no such limit).
     ``subjects``: bool[G], classes that count in the tier of rules: movable ones and those with required terms or constraints.
-    ``left_over``: pods on drained nodes that no plan moves.
+    ``left_over``: pods on drained nodes that no plan moves. ``extra``: int64[G, R], what a running pod holds beyond what it asks for (it
+    was resized in place), as long as it stays.
     """
 
     cluster: Cluster
@@ -74,6 +75,7 @@ class Case:
     excluded: list[Excluded]
     drain: list[int]  # node indices
     left_over: list[int]  # indices into snapshot.pods
+    extra: Ints  # [G, R]
 
     def moves(self, counts: Ints) -> int:
         """The fewest moves of running pods that lead to a placement int64[G, N] (evictions not among them), by counts alone."""
@@ -148,6 +150,7 @@ def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
         limits=limits,
         excluded=_excluded(snapshot, refused),
         drain=drain,
+        extra=_extra(cluster, running),
         left_over=[i for i in stays if closed[index[pods[i].spec.nodeName or ""]] and not is_terminating(pods[i])],
     )
 
@@ -169,6 +172,16 @@ def _resized(pod: Pod) -> tuple[tuple[str, int], ...] | None:
     held = requests.pod_request(pod)
     asked = requests.pod_request(msgspec.structs.replace(pod, status=None))
     return None if held == asked else tuple(sorted(held.items()))
+
+
+def _extra(cluster: Cluster, running: set[int]) -> Ints:
+    found = np.zeros_like(cluster.demand)
+    for g, cls in enumerate(cluster.classes):
+        held = _resized(cluster.snapshot.pods[cls.pods[0]]) if cls.pods[0] in running else None
+        if held is not None:
+            amounts = dict(held)
+            found[g] = [amounts.get(name, 0) - int(cluster.demand[g, r]) for r, name in enumerate(cluster.resources)]
+    return found
 
 
 def _freeable(node: kube.Node) -> bool:

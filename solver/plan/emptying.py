@@ -10,7 +10,10 @@ from solver.plan.case import Step
 from solver.plan.walk import Walk
 
 #: Times that consolidation begins anew, knowing which nodes were freed.
-PASSES = 4
+PASSES = 3
+#: Percent of what the others have left that nodes may hold which are taken for freed at first; nodes in a row that cannot be freed even
+#: with others giving way before that ends.
+FULL, PATIENCE = 92, 30
 #: Nodes on which room is made for one pod by moving others away, at most.
 LOOKED = 12
 
@@ -91,8 +94,9 @@ def _replay(walk: Walk, steps: list[Step]) -> bool:
     return True
 
 
-def consolidate(walk: Walk, price: Ints) -> None:
-    """Free nodes one after the other, those first that cost least moves for their price; ``price``: int64[N], what a freed node is worth.
+def consolidate(walk: Walk, price: Ints, most: int | None = None) -> None:
+    """Free nodes one after the other, those first that cost least moves for their price; ``price``: int64[N], what a freed node is worth;
+    ``most``: how many at most.
 
     Pods that went to a node which was freed later moved twice. So once it is known which nodes can be freed, all is done again with those
     closed from the beginning, as long as that frees as many.
@@ -105,34 +109,63 @@ def consolidate(walk: Walk, price: Ints) -> None:
     worth = (case.movable * case.cost) @ walk.state.counts
     order = np.flatnonzero(used)
     order = order[np.lexsort((order, (worth[order] * 1000) // np.maximum(price[order], 1)))]
-    best = _pass(walk, order, open_, np.zeros_like(used))
+    best = _pass(walk, order, open_, _guess(walk, order, open_, most), most)
     steps = walk.steps[begin:]
     for _ in range(PASSES):
         if walk.over() or not best.any():
             return
         walk.back_to(begin)
-        found = _pass(walk, order, open_, best)
+        found = _pass(walk, order, open_, best, most)
         gained = int(price[found].sum()) - int(price[best].sum())
         if gained < 0 or (not gained and _moves(walk.steps[begin:]) >= _moves(steps)):
             break
         best, steps = found, walk.steps[begin:]
     else:
+        _push(walk, order, open_ & ~best, best, most)
         return
     walk.back_to(begin)
     for step in steps:
         walk.take(step)
+    _push(walk, order, open_ & ~best, best, most)
+
+
+def _guess(walk: Walk, order: Ints, open_: Bools, most: int | None) -> Bools:
+    """bool[N]: the first nodes in order whose pods, by their sums, nearly fill what the others have left."""
+    cluster, state = walk.case.cluster, walk.state
+    counts = state.counts * walk.case.movable[:, None]
+    load = np.concatenate([counts.T @ cluster.demand, counts.sum(axis=0)[:, None]], axis=1)[order]
+    room = np.concatenate([np.maximum(state.fit.free, 0), np.maximum(state.fit.slots, 0)[:, None]], axis=1)
+    wanted = np.cumsum(load, axis=0)
+    left = room[open_].sum(axis=0) - np.cumsum(room[order], axis=0)
+    fine = (wanted * 100 <= left * FULL).all(axis=1)
+    size = int(np.argmin(fine)) if not fine.all() else len(order)
+    found = np.zeros(len(open_), dtype=bool)
+    found[order[: size if most is None else min(size, most)]] = True
+    return found
+
+
+def _push(walk: Walk, order: Ints, target: Bools, freed: Bools, most: int | None) -> None:
+    """Try the nodes that are left once more, with pods of others giving way; bool[N] ``target`` takes pods, ``freed`` are free."""
+    count, failed = int(np.count_nonzero(freed)), 0
+    for n in order[~freed[order]].tolist():
+        if walk.over() or failed > PATIENCE or (most is not None and count >= most):
+            return
+        failed += 1
+        if _empty(walk, n, target, push=True):
+            target[n] = False
+            count, failed = count + 1, 0
 
 
 def _moves(steps: list[Step]) -> int:
     return sum(step.k for step in steps if step.b >= 0)
 
 
-def _pass(walk: Walk, order: Ints, open_: Bools, wanted: Bools) -> Bools:
+def _pass(walk: Walk, order: Ints, open_: Bools, wanted: Bools, most: int | None) -> Bools:
     """Empty nodes in order, those that are ``wanted`` (bool[N]) first, and none of these takes pods; gives which were freed."""
     freed = np.zeros(len(open_), dtype=bool)
     target = open_ & ~wanted
     for n in [*order[wanted[order]].tolist(), *order[~wanted[order]].tolist()]:
-        if walk.over():
+        if walk.over() or (most is not None and np.count_nonzero(freed) >= most):
             break
         if not walk.state.counts[walk.case.movable, n].any():
             continue
@@ -141,13 +174,13 @@ def _pass(walk: Walk, order: Ints, open_: Bools, wanted: Bools) -> Bools:
     return freed
 
 
-def _empty(walk: Walk, n: int, target: Bools) -> bool:
-    """Move all movable pods off a node onto others in use, or leave it as it was."""
+def _empty(walk: Walk, n: int, target: Bools, *, push: bool = False) -> bool:
+    """Move all movable pods off a node onto others in use, or leave it as it was; ``push``: pods there may give way."""
     before = len(walk.steps)
     others = target.copy()
     others[n] = False
     for g in walk.running(n):
-        if not move_off(walk, g, n, others):
+        if not move_off(walk, g, n, others) and not (push and make_room(walk, g, n, others)):
             walk.back_to(before)
             return False
     return True

@@ -98,10 +98,11 @@ def construct(walk: Walk, values: Values, goals: Sequence[str]) -> list[Step]:
     case = walk.case
     if case.drain:
         emptying.drain(walk)
+    most = case.limits.maxFreed if values.price is None else None
     work: dict[str, Callable[[Walk], object]] = {
         "repair": repairing.repair,
         "admit": admitting.admit,
-        "consolidate": lambda walk: emptying.consolidate(walk, _worth(case, values)),
+        "consolidate": lambda walk: emptying.consolidate(walk, _worth(case, values), most),
         "improve": improving.improve,
     }
     reached = 1 if case.drain else 0

@@ -46,6 +46,7 @@ class State:
         self.fit = next(r for r in self.rules if isinstance(r, NodeResourcesFit))
         self._moving = [self._watchers(g) for g in range(case.cluster.n_classes)]
         self._static: dict[int, Bools] = {}
+        self._extra: list[bool] = [bool(row.any()) for row in case.extra]
         self.skews = Skews(self._spread)
         for g, n in zip(*(index.tolist() for index in np.nonzero(case.start)), strict=True):
             self._put(g, n, int(case.start[g, n]), 0)
@@ -76,6 +77,8 @@ class State:
                 rule.place(g, n, placed)
             elif placed < 0:
                 rule.remove(g, n, -placed)
+        if self._extra[g]:
+            self.fit.free[n] -= (k - placed) * self.case.extra[g]
         self.skews.put(g, n, k, placed=placed)
         self.counts[g, n] += k
         self.arrived[g, n] += placed

@@ -108,6 +108,7 @@ def _freed(model: TargetModel, values: Values, points: Points) -> None:
     prices = values.price
     if prices is not None:
         points.constant -= int(prices.sum())
+    free_nodes: list[cp_model.IntVar] = []
     for n in np.flatnonzero(case.freeable & ~model.rest[leaving].any(axis=0)).tolist():
         price = 1 if prices is None else int(prices[n])
         here = [g for g in model.classes_on(n) if leaving[g]]
@@ -116,6 +117,7 @@ def _freed(model: TargetModel, values: Values, points: Points) -> None:
             continue
         free = model.model.new_bool_var("")
         points.add(free, price, 0, 1)
+        free_nodes.append(free)
         variables = [model.x[g, n] for g in here]
         for g, variable in zip(here, variables, strict=True):
             model.model.add(variable + model.upper(g, n) * free <= model.upper(g, n))
@@ -127,6 +129,8 @@ def _freed(model: TargetModel, values: Values, points: Points) -> None:
             unit = gcd(*weights)
             if unit and room > 0:
                 model.model.add(model.weighted_sum([*variables, free], [*(w // unit for w in weights), room // unit]) <= room // unit)
+    if case.limits.maxFreed is not None and prices is None:  # a node that is free need not count as free
+        model.model.add(model.sum(free_nodes) <= max(0, values.enough - points.constant))
 
 
 def balance(model: TargetModel, spread: Spread) -> Points:

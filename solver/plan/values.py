@@ -77,6 +77,12 @@ class Values:
         """
         return Pack(self.case.cluster).price if self.case.cluster.policy.priceLabel else None
 
+    @cached_property
+    def enough(self) -> int:
+        """Free nodes that are as good as more of them."""
+        most = self.case.limits.maxFreed
+        return self.case.cluster.n_nodes if most is None else int(self.freed(self.case.start).sum()) + most
+
     def of(self, counts: Ints, *, state: State | None = None, moves: int | None = None, cost: int | None = None) -> tuple[int, ...]:
         """The value of every tier. ``state``: with these counts, if there is one at hand; ``moves``, ``cost``: moves of the plan and what
         they cost all together, where it is more than the counts ask for (stopovers)."""
@@ -104,7 +110,7 @@ class Values:
             return -sum((state or reached(case, counts)).broken().values())
         if tier.name == "freed":
             free = self.freed(counts)
-            return int(free.sum()) if self.price is None else -int(self.price[~free].sum())
+            return min(int(free.sum()), self.enough) if self.price is None else -int(self.price[~free].sum())
         if tier.name == "improve":
             soft = self.objective.total(self.objective.families(counts))
             return POINT * (soft - case.limits.minGain * moves) + self.spread.value(counts)

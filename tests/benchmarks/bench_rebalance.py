@@ -1,6 +1,6 @@
 """Plans beside what is known or reached otherwise.
 
-    python tests/benchmarks/bench_rebalance.py consolidation [--count 32] [--first 0] [--time-limit 20] [--within]
+    python tests/benchmarks/bench_rebalance.py consolidation [--count 32] [--first 0] [--time-limit 20]
     python tests/benchmarks/bench_rebalance.py admit [--count 48] [--first 0] [--time-limit 20]
     python tests/benchmarks/bench_rebalance.py scale [--nodes 5000] [--pods 45000] [--goals consolidate,improve] [--reference] [OPTION…]
     python tests/benchmarks/bench_rebalance.py clusters [--time-limit 30]
@@ -48,24 +48,20 @@ _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kub
 
 
 def plan(
-    snapshot: Snapshot, seconds: float, *goals: str, drain: Sequence[str] = (), moves: int | None = None
+    snapshot: Snapshot, seconds: float, *goals: str, drain: Sequence[str] = (), freed: int | None = None
 ) -> tuple[RebalancePlan, float]:
-    """A verified plan, of ``moves`` moves at most, and the seconds that it took."""
+    """A verified plan, which frees ``freed`` nodes at most, and the seconds that it took."""
     started = time.monotonic()
-    asked = PlanOptions(goals=goals, drain=tuple(drain), limits=Limits(maxMoves=moves), options=Options(time_limit=seconds))
+    asked = PlanOptions(goals=goals, drain=tuple(drain), limits=Limits(maxFreed=freed), options=Options(time_limit=seconds))
     return rebalance(snapshot, asked), time.monotonic() - started
 
 
-def consolidate(number: int, seconds: float, *, within: bool) -> consolidation.Compared:
-    """One worn cluster by all methods. ``within``: and by plans of fewer moves than the heuristics'."""
+def consolidate(number: int, seconds: float) -> consolidation.Compared:
+    """One worn cluster by all methods."""
     parameters = consolidation.cluster(number)
     snapshot = from_objects(worn(parameters).objects())
     found, took = plan(snapshot, seconds, "consolidate")
-
-    def limited(moves: int) -> RebalancePlan:
-        return plan(snapshot, seconds, "consolidate", moves=moves)[0]
-
-    return consolidation.compare(parameters, snapshot, found, took, limited if within else None)
+    return consolidation.compare(parameters, snapshot, found, took, lambda most: plan(snapshot, seconds, "consolidate", freed=most)[0])
 
 
 # --- admit --------------------------------------------------------------------------------------------------------------
@@ -188,7 +184,6 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=45_000)
     parser.add_argument("--goals", default="consolidate,improve")
-    parser.add_argument("--within", action="store_true", help="consolidation: plans of 70 %% of the heuristics' moves too")
     parser.add_argument("--reference", action="store_true", help="scale: run the heuristics too")
     arguments, options = parser.parse_known_args()
     if options and arguments.what != "scale":
@@ -201,9 +196,7 @@ def main() -> None:
     elif arguments.what == "admit":
         lines = admit_table(_each(lambda seed: admit(seed, limit), arguments.first, arguments.count or 48))
     else:
-        lines = consolidation.table(
-            _each(lambda number: consolidate(number, limit, within=arguments.within), arguments.first, arguments.count or 32)
-        )
+        lines = consolidation.table(_each(lambda number: consolidate(number, limit), arguments.first, arguments.count or 32))
     for line in lines:
         print(line, flush=True)
 
