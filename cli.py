@@ -373,6 +373,8 @@ def rebalance(
         raise click.UsageError("nothing to plan for: give a --goal, or nodes to --drain")
     if len(set(goals)) < len(goals):
         raise click.UsageError("a --goal is given more than once")
+    if limits["maxFreed"] is not None and policy_file and _policy(policy_file).priceLabel:
+        raise click.UsageError("--max-freed counts nodes, and the policy's priceLabel sums their prices")
     if limits["maxFreed"] is not None and "consolidate" not in goals:
         raise click.UsageError("--max-freed needs --goal consolidate")
     if limits["maxEvictions"] is not None and not limits["allowEviction"]:
@@ -629,7 +631,9 @@ def explain(
 @click.option("--pods", type=click.IntRange(1, 10_000_000), required=True, metavar="P", help="Number of pods.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="S", help="Seed of all draws.")
 @click.option("--zones", type=click.IntRange(1, 1000), default=3, show_default=True, metavar="N", help="Number of zones.")
-@click.option("--fill", type=click.IntRange(1, 100), default=60, show_default=True, metavar="PERCENT", help="Use of CPU by all pods.")
+@click.option(
+    "--fill", type=click.IntRange(1, 100), default=60, show_default=True, metavar="PERCENT", help="Use of CPU by all pods; with --worn 45."
+)
 @click.option("--bound", type=_PERCENT, default=0, show_default=True, metavar="PERCENT", help="Pods that run already.")
 @click.option("--priorities", type=click.IntRange(0, 100), default=3, show_default=True, metavar="N", help="Number of PriorityClasses.")
 @click.option("--numa", type=_PERCENT, default=0, show_default=True, metavar="PERCENT", help="Nodes with a NodeResourceTopology.")
@@ -683,7 +687,8 @@ def generate(
 
             if "bound" in given:
                 raise click.UsageError("--worn and --bound do not go together")
-            del others["bound"]
+            for name in {"bound", "fill"} - set(given):  # a worn cluster has a default of its own
+                del others[name]
             made = age(Worn(nodes, pods, seed=seed, zones=zones, gone=worn, rules=40 if rules is None else rules, **others))
         else:
             from instances.generator import Parameters

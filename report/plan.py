@@ -87,7 +87,7 @@ def _no_steps(plan: RebalancePlan) -> str:
         return "unknown: no plan was found in the time given"
     sure = "proved" if plan.status == "optimal" else "not proved"
     if plan.obstacles:
-        return f"no moves: {plan.obstacles[0].message}{_more(len(plan.obstacles) - 1)} ({sure})"
+        return f"no moves: {', '.join(_reached(plan)) or 'nothing can be reached'}, {counted(len(plan.obstacles), 'obstacle')} ({sure})"
     return f"nothing to do: no plan would be better than none ({sure})"
 
 
@@ -137,7 +137,7 @@ def _limits(limits: Limits) -> list[str]:
         "moves per workload": limits.maxMovesPerWorkload,
         "nodes freed": limits.maxFreed,
     }
-    found = [f"at most {cap:,} {what}" for what, cap in caps.items() if cap is not None]
+    found = [f"at most {cap:,} {what.replace('s', '', 1) if cap == 1 else what}" for what, cap in caps.items() if cap is not None]
     found += ["evictions allowed"] * limits.allowEviction + [f"also moves {what} pods" for what in limits.alsoMove]
     return found + [f"{limits.minGain:,} points per move"] * (limits.minGain != Limits().minGain)
 

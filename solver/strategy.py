@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Width of a linear piece of f, in thousandths.
 STEP = 100
+#: A node with less memory, in bytes, counts as one without: its utilisation may be beyond what 64 bits hold.
+LEAST_MEMORY = 16 * 2**20
 #: Dearest node, in thousandths: sums over millions of nodes stay within 64 bits.
 _DEAREST = 10**12
 #: Rows stay below this, so that CP-SAT can sum them.
@@ -46,8 +48,9 @@ class Spread:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         width = min(_COLUMNS, len(cluster.resources))
-        self.total = cluster.allocatable[:, :width]
-        self.used = np.maximum(self.total - cluster.free[:, :width], 0)
+        whole = cluster.allocatable[:, :width]
+        self.total = np.where(whole < np.array([1, LEAST_MEMORY])[:width], 0, whole)
+        self.used = np.maximum(whole - cluster.free[:, :width], 0)
         self.demand = cluster.demand[:, :width]
 
     def _load(self, used: Ints) -> Ints:

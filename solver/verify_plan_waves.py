@@ -188,8 +188,8 @@ class Wave:
             for runner in list(board.held[name].resized):
                 if runner.steady and "NodeResourcesFit" not in runner.broke and not board.fits(runner, name):
                     yield self._left(runner.key, "NodeResourcesFit", "by its spec it no longer fits beside the pods that can be there")
-            if name not in self._at or not board.volumes.is_limited(name):
-                continue
+            if not any(other.runner.pod.spec.volumes for other in self._at.get(name, ())) or not board.volumes.is_limited(name):
+                continue  # those that leave attach nothing, though a volume that they shared now counts for one that stays
             for runner in list(board.held[name].mounting):
                 there = runner.at
                 if there is None or there.node != name or not runner.steady or "NodeVolumeLimits" in runner.broke:

@@ -15,6 +15,8 @@ from models.snapshot import Snapshot
 from solver import verify_resources as resources
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
+#: A node with less of a resource counts as one without it: its utilisation says nothing.
+_LEAST: Final = {"memory": 16 * 2**20}
 
 
 def points(
@@ -78,7 +80,7 @@ def _utilisation(capacity: resources.Amounts, held: resources.Amounts) -> int:
     cost = 0
     for name in ("cpu", "memory"):
         whole = capacity.get(name, 0)
-        if whole > 0:
+        if whole >= _LEAST.get(name, 1):  # with next to nothing a node counts as one without
             share = -(-1000 * held.get(name, 0) // whole)
             full, part = divmod(share, 100)
             cost += 100 * full**2 + part * (2 * full + 1)

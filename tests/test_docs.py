@@ -1,7 +1,8 @@
-"""The runs that the pages about pending pods, gangs and rollouts show are what the commands print now.
+"""The runs that the pages about pending pods, gangs, rollouts and rebalancing show are what the commands print now.
 
 ``python tests/test_docs.py --write`` puts what they print now into the pages. A comment ``<!-- show: A; B -->`` above a block keeps of the
-output only the paragraphs that begin so, in their order, and marks what is left out.
+output only the paragraphs that begin so, in their order, and marks what is left out. A block may have several commands, of which only the
+last prints.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 from unittest import mock
 
 import pytest
@@ -24,9 +26,13 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import cli
+from models import plan
+from models.snapshot import load
+from report.plan_script_text import WORLD
+from solver.plan import search, values
 
 ROOT = Path(cli.__file__).resolve().parent
-PAGES = ("docs/pending.md", "docs/gangs.md", "docs/rollouts.md")
+PAGES = ("docs/pending.md", "docs/gangs.md", "docs/rollouts.md", "docs/rebalance.md")
 #: Pages of which only the runs with their output are looked at here: another test has the rest.
 CAPTURED = (*PAGES, "README.md")
 
@@ -35,12 +41,12 @@ _LEFT_OUT = "  …\n"
 
 
 class Run(NamedTuple):
-    """A ``console`` block: where it lies in the page, its command, and what of the output it shows (empty: all)."""
+    """A ``console`` block: where it lies in the page, its commands, and what of the last one's output it shows (empty: all)."""
 
     page: str
     start: int
     end: int
-    command: str
+    commands: tuple[str, ...]
     shown: str
     paragraphs: tuple[str, ...]
 
@@ -49,9 +55,10 @@ def captured(page: str, text: str) -> list[Run]:
     """The runs of a page."""
     found = []
     for block in _BLOCK.finditer(text):
-        first, _, shown = block["body"].partition("\n")
+        lines = block["body"].splitlines(keepends=True)
+        commands = tuple(line.removeprefix("$ ").strip() for line in takewhile(lambda line: line.startswith("$ "), lines))
         paragraphs = tuple(part.strip() for part in (block["show"] or "").split(";") if part.strip())
-        found.append(Run(page, block.start("body"), block.end("body"), first.removeprefix("$ "), shown, paragraphs))
+        found.append(Run(page, block.start("body"), block.end("body"), commands, "".join(lines[len(commands) :]), paragraphs))
     return found
 
 
@@ -69,12 +76,20 @@ def workshop() -> Iterator[None]:
 
 
 def printed(command: str) -> str:
-    """Standard output of a command that ends well, or with pods left."""
+    """Standard output of a command that ends well, or with something left; of ``verify`` also with violations."""
     name, *arguments = shlex.split(command)
     assert name == "kubestow", command
     result = CliRunner().invoke(cli.main, arguments)
-    assert result.exit_code in (0, 3), f"{command}\n{result.stderr}"
+    assert result.exit_code in (0, 4 if arguments[0] == "verify" else 3), f"{command}\n{result.stderr}"
     return result.stdout
+
+
+def shown_by(run: Run) -> str:
+    """What a block's commands print now, of the last one the paragraphs that are shown."""
+    with workshop():
+        outputs = [printed(command) for command in run.commands]
+    assert not any(outputs[:-1]), run.commands
+    return selected(outputs[-1], run.paragraphs)
 
 
 def selected(output: str, paragraphs: tuple[str, ...]) -> str:
@@ -94,16 +109,15 @@ def selected(output: str, paragraphs: tuple[str, ...]) -> str:
 
 def steady(text: str) -> str:
     """Without what differs from run to run: times, and whether CP-SAT had a part before they were over."""
-    return re.sub(r"\(\w+ engine, \d+\.\d s\)", "(engine)", text)
+    return re.sub(r"\(\w+\s+engine,\s+\d+\.\d\s+s\)", "(engine)", text)
 
 
 RUNS = [run for page in CAPTURED for run in captured(page, (ROOT / page).read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.page}:{run.command}")
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.page}:{run.commands[-1]}")
 def test_captured_runs_are_current(run: Run) -> None:
-    with workshop():
-        assert steady(run.shown) == steady(selected(printed(run.command), run.paragraphs))
+    assert steady(run.shown) == steady(shown_by(run))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -116,6 +130,35 @@ def test_commands_run_in_their_order(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_shows_a_run(page: str) -> None:
     assert any(run.page == page and run.shown for run in RUNS)
+
+
+def test_the_page_about_plans_names_what_there_is() -> None:
+    text = (ROOT / "docs/rebalance.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \|", text.split("## What may not move")[1].split("\n## ")[0], re.MULTILINE)
+    assert tuple(rows) == get_args(plan.Exclusion)
+    document = text.split("## The RebalancePlan document")[1].split("\n## ")[0]
+    for section in (plan.RebalancePlan, plan.Limits, plan.Move, plan.Eviction, plan.Summary, plan.Excluded, plan.Obstacle):
+        assert {f"`{name}`" for name in section.__struct_encode_fields__} <= set(re.findall("`[A-Za-z0-9]+`", document)), section
+    for phrase in (f"up to {search.EXACT_LIMIT:,} (class, node) pairs", f"improve = {values.POINT} · soft + balance"):
+        assert phrase in text
+    for name, seconds in re.findall(r"`([A-Z_]+_SECONDS)` \((\d+)\)", text):
+        assert f"{name}=${{{name}:-{seconds}}}" in WORLD
+
+
+def test_the_script_shown_is_what_is_written() -> None:
+    text = (ROOT / "docs/rebalance.md").read_text(encoding="utf-8")
+    command = next(line for line in scripts(text) if "-f kubectl" in line)
+    with workshop():
+        printed(command)
+        rest = Path("plan.sh").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n( *same_snapshot.*?)```", text, re.DOTALL)
+    assert shown is not None
+    for passage in shown[1].split("  …\n"):
+        _, found, rest = rest.partition(passage)
+        assert found, passage
+    refused = re.search(r"this plan is of snapshot (\w+), the files given are (\w+)", text)
+    assert refused is not None
+    assert list(refused.groups()) == [load([str(ROOT / f"instances/rebalance-{name}.yaml")]).sha256 for name in ("drain", "swap")]
 
 
 @pytest.mark.parametrize("page", sorted(p.name for p in (ROOT / "docs").glob("*.md")))
@@ -149,11 +192,11 @@ def write() -> None:
         path = ROOT / page
         text = path.read_text(encoding="utf-8")
         for run in reversed(captured(page, text)):
-            with workshop():
-                now = selected(printed(run.command), run.paragraphs)
+            now = shown_by(run)
             if steady(now) != steady(run.shown):
-                text = f"{text[: run.start]}$ {run.command}\n{now}{text[run.end :]}"
-                print(f"{page}: {run.command}")
+                commands = "".join(f"$ {command}\n" for command in run.commands)
+                text = f"{text[: run.start]}{commands}{now}{text[run.end :]}"
+                print(f"{page}: {run.commands[-1]}")
         path.write_text(text, encoding="utf-8")
 
 

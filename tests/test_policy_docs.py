@@ -15,7 +15,7 @@ from msgspec import inspect
 
 import cli
 from models import policy
-from models.policy import Closeness, DefaultConstraint, Multipliers, Policy, Topology, TopologyZone
+from models.policy import AgeCost, Closeness, DefaultConstraint, Moves, Multipliers, Policy, PriorityCost, Topology, TopologyZone
 from models.snapshot import InputError
 from solver import components, later_tiers, objective, preferences, soft_outcome, soft_search, zones
 from tests.objects import node, pod
@@ -23,7 +23,9 @@ from tests.objects import node, pod
 _ROOT = Path(cli.__file__).resolve().parent
 _POLICY = (_ROOT / "docs" / "policy.md").read_text()
 _PREFERENCES = (_ROOT / "docs" / "preferences.md").read_text()
-_SECTIONS: tuple[type[msgspec.Struct], ...] = (Policy, Multipliers, DefaultConstraint, Closeness, Topology, TopologyZone)
+_SECTIONS: tuple[type[msgspec.Struct], ...] = (
+    Policy, Multipliers, DefaultConstraint, Closeness, Topology, TopologyZone, Moves, PriorityCost, AgeCost,
+)  # fmt: skip
 _YAML = re.findall(r"```yaml\n(.*?)```", _POLICY, re.DOTALL)
 _SHORT, _DEFAULTS, _EXAMPLE = _YAML
 
@@ -93,15 +95,18 @@ def test_the_defaults_written_out_are_the_defaults(tmp_path: Path) -> None:
     assert set(written) == set(_fields(Policy))
     assert set(written["multipliers"]) == set(_fields(Multipliers))
     assert set(written["closeness"]) == set(_fields(Closeness))
+    assert set(written["moves"]) == set(_fields(Moves))
 
 
 def test_the_example_has_every_field_and_is_default_where_it_says_so(tmp_path: Path) -> None:
     read = _read(_EXAMPLE, tmp_path)
     given = yaml.safe_load(_EXAMPLE)
     parts: list[tuple[type[msgspec.Struct], dict[str, Any]]] = [(Policy, given), (Topology, given["topologies"][0])]
-    parts += [(Multipliers, given["multipliers"]), (Closeness, given["closeness"])]
+    parts += [(Multipliers, given["multipliers"]), (Closeness, given["closeness"]), (Moves, given["moves"])]
     parts += [(DefaultConstraint, entry) for entry in given["defaultConstraints"]]
     parts += [(TopologyZone, entry) for entry in given["topologies"][0]["zones"]]
+    parts += [(PriorityCost, entry) for entry in given["moves"]["priorities"]]
+    parts += [(AgeCost, entry) for entry in given["moves"]["ages"]]
     marked = set(re.findall(r"^ *(\w+):.*# default$", _EXAMPLE, re.MULTILINE))
     same = set()
     for section, entries in parts:

@@ -45,7 +45,7 @@ def _freed(case: Case, values: Values) -> int:
     most = 0
     wanted = [*(int(x) for x in cluster.demand.T @ gone), int(gone.sum())]
     # an overcommitted node keeps what it has
-    rooms = [*np.maximum(cluster.free, case.start.T @ cluster.demand).T, np.maximum(cluster.slots, case.start.sum(axis=0))]
+    rooms = [*np.maximum(cluster.free + case.spare, case.start.T @ cluster.demand).T, np.maximum(cluster.slots, case.start.sum(axis=0))]
     for want, room in zip(wanted, rooms, strict=True):
         need = want - int(room[kept | case.closed].sum())
         nodes = np.flatnonzero(rest & (room > 0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -76,6 +77,11 @@ class Case:
     drain: list[int]  # node indices
     left_over: list[int]  # indices into snapshot.pods
     extra: Ints  # [G, R]
+
+    @cached_property
+    def spare(self) -> Ints:
+        """int64[N, R]: what pods that run hold less than they ask for, as a resize waits: models of end states take it for free."""
+        return np.asarray(self.start.T @ np.maximum(-self.extra, 0), dtype=np.int64)
 
     def moves(self, counts: Ints) -> int:
         """The fewest moves of running pods that lead to a placement int64[G, N] (evictions not among them), by counts alone."""

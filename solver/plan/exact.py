@@ -41,7 +41,8 @@ Vector = tuple[int, ...]
 @dataclass
 class ExactResult:
     """``steps``: accepted ones, in order, to ``counts`` (int64[G, N]); per tier of ``tiers`` its value in the plan and a bound that no plan
-    exceeds, given the values of the tiers before. ``proved``: every bound is reached."""
+    exceeds, given the values of the tiers before. ``proved``: every bound is reached. ``stuck``: moves that wait for each other in the best
+    end state that no order of steps leads to, if there is one that is worth more."""
 
     steps: list[Step]
     counts: Ints
@@ -50,6 +51,7 @@ class ExactResult:
     bounds: Vector
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
+    stuck: list[Step] = field(default_factory=list)
 
     @property
     def proved(self) -> bool:
@@ -91,6 +93,7 @@ class Exact:
         self._bounds: list[_Bound] = []
         self._open: list[Vector] = []  # what end states may be worth for which no order was found, nor that there is none
         self._notes: list[str] = []
+        self._stuck: tuple[Vector, list[Step]] | None = None  # of the best end state without an order
 
     def solve(self, steps: Sequence[Step] = ()) -> ExactResult:
         """Improve a plan (accepted steps) until it is proved to be best, time is up, or ``stop`` is set."""
@@ -114,7 +117,10 @@ class Exact:
             elif relaxed.proved:
                 break
         reached = tuple(self._bound(t, best_values) for t in range(len(best_values)))
-        return ExactResult(best, self._counts(best), self.values.tiers, best_values, reached, self._notes, interrupted=self.stop.is_set())
+        stuck = self._stuck[1] if self._stuck is not None and self._stuck[0] > best_values else []
+        return ExactResult(
+            best, self._counts(best), self.values.tiers, best_values, reached, self._notes, interrupted=self.stop.is_set(), stuck=stuck
+        )
 
     # --- end states that have no order, or a longer one -------------------------------------------------------------------------
 
@@ -135,6 +141,8 @@ class Exact:
     def _set_aside(self, relaxed: _Relaxed, found: Ordered) -> None:
         """Note what the end state may be worth, unless that is known."""
         if found.steps is None:
+            if found.stuck and (self._stuck is None or relaxed.values > self._stuck[0]):
+                self._stuck = relaxed.values, found.stuck
             if found.exhausted:
                 self._note("an end state that no order of steps leads to was cut off; proofs refer to plans that can be carried out")
             else:

@@ -7,7 +7,6 @@ state counts only once an order of accepted steps leads to it; that is looked fo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,12 +37,10 @@ BUILD = 2e-4
 
 
 class Lns:
-    """``left``: gives the seconds that are left. Tiers of preferences are not searched here: neighbourhoods hold them as they are."""
+    """Preferences and balance are not searched here, only the tiers that come before them."""
 
-    def __init__(
-        self, case: Case, values: Values, asked: PlanOptions, stop: threading.Event, tell: Tell, budget: Budget, left: Callable[[], float]
-    ) -> None:
-        self.case, self.values, self.stop, self.tell, self.left = case, values, stop, tell, left
+    def __init__(self, case: Case, values: Values, asked: PlanOptions, stop: threading.Event, tell: Tell, budget: Budget) -> None:
+        self.case, self.values, self.stop, self.tell, self.left = case, values, stop, tell, budget.left
         self.cpsat = CpSat(asked.options, budget, stop)
         self.deterministic = asked.options.deterministic
         self.rng = np.random.default_rng(asked.options.seed)
@@ -51,11 +48,15 @@ class Lns:
         self._room = reach(case, self._active)
         self._known = Known(case)
         self._mobile = case.movable | case.pending
+        goals = asked.goals[: asked.goals.index("improve")] if "improve" in asked.goals else asked.goals
+        self._searched = Values(case, goals)
+        if len(goals) < len(asked.goals):  # moves that preferences ask for are none too many
+            self._searched.tiers = self._searched.tiers[:-1]
         self.size = START
 
     def run(self, found: Found) -> Found:
         """Improve steps that are accepted one after the other."""
-        if any(tier.name == "improve" for tier in self.values.tiers) or not self._mobile.any():
+        if not self._mobile.any():
             return found
         found.engine = "lns"
         kept = self.left() * ORDER
@@ -105,7 +106,7 @@ class Lns:
             return False
         model = TargetModel(self.case, self._active, part, counts, room=self._room)
         self.cpsat.budget.charge(BUILD * len(model.x))
-        points = target_tiers.encode(model, TargetRules(model, self._active, self._known).broken, self.values)
+        points = target_tiers.encode(model, TargetRules(model, self._active, self._known).broken, self._searched)
         inside = {(g, n): int(counts[g, n]) for g, n in model.x if counts[g, n]}
         hint = model.assignment(inside, **self.cpsat.short())
         if hint is None:

@@ -11,6 +11,7 @@ from models.plan import Obstacle
 from models.selectors import Bools
 from solver.plan.case import Case, Step
 from solver.plan.options import PlanOptions
+from solver.plan.search import Found
 from solver.plan.state import State
 from solver.plan.values import Values
 
@@ -23,15 +24,15 @@ _WHY = {
     "do-not-disrupt": "an annotation forbids to disrupt it",
     "gang": "it is a member of a running gang",
     "local-storage": "it keeps data on the node (--also-move local-storage)",
-    "budgets": "its PodDisruptionBudget allows no eviction, or several select it",
     "terminating": "it is being deleted",
 }
 
 
-def obstacles(case: Case, values: Values, steps: Sequence[Step], asked: PlanOptions, bounds: Sequence[int]) -> list[Obstacle]:
-    """Of every goal that the steps do not reach: pods left on drained nodes, rules still broken, pods still pending."""
+def obstacles(case: Case, values: Values, reached: Found, asked: PlanOptions) -> list[Obstacle]:
+    """Of every goal that the steps do not reach: pods left on drained nodes, rules still broken, pods still pending, and moves that wait
+    for each other."""
     state = State(case)
-    for step in steps:
+    for step in reached.steps:
         state.apply(step)
     found: list[Obstacle] = []
     if case.drain:
@@ -40,11 +41,24 @@ def obstacles(case: Case, values: Values, steps: Sequence[Step], asked: PlanOpti
         found += _broken(case, state)
     if "admit" in asked.goals:
         found += _pending(case, state)
-    reached = dict(zip(values.tiers, zip(values.of_steps(steps), bounds, strict=True), strict=True))
+    if found and reached.stuck:
+        found.append(_circle(case, found[0].goal, reached.stuck))
+    ends = dict(zip(values.tiers, zip(reached.values, reached.bounds, strict=True), strict=True))
     for obstacle in found:
         tier = {"drain": "drained", "repair": "rules", "admit": "placed"}[obstacle.goal]
-        obstacle.proved |= all(value >= bound for t, (value, bound) in reached.items() if t.name == tier)
+        obstacle.proved |= all(value >= bound for t, (value, bound) in ends.items() if t.name == tier)
     return found
+
+
+def _circle(case: Case, goal: str, stuck: Sequence[Step]) -> Obstacle:
+    """Moves that a better end would need, and of which none can be the first."""
+    names, pods, told = case.cluster.nodes.names, case.cluster.snapshot.pods, []
+    for step in stuck[:LISTED]:
+        every = case.cluster.classes[step.g].pods
+        here = [i for i in every if step.a >= 0 and pods[i].spec.nodeName == names[step.a]] or list(every)
+        source = f" from {names[step.a]}" if step.a >= 0 else ""
+        told.append(f"{kube.pod_key(pods[here[0]])}{source}" + (f" to {names[step.b]}" if step.b >= 0 else " evicted"))
+    return Obstacle(goal, f"moves that wait for each other, with no spare place to break the circle: {', '.join(told)}")
 
 
 def _short(entries: list[Obstacle], goal: str) -> list[Obstacle]:
@@ -60,12 +74,21 @@ def _left(case: Case, state: State) -> list[Obstacle]:
     found = []
     for i in case.left_over:
         key, node = kube.pod_key(snapshot.pods[i]), snapshot.pods[i].spec.nodeName or ""
-        found.append(Obstacle("drain", f"{key} stays on {node}: {_WHY.get(why.get(key, ''), 'it is not moved')}", key, node, proved=True))
+        reason = _guarded(case, i) if why.get(key) == "budgets" else _WHY.get(why.get(key, ""), "it is not moved")
+        found.append(Obstacle("drain", f"{key} stays on {node}: {reason}", key, node, proved=True))
     for n in case.drain:
         for g in np.flatnonzero(case.movable & (state.counts[:, n] > 0)).tolist():
             why_not, here = _nowhere(case, state, g, n), _named(case, g, n, int(state.counts[g, n]))
             found += [Obstacle("drain", f"{key} stays on {names[n]}: {why_not}", key, names[n]) for key in here]
     return _short(found, "drain")
+
+
+def _guarded(case: Case, i: int) -> str:
+    """Which budgets keep a pod where it is."""
+    names = [budget.name for budget in case.budgets if i in budget.pods]
+    if len(names) > 1:
+        return f"{len(names)} PodDisruptionBudgets select it ({', '.join(names)}), and the Eviction API refuses such pods"
+    return f"PodDisruptionBudget {', '.join(names)} allows no disruption"
 
 
 def _named(case: Case, g: int, n: int, k: int) -> list[str]:
@@ -78,7 +101,7 @@ def _named(case: Case, g: int, n: int, k: int) -> list[str]:
 def _nowhere(case: Case, state: State, g: int, n: int) -> str:
     """Why a pod of class g on node n finds no other place in the end."""
     if state.landing(g, n).any():
-        return "the limits of the plan do not allow its move"
+        return _held_back(case, "move")
     open_nodes = ~case.closed
     open_nodes[n] = False
     if not open_nodes.any():
@@ -87,6 +110,14 @@ def _nowhere(case: Case, state: State, g: int, n: int) -> str:
     parts = _rejections(state, g, open_nodes)
     state.undo(Step(g, n, -1))
     return f"no other node takes it: {parts}"
+
+
+def _held_back(case: Case, what: str) -> str:
+    """Why a step that would be accepted in the end is not taken."""
+    limits = case.limits
+    if what == "move" and any(x is not None for x in (limits.maxMoves, limits.maxMovesPerNamespace, limits.maxMovesPerWorkload)):
+        return "the limits of the plan do not allow its move, or a goal that comes first would lose by it"
+    return f"its {what} would be accepted, but a goal that comes first would lose by it, or time was up"
 
 
 def _rejections(state: State, g: int, nodes: Bools) -> str:
@@ -130,7 +161,7 @@ def _pending(case: Case, state: State) -> list[Obstacle]:
         elif gang is not None:
             why = f"no room for {gang.needed} pods of gang {gang.name} at once"
         elif state.landing(g, -1).any():
-            why = "no order was found in which it can be bound"
+            why = _held_back(case, "binding")
         else:
             why = "no node takes it, whoever moves: " + _rejections(state, g, every)
         for i in cls.pods[cls.count - left :]:

@@ -17,6 +17,7 @@ from solver.plan.case import Case, Step
 from solver.plan.cycles import go_on, waiting_in_circle
 from solver.plan.gap import Gap
 from solver.plan.links import Links
+from solver.plan.opening import reaches
 from solver.plan.order_search import Search
 from solver.plan.passes import Walker
 from solver.plan.shorten import shorten
@@ -78,6 +79,8 @@ def _order(case: Case, target: Ints, seconds: float, stop: threading.Event, step
         return Ordered([], fewest=True)
     needed = gap.left
     state = State(case)
+    if not all(reach.allows(target) for reach in reaches(case, state.providers.rule, state.counts)):
+        return Ordered(None, exhausted=True, stuck=gap.moves())
     links = Links(case.cluster, state.rules)
     best: list[Step] | None = None
     stuck: list[Step] = []

@@ -88,7 +88,7 @@ def _document(
         if step.b >= 0:
             end[step.g, step.b] += step.k
     freed = values.freed(end) & ~values.freed(case.start)
-    moves, evictions = deal(case, waves, _units(case, waves), Reasons(case, end, broken, freed, asked.goals))
+    moves, evictions = deal(case, waves, _units(case, waves), Reasons(case, broken, freed, asked.goals))
     tiers = [
         TierResult(tier.name, value, max(value, bound), tier.priority)
         for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True)
@@ -112,7 +112,7 @@ def _document(
         drain=[names[n] for n in sorted(case.drain)],
         freed=[names[n] for n in np.flatnonzero(freed)] if "consolidate" in asked.goals else [],
         limits=asked.limits,
-        obstacles=obstacles(case, values, found.steps, asked, found.bounds),
+        obstacles=obstacles(case, values, found, asked),
         excluded=case.excluded,
         unmodelled=[
             *unmodelled.find(snapshot, (snapshot.pods[i] for i in scope.pending), tiers=options.policy.networkTiers),

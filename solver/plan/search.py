@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +11,7 @@ import numpy as np
 
 from models.cluster import Ints
 from solver import rules
+from solver.budget import Budget
 from solver.limits import possible
 from solver.plan import admitting, emptying, improving, repairing
 from solver.plan.bounds import bounds
@@ -45,6 +45,7 @@ class Found:
     bounds: list[int]
     engine: str = "greedy"
     notes: list[str] = field(default_factory=list)
+    stuck: list[Step] = field(default_factory=list)  # moves that wait for each other on the way to a better end
 
 
 def search(case: Case, values: Values, asked: PlanOptions, stop: threading.Event, tell: Tell, began: float, compiling: float) -> Found:
@@ -53,12 +54,10 @@ def search(case: Case, values: Values, asked: PlanOptions, stop: threading.Event
     limit = options.time_limit
     after = min(AFTER * compiling, limit / 3) if limit is not None else 0.0
 
-    def left() -> float:
-        return float("inf") if limit is None else limit - after - (time.monotonic() - began)
+    budget = Budget(options, began - after)
+    left, whole = budget.left, budget.left()
 
-    whole = left()
-
-    def over() -> bool:
+    def over() -> bool:  # construction does not look at the clock of a deterministic run
         return not options.deterministic and left() < whole * (1 - CONSTRUCT)
 
     tell("greedy")
@@ -70,18 +69,24 @@ def search(case: Case, values: Values, asked: PlanOptions, stop: threading.Event
     if _proved(found) or options.engine == "greedy" or stop.is_set() or left() <= 0:
         return found
     pairs = int(np.count_nonzero((possible(case.cluster, rules.build(case.cluster)) > 0)[case.movable | case.pending]))
-    from solver.budget import Budget
-
     if options.engine == "exact" or (options.engine == "auto" and pairs <= EXACT_LIMIT):
         from solver.plan.exact import Exact
 
-        result = Exact(case, asked, Budget(options, began - after), stop, tell).solve(found.steps)
+        try:
+            result = Exact(case, asked, budget, stop, tell).solve(found.steps)
+        except OverflowError:
+            found.notes.append("utilisation beyond what CP-SAT can sum: construction alone was asked")
+            return found
         return _better(found, result, values, tell)
     from solver.plan.lns import Lns
 
+    if values.tiers[0].name == "improve":
+        if options.engine == "lns":
+            found.notes.append("neighbourhoods do not search preferences and balance: construction alone was asked")
+        return found
     if options.engine == "auto":
         found.notes.append(f"engine auto chose lns: an exact model would have {pairs} variables (limit {EXACT_LIMIT})")
-    return Lns(case, values, asked, stop, tell, Budget(options, began - after), left).run(found)
+    return Lns(case, values, asked, stop, tell, budget).run(found)
 
 
 def _straighten(case: Case, values: Values, found: Found, counts: Ints, deterministic: bool, stop: threading.Event, seconds: float) -> None:
@@ -142,6 +147,6 @@ def _better(found: Found, result: ExactResult, values: Values, tell: Tell) -> Fo
     if reached < found.values:
         steps, reached = found.steps, found.values
     lower = [min(a, b) for a, b in zip(found.bounds, result.bounds, strict=True)] if reached[:-1] == found.values[:-1] else result.bounds
-    better = Found(steps, reached, list(lower), "exact", [*found.notes, *result.notes])
+    better = Found(steps, reached, list(lower), "exact", [*found.notes, *result.notes], result.stuck)
     _report(better, values, tell)
     return better

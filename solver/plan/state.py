@@ -53,6 +53,7 @@ class State:
         self.skews.begin()
         self.providers = Providers(case, self._affinity, self.counts, self.arrived)
         self._done: list[_Done] = []
+        self._waiting = {g: self._fitting(g) for g in np.flatnonzero((case.extra < 0).any(axis=1)).tolist()}
 
     def _watchers(self, g: int) -> list[Rule]:
         """The rules whose verdict on the class can change."""
@@ -96,6 +97,8 @@ class State:
         mask = ~self.never(g)
         for rule in self._moving[g]:
             mask &= ~rule.rejects(g)
+        for h, nodes in self._waiting.items():
+            mask[self._crowded(g, h, nodes)] = False
         for fine in (self.providers.landing(g), self.skews.landing(g)):
             if fine is not None:
                 mask &= fine
@@ -103,6 +106,19 @@ class State:
             mask[a] = False
             self._put(g, a, 1, back)
         return np.asarray(mask, dtype=bool)
+
+    def _fitting(self, h: int) -> Ints:
+        """Nodes on which pods of class h, which hold less than they ask for, would be accepted again now."""
+        nodes = np.flatnonzero(self.counts[h])
+        refused = self.breaks(h, nodes).get(self.fit.name)
+        return nodes if refused is None else nodes[~refused]
+
+    def _crowded(self, g: int, h: int, nodes: Ints) -> Ints:
+        """Those of the nodes where pods of class h that never moved would not be accepted again beside one more pod of class g."""
+        here = nodes[self.counts[h, nodes] > self.arrived[h, nodes]]
+        asks = self.case.cluster.demand[h] > 0
+        free = self.fit.free[here] - self.case.cluster.demand[g] + self.case.extra[h]
+        return np.asarray(here[(free[:, asks] < 0).any(axis=1)])
 
     def may_go(self, g: int, a: int) -> bool:
         """Whether a pod of class g may be evicted for good from node a: nobody is worse off without it."""
@@ -148,7 +164,9 @@ class State:
                 continue
             if rule is self.fit:
                 asks = self.fit.cluster.demand[g] > 0
-                mask = (self.fit.free[nodes][:, asks] < 0).any(axis=1) | (self.fit.slots[nodes] < 0)
+                # taken out, a pod gives back all that it holds, and asks for what its spec says
+                free = self.fit.free[nodes] + self.case.extra[g]
+                mask = (free[:, asks] < 0).any(axis=1) | (self.fit.slots[nodes] < 0)
             elif rule is self._affinity:
                 mask = self._affinity.repelled(g, nodes) | self.providers.lacking(g, nodes)
             elif rule is self._spread:

@@ -128,7 +128,7 @@ class TargetModel(Encoding):
         for r in range(len(self.cluster.resources)):
             demand = self.cluster.demand[:, r]
             loads = int(self.case.start[:, n] @ demand), int(self.rest[:, n] @ demand)
-            columns.append((r, [int(demand[g]) for g in here], int(self.cluster.free[n, r]), *loads))
+            columns.append((r, [int(demand[g]) for g in here], int(self.cluster.free[n, r]) + int(self.case.spare[n, r]), *loads))
         for r, weights, free, start, rest in columns:
             unit = gcd(*weights)
             if not unit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import gcd
 
 import numpy as np
@@ -133,6 +133,14 @@ def _freed(model: TargetModel, values: Values, points: Points) -> None:
         model.model.add(model.sum(free_nodes) <= max(0, values.enough - points.constant))
 
 
+def _kinks(first: int, end: int) -> Iterator[int]:
+    """Pieces of the cost that get a tangent: all of the first ones, then ever fewer, which only loosens the bound."""
+    k = first
+    while k < end:
+        yield k
+        k += max(1, (k - first) // 32)
+
+
 def balance(model: TargetModel, spread: Spread) -> Points:
     """The value of strategy spread, as :meth:`solver.strategy.Spread.encode`, on nodes that may hold more at the start than they have."""
     points, solver, case = Points(), model.model, model.case
@@ -160,7 +168,7 @@ def balance(model: TargetModel, spread: Spread) -> Points:
             solver.add(asked - -1000 * used // unit <= total // unit * load)
             highest = int(bend(np.array([most]))[0])
             cost = solver.new_int_var(lowest, highest, "")
-            for k in range(now // STEP, -(-most // STEP)):
+            for k in _kinks(now // STEP, -(-most // STEP)):
                 solver.add(cost >= (2 * k + 1) * load - STEP * k * (k + 1))
             points.add(cost, -1, lowest, highest)
     return points
