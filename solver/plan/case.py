@@ -53,7 +53,7 @@ class Case:
     consolidation may free: nothing stays there for good.
 
     ``budgets``: PodDisruptionBudgets; ``budget``: per class an index into them or None (for pods that need no budget); ``namespaces``,
-    ``workloads``: int64[G], ids for the limits per namespace and per workload (the latter -1 for all where there is no such limit).
+    ``workloads``: int64[G], ids for the limits per namespace and per workload, which mean something only where there is such a limit.
     ``subjects``: bool[G], classes that count in the tier of rules: movable ones and those with required terms or constraints.
     ``left_over``: pods on drained nodes that no plan moves. ``extra``: int64[G, R], what a running pod holds beyond what it asks for (it
     was resized in place), as long as it stays.
@@ -117,7 +117,8 @@ def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
     moving = set(movable)
     for i in (*movable, *anchored):
         owner = -1 if owners is None or i not in moving else names.setdefault(owners.of(pods[i]), len(names))
-        kind = (i in moving, guard_of.get(i), costs.get(i, 1), i in going, owner, _resized(pods[i]))
+        space = pods[i].metadata.namespace if limits.maxMovesPerNamespace is not None else None
+        kind = (i in moving, guard_of.get(i), costs.get(i, 1), i in going, owner, space, _resized(pods[i]))
         apart[i] = numbers.setdefault(kind, len(numbers))
     running = {*apart}
     policy = msgspec.structs.replace(options.policy, multipliers=msgspec.structs.replace(options.policy.multipliers, containerAffinity=0))

@@ -22,20 +22,20 @@ def admit_gang(walk: Walk, opener: Opener, k: int) -> bool:
     """Bind as many pods of gang k as it needs, or more, after as few evictions and moves as are found; whether it was."""
     gang = walk.case.cluster.gangs[k]
     before = len(walk.steps)
-    best: tuple[int, int, int, list[Step]] | None = None  # evictions, -pods bound, cost of moves, steps
+    best: tuple[int, int, int, list[Step]] | None = None  # -pods bound, evictions (of lower priority), cost of moves, steps
     count = sum(walk.case.cluster.classes[g].count for g in gang.classes)
     for least, region in _regions(walk, opener, gang):
-        if walk.over() or (best is not None and best[:3] <= (0, -count, least)):
+        if walk.over() or (best is not None and best[:3] <= (-count, 0, least)):
             break
-        limit = best[2] if best is not None and best[:2] == (0, -count) else NEVER
+        limit = best[2] if best is not None and best[:2] == (-count, 0) else NEVER
         steps = _fill(walk, opener, gang, region, limit)
         walk.back_to(before)
         if steps is not None:
             gone = sum(step.b < 0 for step in steps)
             bound = sum(step.k for step in steps if step.a < 0)
             cost = _cost(walk, steps)
-            if best is None or (gone, -bound, cost) < best[:3]:
-                best = gone, -bound, cost, steps
+            if best is None or (-bound, gone, cost) < best[:3]:
+                best = -bound, gone, cost, steps
     for step in best[3] if best is not None else ():
         walk.take(step)
     return best is not None

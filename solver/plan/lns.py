@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from solver.plan.search import Found, Tell
 
 #: Model variables of a neighbourhood, at the start, at least and at most; seconds for one tier of it.
-START, LEAST, MOST, GLANCE = 300.0, 60.0, 3_000.0, 1.0
+START, LEAST, MOST, GLANCE = 800.0, 60.0, 4_000.0, 2.0
 #: Share of the time that is kept for finding an order of steps; neighbourhoods in a row without gain after which the search ends.
 ORDER, PATIENCE = 0.3, 400
 #: Deterministic seconds that building one variable counts.
@@ -108,7 +108,10 @@ class Lns:
         self.cpsat.budget.charge(BUILD * len(model.x))
         points = target_tiers.encode(model, TargetRules(model, self._active, self._known).broken, self._searched)
         inside = {(g, n): int(counts[g, n]) for g, n in model.x if counts[g, n]}
-        hint = model.assignment(inside, **self.cpsat.short())
+        # with the pods fixed, what the tiers count is free to be as good as it is: all of them at once
+        every = [cp_model.LinearExpr.weighted_sum(tier.variables, tier.weights) for tier in points if tier.variables]
+        model.model.maximize(cp_model.LinearExpr.sum(every))
+        hint = model.assignment(inside, objective=True, **self.cpsat.short())
         if hint is None:
             return False
         solution, better, solved = hint, False, True

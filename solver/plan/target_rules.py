@@ -15,6 +15,7 @@ from ortools.sat.python import cp_model
 
 from models.cluster import Cluster, Ids, Ints, Port, Term
 from models.selectors import Bools
+from solver.plan import opening
 from solver.plan.case import Case
 from solver.plan.state import State
 from solver.plan.target import TargetModel
@@ -74,6 +75,7 @@ class TargetRules:
             elif isinstance(rule, InterPodAffinity):
                 self._anti(rule.name)
                 self._affinity(rule)
+                opening.encode(model, rule)
             elif isinstance(rule, PodTopologySpread):
                 SkewEncoder(self.model, rule, self.start.get(rule.name, {}), self.broken).run()
             else:  # what never holds on the node stays broken there; what depends on other pods is taken for mended
