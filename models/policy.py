@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from models import kube, quantity, yaml_reader
+from models.sharing import ANNOTATIONS
 from models.snapshot import InputError, Snapshot
 
 Strategy = Literal["spread", "pack", "none"]
@@ -128,6 +129,8 @@ class Topology(_Section, frozen=True):
         )
 
 
+#: Prefixes that an annotation of move costs may have, as far as a message tells.
+OWN: Final = ("kubestow.dev/", "controller.kubernetes.io/")
 _Cost = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
@@ -152,6 +155,10 @@ class Moves(_Section, frozen=True):
     annotation: _Name = "kubestow.dev/move-cost"
     priorities: tuple[PriorityCost, ...] = ()
     ages: tuple[AgeCost, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.annotation.startswith(ANNOTATIONS):  # others are dropped when a snapshot is read
+            raise ValueError(f"annotation: a name expected that begins with {' or '.join(OWN)}")
 
 
 class Policy(_Section, frozen=True):

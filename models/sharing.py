@@ -14,7 +14,7 @@ from models import defaults, kube, validation
 _T = TypeVar("_T")
 
 #: Annotations that placement reads; the rest (last-applied configurations, CNI states …) is dropped.
-_ANNOTATIONS: Final = (
+ANNOTATIONS: Final = (
     "controller.kubernetes.io/",
     "cri-resource-manager.intel.com/",
     "resource-policy.nri.io/",
@@ -44,7 +44,7 @@ _DIGEST: Final = 32
 def trim(metadata: kube.ObjectMeta) -> None:
     """Drop the annotations that nothing here reads."""
     if metadata.annotations:
-        metadata.annotations = {k: v for k, v in metadata.annotations.items() if k.startswith(_ANNOTATIONS)} or None
+        metadata.annotations = {k: v for k, v in metadata.annotations.items() if k.startswith(ANNOTATIONS)} or None
 
 
 class Pool:

@@ -141,7 +141,7 @@ class Exact:
     def _set_aside(self, relaxed: _Relaxed, found: Ordered) -> None:
         """Note what the end state may be worth, unless that is known."""
         if found.steps is None:
-            if found.stuck and (self._stuck is None or relaxed.values > self._stuck[0]):
+            if found.stuck and self.case.limits.maxMoves is None and (self._stuck is None or relaxed.values > self._stuck[0]):
                 self._stuck = relaxed.values, found.stuck
             if found.exhausted:
                 self._note("an end state that no order of steps leads to was cut off; proofs refer to plans that can be carried out")

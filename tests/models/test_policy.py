@@ -12,7 +12,19 @@ import yaml
 
 from models import kube, topology
 from models.placement import Placement, SnapshotRef, from_builtins, to_builtins
-from models.policy import DEFAULT, SYSTEM_CONSTRAINTS, Closeness, DefaultConstraint, Multipliers, Policy, Topology, TopologyZone
+from models.policy import (
+    DEFAULT,
+    SYSTEM_CONSTRAINTS,
+    AgeCost,
+    Closeness,
+    DefaultConstraint,
+    Moves,
+    Multipliers,
+    Policy,
+    PriorityCost,
+    Topology,
+    TopologyZone,
+)
 from models.policy import node_topologies as topologies
 from models.policy import read as read_file
 from models.snapshot import InputError, Snapshot, from_objects
@@ -35,6 +47,11 @@ FULL: Object = {
     "hardPodAffinityWeight": 100,
     "defaultConstraints": [{"topologyKey": "rack", "maxSkew": 2}],
     "networkTiers": ["example.com/rack"],
+    "moves": {
+        "annotation": "controller.kubernetes.io/pod-deletion-cost",
+        "priorities": [{"atLeast": 1000, "cost": 5}],
+        "ages": [{"atLeastHours": 24, "cost": 2}],
+    },
     "strategy": "pack",
     "priceLabel": "example.com/price",
     "closeness": {"sameZone": 10, "sameSocket": 3, "sameNode": -1},
@@ -90,6 +107,7 @@ def test_every_field_is_read(read: Read) -> None:
     assert policy.closeness == Closeness(10, 3, -1)
     assert policy.colocatePods is policy.colocateNamespaces is policy.refuseAllNamespacesAntiAffinity is True
     assert policy.daemonNamespaces == ("kube-system", "monitoring")
+    assert policy.moves == Moves("controller.kubernetes.io/pod-deletion-cost", (PriorityCost(1000, 5),), (AgeCost(24, 2),))
     zones = (TopologyZone("node-0", {"cpu": "8", "memory": "16Gi"}, "s0"), TopologyZone("node-1", {"cpu": 8}, "s1"))
     assert policy.topologies == (Topology(zones, ("n1",), {"pool": "big"}, "restricted", "pod"),)
 
@@ -100,6 +118,7 @@ def test_the_example_leaves_no_field_at_its_default() -> None:
         (Multipliers, FULL["multipliers"]),
         (Closeness, FULL["closeness"]),
         (Topology, FULL["topologies"][0]),
+        (Moves, FULL["moves"]),
     ):
         assert {field.name for field in msgspec.structs.fields(kind)} == set(given)
     policy = msgspec.convert(FULL, Policy)
