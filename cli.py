@@ -380,7 +380,9 @@ def rebalance(
     if limits["maxEvictions"] is not None and not limits["allowEviction"]:
         raise click.UsageError("--max-evictions needs --allow-eviction")
     if limits["allowEviction"] and "admit" in goals[1:]:
-        raise click.UsageError("with --allow-eviction, admit has to be the first goal: no pod is evicted for anything else")
+        raise click.UsageError("with --allow-eviction, admit has to be the first goal")
+    if limits["allowEviction"] and "repair" in goals and {"consolidate", "improve"} & set(goals[: goals.index("repair")]):
+        raise click.UsageError("with --allow-eviction, repair comes before consolidate and improve: no pod is evicted for these")
     limits["alsoMove"] = list(dict.fromkeys(limits["alsoMove"]))
     _check_stdin(snapshots)
     _check_noise(quiet, verbose)
@@ -412,6 +414,8 @@ def rebalance(
     _check_answer(plan, stop, strict=strict)
     _write(output, _render_plan(plan, snapshot, form or _default_format(output), output))
     if not quiet:
+        if form == "kubectl" and include_gated:
+            _say("warning: the API server binds no pod that has scheduling gates; remove them before you run the script")
         _say(plan_line(plan, time.monotonic() - started))
     if stop.is_set():
         _leave(INTERRUPTED)

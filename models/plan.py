@@ -93,7 +93,7 @@ class Excluded(Doc):
 
 class Obstacle(Doc, omit_defaults=True):
     """Something that a goal asks for and that the plan does not reach. ``pod`` or ``node``: what it is about; ``message``: the sentence;
-    ``proved``: that no plan could do it."""
+    ``proved``: that no plan leaves less of its goal undone, though another may leave other pods."""
 
     goal: str
     message: str

@@ -12,7 +12,7 @@ from rich.text import Text
 from models.plan import Limits, NodeUse, RebalancePlan
 from models.snapshot import Snapshot
 from report.canvas import Surface, grid, heading, plain
-from report.plan_waves import shared_domain, waves
+from report.plan_waves import nodes_domain, waves
 from report.progress import gap_text
 from report.terminal import amount, counted, examples
 from report.usage import share
@@ -39,7 +39,7 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
         yield from _nodes(plan, surface)
         yield from waves(plan, snapshot, surface)
     if plan.freed:
-        suffix = shared_domain(plan)
+        suffix = nodes_domain(plan)
         yield heading(f"Freed: {counted(len(plan.freed), 'node')}")
         yield _inset(plain(_names([name.removesuffix(suffix) for name in plan.freed])))
     yield from _obstacles(plan)
@@ -186,7 +186,7 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
     if not changed:
         return
     changed.sort(key=lambda pair: (-_change(*pair), pair[0].node))
-    suffix = shared_domain(plan)
+    suffix = nodes_domain(plan)
     yield heading(f"Nodes that change ({len(changed):,})" + (f", names without {suffix}" if suffix else ""))
     table = grid("node", "pods", "cpu", "memory")
     for column in table.columns[1:]:

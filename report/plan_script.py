@@ -31,9 +31,9 @@ _HEADER: Final = """\
 #   DRY_RUN=1 bash FILE        looks at the cluster, changes nothing, and prints the commands that would
 #   WAIT_SECONDS, RETRY_SECONDS, POLL_SECONDS: see below
 #
-# While it runs, all nodes but the target of the step are cordoned, and pods of others that wait can go to that target only; it opens
-# the nodes again however it ends (after kill -9 it cannot). Before each step it looks whether pods, their workloads and nodes are as the
-# plan expects them, and stops otherwise.
+# While it runs, all nodes but the target of the step are cordoned, and other pods that wait can go to that target only, replacements of
+# evicted ones too; it opens the nodes again however it ends (after kill -9 it cannot). Before each step it looks whether pods, their
+# workloads and nodes are as the plan expects them, and stops otherwise.
 """
 
 _CORDON: Final = kube.Taint("node.kubernetes.io/unschedulable", "NoSchedule")
@@ -48,7 +48,7 @@ def script(plan: RebalancePlan, snapshot: Snapshot) -> bytes:
     pods = {key: pod for pod in snapshot.pods if (key := pod_key(pod)) in wanted}
     body = [*_expectations(plan, pods, snapshot), *_waves(plan, pods, snapshot)]
     lines = [
-        _HEADER + "".join(f"# {one_line(note)}\n" for note in _notes(plan, pods)),
+        _HEADER + "".join(f"# {one_line(note)}\n" for note in _notes(plan, pods, snapshot)),
         WORLD.strip("\n"),
         "",
         STEPS.strip("\n"),
@@ -75,7 +75,7 @@ def _say(text: str) -> str:
 # --- the header -------------------------------------------------------------------------------------------------------
 
 
-def _notes(plan: RebalancePlan, pods: dict[str, Pod]) -> Iterator[str]:
+def _notes(plan: RebalancePlan, pods: dict[str, Pod], snapshot: Snapshot) -> Iterator[str]:
     """What a reader must know of these pods before the script is run."""
     placed = list(dict.fromkeys(move.pod for move in plan.moves))
     honour = [key for key in placed if key in pods and _honours_taints(pods[key])]
@@ -94,6 +94,12 @@ def _notes(plan: RebalancePlan, pods: dict[str, Pod]) -> Iterator[str]:
         yield ""
         yield f"{counted(len(set(bare)), 'pod')} without a controller ({examples(list(dict.fromkeys(bare)))}):"
         yield "the script creates them again from their own manifests."
+    gangs = [move.pod for move in plan.moves if move.gang is not None and _let_in(move, pods, snapshot)]
+    if gangs:
+        yield ""
+        yield f"{counted(len(gangs), 'pending gang member')} with volumes or claims that the scheduler has to see to ({examples(gangs)}):"
+        yield "those of one gang and wave are let in together, all their targets open at once; where one takes the target of another,"
+        yield "or the scheduler waits for members that come later, the script stops."
 
 
 def _honours_taints(pod: Pod) -> bool:
@@ -153,31 +159,39 @@ def _call(name: str, arguments: Collection[str]) -> str:
 
 
 def _waves(plan: RebalancePlan, pods: dict[str, Pod], snapshot: Snapshot) -> Iterator[str]:
-    """Per wave: what goes for good, then target by target what moves there, then the bindings, all at once."""
+    """Per wave: target by target what moves there, then the bindings, all at once, then what the scheduler is to let in, gang by gang.
+
+    Pods that go for good do so last: their replacements stay pending, and would slip through the fence of a target that comes after.
+    """
     by_wave: dict[int, list[Move | Eviction]] = {}
     for step in steps(plan):
         by_wave.setdefault(step.wave, []).append(step)
     for wave, members in by_wave.items():
         yield ""
         yield _call("wave", [str(wave), sizes(members)])
-        evictions = [step for step in members if isinstance(step, Eviction)]
-        moves = [step for step in members if isinstance(step, Move)]
-        if evictions:
-            yield from _reasons(evictions)
-            yield _call("evict", [step.pod for step in evictions])
         targets: dict[str, list[Move]] = {}
-        bindings = []
-        for move in moves:
-            if move.source is None and not (move.pod in pods and _needs_scheduler(pods[move.pod], snapshot)):
-                bindings.append(move)
+        bindings: list[Move] = []
+        let_in: dict[str, list[Move]] = {}
+        evictions: list[Eviction] = []
+        for step in members:
+            if isinstance(step, Eviction):
+                evictions.append(step)
+            elif step.source is not None:
+                targets.setdefault(step.to, []).append(step)
+            elif _let_in(step, pods, snapshot):
+                let_in.setdefault(step.gang or step.pod, []).append(step)
             else:
-                targets.setdefault(move.to, []).append(move)
+                bindings.append(step)
         for target, arriving in targets.items():
             yield from _reasons(arriving)
             yield _call("move", [target, *(move.pod for move in arriving)])
-        if bindings:
-            yield from _reasons(bindings)
-            yield _call("bind", [text for move in bindings for text in (move.pod, move.to)])
+        for name, group in [("bind", bindings), *(("let_in", gang) for gang in let_in.values())]:
+            if group:
+                yield from _reasons(group)
+                yield _call(name, [text for move in group for text in (move.pod, move.to)])
+        if evictions:
+            yield from _reasons(evictions)
+            yield _call("evict", [step.pod for step in evictions])
 
 
 def _reasons(members: Iterable[Move | Eviction]) -> Iterator[str]:
@@ -185,8 +199,11 @@ def _reasons(members: Iterable[Move | Eviction]) -> Iterator[str]:
         yield f"# {one_line(reason)}"
 
 
-def _needs_scheduler(pod: Pod, snapshot: Snapshot) -> bool:
-    """A Binding object would leave out what the scheduler does besides: it has volumes provisioned and claims allocated."""
+def _let_in(move: Move, pods: dict[str, Pod], snapshot: Snapshot) -> bool:
+    """Whether a pending pod is the scheduler's: a Binding object would leave out that it has volumes provisioned and claims allocated."""
+    pod = pods.get(move.pod)
+    if move.source is not None or pod is None:
+        return False
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes or ():
         if volume.ephemeral is not None:

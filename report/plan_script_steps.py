@@ -1,6 +1,6 @@
 """The second part of a plan's bash script that is the same for every plan: the fence, and the steps behind it.
 
-A fence cordons all nodes but one. Evictions and bindings are posted to the pods' subresources (policy/v1 Eviction with the UID as a
+A fence cordons all nodes but its target. Evictions and bindings are posted to the pods' subresources (policy/v1 Eviction with the UID as a
 precondition, v1 Binding): of kubectl's messages only ``TooManyRequests`` (a PodDisruptionBudget refuses, or the API server is busy) is a
 reason to try again.
 """
@@ -22,20 +22,24 @@ cordon() {
   ((${#new[@]} == 0)) || change kubectl cordon "${new[@]}" || stop 'nodes cannot be cordoned'
 }
 
-# fence NODE: new pods can go to this node only; "-": to none. The fence has one target, therefore targets come one after another. It
-# stays up between steps, so that what is emptied is not filled by others. First the old target is closed, then the new one opened.
+# fence [NODE]...: new pods can go to these nodes only; nowhere if there are none. Moves have a fence of one target, therefore targets
+# come one after another. It stays up between steps, so that what is emptied is not filled by others. First the old target is closed, then
+# the new one opened.
 fence() {
-  local node others=()
+  local node others=() closed=()
+  local -A targets=()
   look_nodes
-  [[ $1 == - ]] || takes_pods "$1"
+  for node in "$@"; do
+    takes_pods "$node"
+    targets[$node]=1
+  done
   for node in "${!CORDONED[@]}"; do
-    [[ $node == "$1" ]] || others+=("$node")
+    if [[ -z ${targets[$node]-} ]]; then others+=("$node"); elif [[ -n ${FENCED[$node]-} ]]; then closed+=("$node"); fi
   done
   ((${#others[@]} == 0)) || cordon "${others[@]}"
-  if [[ -n ${FENCED[$1]-} ]]; then
-    change kubectl uncordon "$1" || stop "node $1 cannot be uncordoned"
-    unset "FENCED[$1]"
-  fi
+  ((${#closed[@]})) || return 0
+  change kubectl uncordon "${closed[@]}" || stop "nodes cannot be uncordoned: ${closed[*]}"
+  for node in "${closed[@]}"; do unset "FENCED[$node]"; done
 }
 
 # However the script ends: nodes that it cordoned are opened again.
@@ -73,14 +77,14 @@ finish() {
 
 wave() { say "wave $1: $2"; }
 
-# move NODE KEY...: these pods are evicted, and their replacements go to the node; pods without a node are let in by the scheduler.
+# move NODE KEY...: these pods are evicted, and their replacements go to the node.
 move() {
   local target=$1 key gone=()
   shift
   ready "$target" "$target" "$@"
   for key in "$@"; do
-    say "  $key: $(where "${AT[$key]}") -> $target"
-    if [[ ${AT[$key]} == - || ${AT[$key]} == "$target" ]] || evict_pod "$key"; then gone+=("$key"); else break; fi
+    say "  $key: ${AT[$key]} -> $target"
+    if evict_pod "$key"; then gone+=("$key"); else break; fi
   done
   await "${gone[@]}"
   [[ -z $REFUSED ]] || stop "$REFUSED"
@@ -89,7 +93,7 @@ move() {
 # evict KEY...: these pods go, and nothing takes their replacements while the fence is up.
 evict() {
   local key gone=()
-  ready - - "$@"
+  ready '' - "$@"
   for key in "$@"; do
     say "  $key: evicted from ${AT[$key]}, its replacement stays pending"
     if evict_pod "$key"; then gone+=("$key"); else break; fi
@@ -106,7 +110,7 @@ bind() {
     keys+=("$1")
     shift 2
   done
-  ready - '' "${keys[@]}"
+  ready '' '' "${keys[@]}"
   for key in "${keys[@]}"; do
     say "  $key: pending -> ${GOAL[$key]}"
     [[ ${AT[$key]} == - ]] || continue
@@ -119,11 +123,26 @@ bind() {
   await "${keys[@]}"
 }
 
-# ready FENCE GOAL KEY...: the fence is up, and the world as the plan has it ("" as GOAL: it is set already).
+# let_in [KEY NODE]...: these pods are pending, and the scheduler gives them their nodes, all of them open at once: one that binds gangs
+# whole waits for all members.
+let_in() {
+  local key keys=() targets=()
+  while (($#)); do
+    GOAL[$1]=$2
+    keys+=("$1") targets+=("$2")
+    shift 2
+  done
+  ready "${targets[*]}" '' "${keys[@]}"
+  for key in "${keys[@]}"; do say "  $key: pending -> ${GOAL[$key]}, by the scheduler"; done
+  await "${keys[@]}"
+}
+
+# ready NODES GOAL KEY...: these nodes alone are open, and the world is as the plan has it ("" as GOAL: it is set already).
 ready() {
-  local target=$1 goal=$2 key
+  local goal=$2 key nodes
+  read -ra nodes <<< "$1"
   shift 2
-  fence "$target"
+  fence "${nodes[@]}"
   for key in "$@"; do [[ -z $goal ]] || GOAL[$key]=$goal; done
   REFUSED='' KNOWN=() CLAIMED=()
   [[ -z $DRY_RUN ]] || return 0

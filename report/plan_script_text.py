@@ -191,7 +191,7 @@ look() {
 
 # check KEY...: these pods and all others of their workloads are where the plan has them.
 check() {
-  local key pod who node
+  local key pod who node planned
   local -A seen=()
   look "$@" || stop 'the pods cannot be listed'
   for key in "$@"; do
@@ -206,7 +206,9 @@ check() {
       expect "${key%%/*} ${OWNER[$key]}" "$node" 1  # the scheduler was faster
       AT[$key]=$node
     fi
-    [[ ${AT[$key]} == "$node" ]] || stop "pod $pod is on $(where "$node"), in the plan on $(where "${AT[$key]}")"
+    planned=${AT[$key]}
+    [[ $planned != - ]] || planned=${GOAL[$key]:--}  # it waits, and may be let in
+    [[ ${AT[$key]} == "$node" ]] || stop "pod $pod is on $(where "$node"), in the plan on $(where "$planned")"
     [[ ${P_PHASE[$pod]} != Succeeded && ${P_PHASE[$pod]} != Failed ]] || stop "pod $pod is over: ${P_PHASE[$pod]}"
     ID[$key]=${P_ID[$pod]}
     seen["${key%%/*} ${OWNER[$key]}"]=1

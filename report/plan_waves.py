@@ -16,11 +16,14 @@ from models.kube import controller_of, pod_key
 from models.plan import Eviction, Move, RebalancePlan
 from models.snapshot import Snapshot
 from report.canvas import Surface, heading, plain
-from report.terminal import counted
+from report.terminal import counted, shared_domain
 
 #: Lines listed; nodes named that the pods of one line leave.
 _LINES: Final = 300
 _SOURCES: Final = 4
+#: Columns left of the lines, and between the columns of their tables.
+_INDENT: Final = 4
+_GAP: Final = 2
 
 _STYLES: Final = {"~": "yellow", "+": "green", "-": "red"}
 
@@ -48,10 +51,8 @@ def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator
     by_wave: dict[int, list[Move | Eviction]] = {}
     for step in steps(plan):
         by_wave.setdefault(step.wave, []).append(step)
-    suffix = shared_domain(plan)
-    listed = [line for lines in found.values() for line in lines][:_LINES]
-    widest = max((len(line.name) for line in listed), default=0)
-    names = min(widest, max(20, surface.width // 2 - 6))
+    suffix = nodes_domain(plan)
+    names = _name_width([line for lines in found.values() for line in lines][:_LINES], suffix, surface)
     left_out, shown = 0, 0
     for wave, lines in sorted(found.items()):
         room = lines[: max(0, _LINES - shown)]
@@ -64,17 +65,12 @@ def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator
         yield plain(f"... and {left_out:,} more steps (-f json lists all)", style="dim")
 
 
-def shared_domain(plan: RebalancePlan) -> str:
-    """The domain that all nodes of the plan's steps and of its summary end in (``.eu-west-1.compute.internal``), or nothing."""
+def nodes_domain(plan: RebalancePlan) -> str:
+    """The domain that all nodes of the plan's steps and of its summary end in, or nothing."""
     names = {use.node for side in (plan.before, plan.after) for use in side.nodes}
     names.update(step.source for step in steps(plan) if step.source is not None)
     names.update(move.to for move in plan.moves)
-    shared: list[str] = []
-    for parts in zip(*(reversed(name.split(".")[1:]) for name in sorted(names)), strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared.insert(0, f".{parts[0]}")
-    return "".join(shared) if len(names) > 1 else ""
+    return shared_domain(names)
 
 
 def steps(plan: RebalancePlan) -> list[Move | Eviction]:
@@ -122,25 +118,36 @@ def sizes(members: Iterable[Move | Eviction]) -> str:
 
 def _wave(lines: list[_Line], names: int, suffix: str, surface: Surface) -> Iterator[RenderableType]:
     reason, table = None, None
+    marked = any(line.mark for line in lines)  # an empty column would take room
     for line in lines:
         if table is None or line.reason != reason:
             if table is not None:
-                yield Padding(table, (0, 0, 0, 4))
-            reason, table = line.reason, _table(names)
+                yield Padding(table, (0, 0, 0, _INDENT))
+            reason, table = line.reason, _table(names, marked=marked)
             if reason:
                 yield Padding(plain(reason, style="dim"), (0, 0, 0, 2))
         style = _STYLES[line.sign]
-        table.add_row(Text(line.sign, style=style), plain(line.name), _route(line, suffix, surface), plain(line.mark, style=style))
+        marks = [plain(line.mark, style=style)] if marked else []
+        table.add_row(Text(line.sign, style=style), plain(line.name), _route(line, suffix, surface), *marks)
     if table is not None:
-        yield Padding(table, (0, 0, 0, 4))
+        yield Padding(table, (0, 0, 0, _INDENT))
 
 
-def _table(names: int) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+def _name_width(lines: list[_Line], suffix: str, surface: Surface) -> int:
+    """Columns for the names: what routes and marks leave of the surface, at least nearly half of it, and no more than the longest needs."""
+    widest = max((len(line.name) for line in lines), default=0)
+    routes = max((len(_route(line, suffix, surface)) for line in lines), default=0)
+    marks = max((len(line.mark) for line in lines), default=0)
+    room = surface.width - _INDENT - 1 - 2 * _GAP - routes - (_GAP + marks if marks else 0)
+    return min(widest, max(20, surface.width // 2 - 6, room))
+
+
+def _table(names: int, *, marked: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
     table.add_column(width=1)
     table.add_column(width=names, overflow="fold")
-    table.add_column(overflow="fold")
-    table.add_column(overflow="fold")
+    for _ in range(1 + marked):
+        table.add_column(overflow="fold")
     return table
 
 

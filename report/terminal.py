@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -146,7 +146,7 @@ def _preferences(result: Placement, found: Preferences) -> Iterator[RenderableTy
 
 def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
     zones = per_zone(usages)
-    suffix = _shared_domain([u.name for u in usages])
+    suffix = shared_domain(u.name for u in usages)
     without = f" (names without {suffix})" if suffix else ""
     if len(usages) <= _MANY_NODES:
         yield heading(f"Nodes{without}")
@@ -171,14 +171,14 @@ def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
     yield Padding(table, (0, 0, 0, 2))
 
 
-def _shared_domain(names: Sequence[str]) -> str:
+def shared_domain(names: Iterable[str]) -> str:
     """The domain that all node names end in (``.eu-west-1.compute.internal``), or nothing."""
-    shared: list[str] = []
-    for parts in zip(*(reversed(name.split(".")[1:]) for name in names), strict=False):
+    different, shared = set(names), list[str]()
+    for parts in zip(*(reversed(name.split(".")[1:]) for name in different), strict=False):
         if len(set(parts)) > 1:
             break
         shared.insert(0, f".{parts[0]}")
-    return "".join(shared) if len(names) > 1 else ""
+    return "".join(shared) if len(different) > 1 else ""
 
 
 def _zone_name(zone: Usage) -> str:

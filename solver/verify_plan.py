@@ -20,6 +20,7 @@ from solver import verify_gangs as gangs
 from solver.verify_document import DOCUMENT, Violation, why_not_pending
 from solver.verify_plan_budgets import Guards
 from solver.verify_plan_cost import Cost, cost_of
+from solver.verify_plan_culprits import culprits, preempting
 from solver.verify_plan_document import (
     PLAN,
     Workloads,
@@ -82,8 +83,7 @@ class _Check:
         movable = {key for key, runner in self.board.runners.items() if runner.at and key not in self.excluded}
         anchored = {key for key in self.excluded if self.board.runners[key].steady and holds_rules(self.pods[key])}
         self.ledger = Ledger(self.board, policy, movable | anchored, self.pending, self.roster.gangs, admits="admit" in plan.goals)
-        highest = max(self.priorities, default=None)
-        self._replay = Replay(plan, self.board, self.pods, self.refusals, self.roster, guards, exclusions, highest).faults
+        self._replay = Replay(plan, self.board, self.pods, self.refusals, self.roster, guards, exclusions)
         self.start = self._where()
 
     def _where(self) -> dict[str, str | None]:
@@ -132,7 +132,7 @@ class _Check:
 
     def faults(self, cost: Cost) -> Iterator[Violation]:
         plan = self.plan
-        yield from goal_faults(plan, self.snapshot, self.names)
+        yield from goal_faults(plan, self.snapshot, self.names, len(self.pending))
         yield from numbering_faults(plan, self.listed, self.roster.gang_of)
         yield from history_faults(self.listed)
         owners = Workloads(self.snapshot)
@@ -142,10 +142,13 @@ class _Check:
         broken = self._broken()
         before = self.ledger.summary(broken, self._touched())
         free = self.ledger.freed()
+        gone = {entry.pod for entry in self.listed if entry.target is None}
+        self._replay.preempting = preempting(self.pods[key] for key in self.pending) if "admit" in plan.goals else None
+        self._replay.culprits = culprits(self.board, gone, broken) if "repair" in plan.goals else frozenset()
         for runner in self.board.runners.values():
             runner.broke = broken.get(runner.key, frozenset())
             self.board.settle_down(runner)
-        yield from self._replay(self.listed)
+        yield from self._replay.faults(self.listed)
         yield from self._gang_faults()
         broken = self._broken()
         yield from summary_faults(plan.before, self._trimmed(before), "before")
@@ -172,7 +175,9 @@ class _Check:
         """Gangs of pending pods are placed whole or not at all, in one domain where they ask for it."""
         runners = self.board.runners
         bound = {entry.pod: entry for entry in self.listed if entry.source is None and entry.pod in runners and entry.pod in self.pending}
-        found = [Assignment(key, at.node, entry.step, entry.gang) for key, entry in bound.items() if (at := runners[key].at) is not None]
+        at = {key: there.node for key in bound if (there := runners[key].at) is not None}
+        gang_of = self.roster.gang_of  # what entries say of it is judged with their numbers
+        found = [Assignment(key, node, bound[key].step, gang_of.get(key)) for key, node in at.items()]
         placed = {entry.pod for entry in found}
         results = [
             GangResult(gang.name, len(gang.pods), sum(kube.pod_key(self.snapshot.pods[i]) in placed for i in gang.pods), gang.needed,

@@ -17,6 +17,7 @@ from solver.verify_document import Violation
 PLAN: Final = "RebalancePlan"
 
 _HASH: Final = "pod-template-hash"
+_ENGINES: Final = ("exact", "greedy", "lns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ def entries(plan: RebalancePlan) -> list[Entry]:
 
 
 def numbering_faults(plan: RebalancePlan, listed: Sequence[Entry], gang_of: Mapping[str, str]) -> Iterator[Violation]:
-    """Steps are 1, 2, … and waves rise with them; only bindings of one gang (``gang_of``: by pod key) share a step."""
+    """Steps are 1, 2, … and waves rise with them; only bindings of one gang (``gang_of``: by key of pods to be placed) share a step, and
+    only they name it."""
 
     def fault(why: str, entry: Entry | None = None) -> Violation:
         return Violation(entry.pod if entry else "", entry.place if entry else "", PLAN, why)
@@ -66,6 +68,11 @@ def numbering_faults(plan: RebalancePlan, listed: Sequence[Entry], gang_of: Mapp
             yield fault(f"step {step} is in more than one wave", shared[-1])
         if len(shared) > 1 and (len(gangs) > 1 or None in gangs or any(entry.source is not None for entry in shared)):
             yield fault(f"step {step} is shared by pods that are not bound as one gang", shared[-1])
+    for entry in listed:
+        gang = gang_of.get(entry.pod) if entry.source is None else None
+        if entry.gang != gang:
+            right = f"it is of gang {gang}" if gang else "it is of no gang that is to be placed"
+            yield fault(f"the pod is said to be of {f'gang {entry.gang}' if entry.gang else 'no gang'}, {right}", entry)
     for expected, wave in enumerate(sorted({entry.wave for entry in listed}), 1):
         if wave != expected:
             yield fault(f"waves are numbered from 1 and none is empty, expected {expected} and got {wave}")
@@ -96,11 +103,17 @@ def history_faults(listed: Sequence[Entry]) -> Iterator[Violation]:
             yield Violation(entry.pod, entry.place, PLAN, f"step {entry.step} is a stopover, and the pod does not move on")
 
 
-def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str]) -> Iterator[Violation]:
-    """The numbers of the snapshot, the goals, and the nodes to be drained."""
-    for name, said, number in (("nodes", plan.snapshot.nodes, len(snapshot.nodes)), ("pods", plan.snapshot.pods, len(snapshot.pods))):
+def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str], pending: int) -> Iterator[Violation]:
+    """The numbers of the snapshot (``pending``: pods to be placed), the engine, the goals, and the nodes to be drained."""
+    ref = plan.snapshot
+    numbers = (("nodes", ref.nodes, len(snapshot.nodes)), ("pods", ref.pods, len(snapshot.pods)), ("pending", ref.pending, pending))
+    for name, said, number in numbers:
         if said != number:
             yield Violation("", "", PLAN, f"snapshot.{name} is {said}, it should be {number}")
+    if ref.fromScratch:
+        yield Violation("", "", PLAN, "a plan does not place running pods from scratch")
+    if plan.engine not in _ENGINES:
+        yield Violation("", "", PLAN, f"there is no engine {plan.engine!r}")
     if len(set(plan.goals)) < len(plan.goals):
         yield Violation("", "", PLAN, "a goal is given twice")
     unknown = [goal for goal in plan.goals if goal not in ("drain", "repair", "improve", "consolidate", "admit")]
@@ -108,6 +121,8 @@ def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str])
         yield Violation("", "", PLAN, f"there is no goal {unknown[0]!r}")
     if ("drain" in plan.goals) != bool(plan.drain) or "drain" in plan.goals[1:]:
         yield Violation("", "", PLAN, "the goal drain comes first, if and only if there are nodes to be drained")
+    if len(set(plan.drain)) < len(plan.drain):
+        yield Violation("", "", PLAN, "a node to be drained is given twice")
     for name in plan.drain:
         if name not in nodes:
             yield Violation("", name, PLAN, "the snapshot has no such node to be drained")

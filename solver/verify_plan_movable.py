@@ -1,4 +1,4 @@
-"""Which running pods a plan has to leave where they are, worked out by the checker; and which of them it may evict for good.
+"""Which running pods a plan has to leave where they are, worked out by the checker.
 
 Source: cluster-autoscaler simulator/drainability, karpenter.sh (disruption), descheduler pkg/descheduler/evictions, and the Eviction API.
 """
@@ -80,15 +80,6 @@ def _ganged(snapshot: Snapshot, policy: Policy) -> Iterable[str]:
         bound = declared.topology is not None and declared.topology[1]
         if bound or declared.minimum is None or declared.minimum > 1:
             yield from (kube.pod_key(pods[i]) for i in found)
-
-
-def enforced(pod: kube.Pod) -> bool:
-    """Whether the pod has a rule that holds during execution, too."""
-    wanted = pod.spec.affinity
-    if wanted is None:
-        return False
-    parts = (wanted.nodeAffinity, wanted.podAffinity, wanted.podAntiAffinity)
-    return any(part is not None and part.requiredDuringSchedulingRequiredDuringExecution for part in parts)
 
 
 def holds_rules(pod: kube.Pod) -> bool:

@@ -185,12 +185,14 @@ def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Colle
             name = _TIERS.get(goal, goal)
             ranks[name, None] = (place,)
             needed.append((name, None))
+    ranks["moves", None] = (len(plan.goals),)
     admits = "admit" in plan.goals
     if admits:
         needed += [("placed", priority) for priority in sorted(priorities)]
         needed += [("evictions", priority) for priority in sorted(evicted)]
-    elif evicted:
-        needed.append(("evictions", None))
+    elif evicting := [place for place, goal in enumerate(plan.goals) if goal in ("drain", "repair")]:
+        ranks["evictions", None] = (evicting[-1], 1)  # pods are evicted for these two, not for the goals behind them
+        needed += [("evictions", None)] if evicted else []
     needed.append(("moves", None))
     last: tuple[int, ...] = ()
     said: set[tuple[str, int | None]] = set()
@@ -199,8 +201,6 @@ def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Colle
         name = tier.tier if tier.priority is None else f"{tier.tier} of priority {tier.priority}"
         if tier.tier in ("placed", "evictions") and tier.priority is not None and admits:
             rank: tuple[int, ...] | None = (plan.goals.index("admit"), -tier.priority, int(tier.tier == "placed"))
-        elif key in (("evictions", None), ("moves", None)):
-            rank = (len(plan.goals), int(tier.tier == "moves"))
         else:
             rank = ranks.get(key)
         if rank is None:

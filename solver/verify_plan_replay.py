@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from models import kube
@@ -12,7 +12,7 @@ from solver.verify_document import Violation
 from solver.verify_gangs import Roster
 from solver.verify_plan_budgets import Guard, Guards
 from solver.verify_plan_document import PLAN, Entry
-from solver.verify_plan_movable import Exclusions, enforced
+from solver.verify_plan_movable import Exclusions
 from solver.verify_plan_state import Board
 from solver.verify_plan_waves import Wave
 
@@ -23,7 +23,8 @@ BUDGET: Final = "PodDisruptionBudget"
 @dataclass
 class Replay:
     """``board``: the state, with what each pod may go on breaking. ``pods``: of the snapshot by key; ``refusals``: by key, why a pod is not
-    to be placed (None: it is, and ``roster`` has its gang); ``highest``: the highest priority at which such a pod counts."""
+    to be placed (None: it is, and ``roster`` has its gang). ``preempting``: the highest priority for which a pod may go for good, if any;
+    ``culprits``: keys of pods that may go because of rules that hold during execution; ``placed``: of those that the plan placed so far."""
 
     plan: RebalancePlan
     board: Board
@@ -32,7 +33,9 @@ class Replay:
     roster: Roster
     guards: Guards
     exclusions: Exclusions
-    highest: int | None
+    preempting: int | None = None
+    culprits: Collection[str] = frozenset()
+    placed: set[str] = field(default_factory=set)
 
     def faults(self, listed: Sequence[Entry]) -> Iterator[Violation]:
         """Everything that goes wrong. Entries that cannot be (no such pod or node, pod elsewhere) are left out of the state."""
@@ -55,6 +58,7 @@ class Replay:
             yield from self._budget_faults([entry for step in steps for entry in step])
             if steps:
                 yield from Wave(self.board, steps).judge()
+            self.placed.update(entry.pod for step in steps for entry in step)
 
     def _can_be(self, entry: Entry) -> bool:
         runner = self.board.runners.get(entry.pod)
@@ -80,19 +84,22 @@ class Replay:
         why = self.exclusions.of(runner.pod)
         if why is not None:
             return f"the pod must not be moved ({why})"
+        if entry.pod in self.placed and self._is_free(runner.pod):
+            return "the pod is Ready since it moved, and its budget was not asked for it"
         return self._why_not_gone(entry) if entry.target is None else None
 
     def _why_not_gone(self, entry: Entry) -> str | None:
-        """Why a pod must not be evicted for good: no goal asks for it. (Of rules that hold during execution it is only looked at whether
-        the pod has one, or broke affinity or anti-affinity, as both pods of a pair do.)"""
-        runner, goals = self.board.runners[entry.pod], self.plan.goals
-        if "admit" in goals and self.highest is not None and (runner.pod.spec.priority or 0) < self.highest:
+        """Why a pod must not be evicted for good: no goal asks for it."""
+        if self.preempting is not None and (self.pods[entry.pod].spec.priority or 0) < self.preempting:
             return None
-        if entry.source in self.plan.drain:
-            return None
-        if "repair" in goals and (enforced(runner.pod) or "InterPodAffinity" in runner.broke):
+        if entry.source in self.plan.drain or entry.pod in self.culprits:
             return None
         return "the pod is evicted for good, and no goal asks for that"
+
+    def _is_free(self, pod: kube.Pod) -> bool:
+        """Whether budgets select the pod as it is in the snapshot, and it needs none of them."""
+        guards = self.guards.of(pod)
+        return bool(guards) and not any(guard.guards(pod) for guard in guards)
 
     def _budget_faults(self, wave: Sequence[Entry]) -> Iterator[Violation]:
         """Pods that leave in one wave, against what each budget allows as the wave begins."""

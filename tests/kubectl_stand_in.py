@@ -3,7 +3,7 @@
 The file named by ``KUBECTL_STATE`` holds ``nodes`` and ``pods`` as API objects, ``log`` (what changed the cluster, with the nodes that were
 open then), and what is to go wrong: ``refuse``: how often an eviction of ``namespace/name`` is answered with 429 (-1: always);
 ``misplace``: the node to which replacements of an owner's name go whatever is cordoned; ``meanwhile``: nodes on which other pods turn up
-once ``namespace/name`` is evicted.
+once ``namespace/name`` is evicted; ``whole``: names of owners whose pods get nodes all at once or not at all.
 Each reading of pods lets time pass: terminating pods vanish, and pods that were given a node before become Ready.
 """
 
@@ -71,13 +71,22 @@ class Cluster:
         self.pods.append({**pod, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
 
     def _schedule(self) -> None:
+        given: list[Object] = []
+        left: set[str] = set()
         for pod in self.pods:
             if "nodeName" in pod["spec"]:
                 continue
-            misplaced = self.state.get("misplace", {}).get(self._owner(pod).get("name"))
+            owner = self._owner(pod).get("name", "")
+            misplaced = self.state.get("misplace", {}).get(owner)
             fitting = [node["metadata"]["name"] for node in self.state["nodes"] if self._takes(node, pod)]
             if misplaced or fitting:
                 pod["spec"]["nodeName"] = misplaced or fitting[0]
+                given.append(pod)
+            else:
+                left.add(owner)
+        for pod in given:
+            if (owner := self._owner(pod).get("name", "")) in left and owner in self.state.get("whole", []):
+                del pod["spec"]["nodeName"]
 
     def _takes(self, node: Object, pod: Object) -> bool:
         here = sum(p["spec"].get("nodeName") == node["metadata"]["name"] for p in self.pods)

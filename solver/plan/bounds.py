@@ -9,15 +9,16 @@ import numpy as np
 from models.cluster import Ints
 from solver import rules
 from solver.components import Components
-from solver.limits import fits, possible
+from solver.limits import fits
 from solver.plan.case import Case
+from solver.plan.reachable import reach
 from solver.plan.state import State
 from solver.plan.values import POINT, Tier, Values
 
 
 def bounds(case: Case, values: Values) -> list[int]:
     """By tier, a value that no plan exceeds: nothing left to do, everything placed, all demand on the fewest nodes."""
-    placeable = fits(case.cluster, possible(case.cluster, rules.build(case.cluster)))
+    placeable = fits(case.cluster, reach(case, rules.build(case.cluster)))
     return [_bound(case, values, tier, placeable) for tier in values.tiers]
 
 
@@ -77,7 +78,7 @@ def _improved(case: Case, values: Values) -> int:
     if not objective.empty:
         soft = _pairs(case, values)
         if not State(case).broken():  # else pods may stand where no rule lets them
-            could = np.maximum(possible(cluster, rules.build(cluster)), case.start)
+            could = np.maximum(reach(case, rules.build(cluster)), case.start)
             left = cluster.per_priority(np.where(case.pending | case.evictable, cluster.count, 0))
             soft = min(soft, Components(cluster, objective, could, left).bound)
     return POINT * soft + values.spread.bound(case.start, complete=not case.evictable.any() and not case.pending.any())

@@ -8,7 +8,7 @@ Shapes: G classes, N nodes, R resources, as of models.cluster.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -56,7 +56,8 @@ class Case:
     ``workloads``: int64[G], ids for the limits per namespace and per workload, which mean something only where there is such a limit.
     ``subjects``: bool[G], classes that count in the tier of rules: movable ones and those with required terms or constraints.
     ``left_over``: pods on drained nodes that no plan moves. ``extra``: int64[G, R], what a running pod holds beyond what it asks for (it
-    was resized in place), as long as it stays.
+    was resized in place), as long as it stays. ``once``: bool[G], pods that may go without their budget now; they move once only, as their
+    replacement is Ready.
     """
 
     cluster: Cluster
@@ -77,11 +78,22 @@ class Case:
     drain: list[int]  # node indices
     left_over: list[int]  # indices into snapshot.pods
     extra: Ints  # [G, R]
+    once: Bools  # [G]
 
     @cached_property
     def spare(self) -> Ints:
         """int64[N, R]: what pods that run hold less than they ask for, as a resize waits: models of end states take it for free."""
         return np.asarray(self.start.T @ np.maximum(-self.extra, 0), dtype=np.int64)
+
+    def end(self, steps: Iterable[Step]) -> Ints:
+        """int64[G, N]: running pods after some steps from the start."""
+        counts = self.start.copy()
+        for step in steps:
+            if step.a >= 0:
+                counts[step.g, step.a] -= step.k
+            if step.b >= 0:
+                counts[step.g, step.b] += step.k
+        return counts
 
     def moves(self, counts: Ints) -> int:
         """The fewest moves of running pods that lead to a placement int64[G, N] (evictions not among them), by counts alone."""
@@ -100,6 +112,7 @@ def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
     refused = exclusions(snapshot, limits.alsoMove, tiers=options.policy.networkTiers)
     guards = budgets(snapshot)
     guard_of = {i: b for b, guard in enumerate(guards) for i in guard.pods if i not in guard.free}
+    free = {i for guard in guards for i in guard.pods if i in guard.free}
     pods = snapshot.pods
     movable = [i for i in scope.fixed if i not in refused]
     anchored = [i for i in scope.fixed if i in refused and not is_terminating(pods[i]) and _holds_rules(pods[i])]
@@ -118,7 +131,7 @@ def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
     for i in (*movable, *anchored):
         owner = -1 if owners is None or i not in moving else names.setdefault(owners.of(pods[i]), len(names))
         space = pods[i].metadata.namespace if limits.maxMovesPerNamespace is not None else None
-        kind = (i in moving, guard_of.get(i), costs.get(i, 1), i in going, owner, space, _resized(pods[i]))
+        kind = (i in moving, guard_of.get(i), i in free, costs.get(i, 1), i in going, owner, space, _resized(pods[i]))
         apart[i] = numbers.setdefault(kind, len(numbers))
     running = {*apart}
     policy = msgspec.structs.replace(options.policy, multipliers=msgspec.structs.replace(options.policy.multipliers, containerAffinity=0))
@@ -158,6 +171,7 @@ def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
         excluded=_excluded(snapshot, refused),
         drain=drain,
         extra=_extra(cluster, running),
+        once=np.array([i in free for i in first], dtype=bool),
         left_over=[i for i in stays if closed[index[pods[i].spec.nodeName or ""]] and not is_terminating(pods[i])],
     )
 
@@ -205,12 +219,12 @@ def _may_go(
         return set()
     pods = snapshot.pods
     found: set[int] = set()
-    highest = max((pods[i].spec.priority or 0 for i in waiting), default=None)
+    highest = max((pods[i].spec.priority or 0 for i in waiting if pods[i].spec.preemptionPolicy != "Never"), default=None)
     if highest is not None:
         found |= {i for i in movable if (pods[i].spec.priority or 0) < highest}
     found |= {i for i in movable if closed[index[pods[i].spec.nodeName or ""]]}
     if "repair" in asked.goals:
-        found |= culprits(snapshot) & set(movable)
+        found |= culprits(snapshot, asked.options.exempt) & set(movable)
     return found
 
 

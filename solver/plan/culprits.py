@@ -6,14 +6,17 @@ rule, or, where priorities differ, the lower-priority pod of the pair; for pod a
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from models import kube
 from models.kube import Pod, PodAffinityTerm, is_terminal, is_terminating
 from models.selectors import NodeTable, Selector, canonical, label_key_requirements, selector_matches
 from models.snapshot import Snapshot
 
 
-def culprits(snapshot: Snapshot) -> set[int]:
-    """Indices into ``snapshot.pods`` of running pods that would have to go. Linear in the pods for each pod that has such a rule."""
+def culprits(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
+    """Indices into ``snapshot.pods`` of running pods that would have to go; ``exempt``: namespaces without hard anti-affinity. Linear in
+    the pods for each pod that has such a rule."""
     pods = snapshot.pods
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
     here = [i for i, pod in enumerate(pods) if pod.spec.nodeName in nodes and not is_terminal(pod)]
@@ -31,6 +34,8 @@ def culprits(snapshot: Snapshot) -> set[int]:
                 found.add(i)
         for term in _terms(affinity.podAntiAffinity):
             for j in here:
+                if exempt and not {pod.metadata.namespace, pods[j].metadata.namespace}.isdisjoint(exempt):
+                    continue
                 if j != i and _matches(snapshot, pod, term, pods[j]) and _together(nodes, pod, pods[j], term.topologyKey):
                     mine, other = pod.spec.priority or 0, pods[j].spec.priority or 0
                     found.add(j if other < mine else i)

@@ -100,7 +100,7 @@ class Exact:
         best, best_values = list(steps), self.values.of_steps(steps)
         last: _Relaxed | None = None
         while not self.cpsat.done():
-            relaxed = self._relax(best_values, self._counts(best), last)
+            relaxed = self._relax(best_values, self.case.end(best), last)
             if relaxed is None or (relaxed.proved and relaxed.values <= best_values):
                 break
             last = relaxed
@@ -119,7 +119,7 @@ class Exact:
         reached = tuple(self._bound(t, best_values) for t in range(len(best_values)))
         stuck = self._stuck[1] if self._stuck is not None and self._stuck[0] > best_values else []
         return ExactResult(
-            best, self._counts(best), self.values.tiers, best_values, reached, self._notes, interrupted=self.stop.is_set(), stuck=stuck
+            best, self.case.end(best), self.values.tiers, best_values, reached, self._notes, interrupted=self.stop.is_set(), stuck=stuck
         )
 
     # --- end states that have no order, or a longer one -------------------------------------------------------------------------
@@ -166,15 +166,6 @@ class Exact:
     def _note(self, text: str) -> None:
         if text not in self._notes:
             self._notes.append(text)
-
-    def _counts(self, steps: Sequence[Step]) -> Ints:
-        counts = self.case.start.copy()
-        for step in steps:
-            if step.a >= 0:
-                counts[step.g, step.a] -= step.k
-            if step.b >= 0:
-                counts[step.g, step.b] += step.k
-        return counts
 
     # --- the model ------------------------------------------------------------------------------------------------------------
 

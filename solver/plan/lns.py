@@ -21,7 +21,8 @@ from solver.plan import target_tiers
 from solver.plan.case import Case
 from solver.plan.options import PlanOptions
 from solver.plan.order import order
-from solver.plan.target import TargetModel, reach
+from solver.plan.reachable import reach
+from solver.plan.target import TargetModel
 from solver.plan.target_rules import Known, TargetRules
 from solver.plan.values import Values
 
@@ -60,7 +61,7 @@ class Lns:
             return found
         found.engine = "lns"
         kept = self.left() * ORDER
-        counts = self._end(found)
+        counts = self.case.end(found.steps)
         history = [counts.copy()]
         idle = 0
         while not self.stop.is_set() and self.left() > kept and idle < PATIENCE:
@@ -77,15 +78,6 @@ class Lns:
         for end in reversed(history[1:]):
             self._take(found, end)
         return found
-
-    def _end(self, found: Found) -> Ints:
-        counts = self.case.start.copy()
-        for step in found.steps:
-            if step.a >= 0:
-                counts[step.g, step.a] -= step.k
-            if step.b >= 0:
-                counts[step.g, step.b] += step.k
-        return counts
 
     def _take(self, found: Found, counts: Ints) -> None:
         """Take an end state over, if some order of steps leads there and it is worth more."""

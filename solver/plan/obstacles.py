@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from solver.plan.values import Values
 
 #: Obstacles listed of one kind; the rest is summed up in the last one.
 LISTED = 50
+#: How many obstacles of one kind, and what tells them.
+_Told = tuple[int, Callable[[], list[Obstacle]]]
 
 _WHY = {
     "bare": "it has no controller that would replace it (--also-move bare)",
@@ -61,26 +64,38 @@ def _circle(case: Case, goal: str, stuck: Sequence[Step]) -> Obstacle:
     return Obstacle(goal, f"moves that wait for each other, with no spare place to break the circle: {', '.join(told)}")
 
 
-def _short(entries: list[Obstacle], goal: str) -> list[Obstacle]:
-    if len(entries) > LISTED:
-        more = len(entries) - LISTED + 1
-        return [*entries[: LISTED - 1], Obstacle(goal, f"{more} more like these")]
-    return entries
+def _short(goal: str, entries: list[_Told]) -> list[Obstacle]:
+    """The first obstacles; ``entries``: how many there are of each kind, and what tells them, which takes long."""
+    found: list[Obstacle] = []
+    total = sum(number for number, _ in entries)
+    for _, tell in entries:
+        found += tell()
+        if len(found) >= LISTED:
+            break
+    if total > LISTED:
+        return [*found[: LISTED - 1], Obstacle(goal, f"{total - LISTED + 1} more like these")]
+    return found
 
 
 def _left(case: Case, state: State) -> list[Obstacle]:
     snapshot, names = case.cluster.snapshot, case.cluster.nodes.names
     why = {name: entry.reason for entry in case.excluded for name in entry.pods}
-    found = []
-    for i in case.left_over:
+
+    def stays(i: int) -> list[Obstacle]:
         key, node = kube.pod_key(snapshot.pods[i]), snapshot.pods[i].spec.nodeName or ""
         reason = _guarded(case, i) if why.get(key) == "budgets" else _WHY.get(why.get(key, ""), "it is not moved")
-        found.append(Obstacle("drain", f"{key} stays on {node}: {reason}", key, node, proved=True))
+        return [Obstacle("drain", f"{key} stays on {node}: {reason}", key, node, proved=True)]
+
+    def moves_not(g: int, n: int) -> list[Obstacle]:
+        reason = _nowhere(case, state, g, n)
+        here = _named(case, g, n, int(state.counts[g, n]))
+        return [Obstacle("drain", f"{key} stays on {names[n]}: {reason}", key, names[n]) for key in here]
+
+    found: list[_Told] = [(1, partial(stays, i)) for i in case.left_over]
     for n in case.drain:
-        for g in np.flatnonzero(case.movable & (state.counts[:, n] > 0)).tolist():
-            why_not, here = _nowhere(case, state, g, n), _named(case, g, n, int(state.counts[g, n]))
-            found += [Obstacle("drain", f"{key} stays on {names[n]}: {why_not}", key, names[n]) for key in here]
-    return _short(found, "drain")
+        cells = np.flatnonzero(case.movable & (state.counts[:, n] > 0)).tolist()
+        found += [(int(state.counts[g, n]), partial(moves_not, g, n)) for g in cells]
+    return _short("drain", found)
 
 
 def _guarded(case: Case, i: int) -> str:
@@ -123,6 +138,8 @@ def _held_back(case: Case, what: str) -> str:
 def _rejections(state: State, g: int, nodes: Bools) -> str:
     told = []
     total = int(np.count_nonzero(nodes))
+    if not total:
+        return "there is no node"
     for rule in state.rules:
         mask = rule.rejects(g) & nodes
         if mask.any():
@@ -134,26 +151,26 @@ def _rejections(state: State, g: int, nodes: Bools) -> str:
 
 def _broken(case: Case, state: State) -> list[Obstacle]:
     names = case.cluster.nodes.names
-    found = []
+
+    def tell(g: int, n: int, rule: str) -> list[Obstacle]:
+        why = _nowhere(case, state, g, n) if case.movable[g] else "it is not moved"
+        here = _named(case, g, n, int(state.counts[g, n]))
+        return [Obstacle("repair", f"{key} on {names[n]} still breaks {rule}: {why}", key, names[n]) for key in here]
+
+    found: list[_Told] = []
     for g in np.flatnonzero(case.subjects).tolist():
         nodes = np.flatnonzero(state.counts[g])
         for rule, mask in state.breaks(g, nodes).items():
-            for n in nodes[mask].tolist():
-                why = _nowhere(case, state, g, n) if case.movable[g] else "it is not moved"
-                here = _named(case, g, n, int(state.counts[g, n]))
-                found += [Obstacle("repair", f"{key} on {names[n]} still breaks {rule}: {why}", key, names[n]) for key in here]
-    return _short(found, "repair")
+            found += [(int(state.counts[g, n]), partial(tell, g, n, rule)) for n in nodes[mask].tolist()]
+    return _short("repair", found)
 
 
 def _pending(case: Case, state: State) -> list[Obstacle]:
     snapshot = case.cluster.snapshot
     every = np.ones(case.cluster.n_nodes, dtype=bool)
-    found = []
-    for g in np.flatnonzero(case.pending).tolist():
+
+    def tell(g: int, left: int) -> list[Obstacle]:
         cls = case.cluster.classes[g]
-        left = cls.count - int(state.counts[g].sum())
-        if not left:
-            continue
         gang = case.cluster.gangs[cls.gang] if cls.gang is not None else None
         placed = int(state.counts[list(gang.classes)].sum()) if gang is not None else 0
         if gang is not None and placed >= gang.needed > 0:
@@ -163,8 +180,13 @@ def _pending(case: Case, state: State) -> list[Obstacle]:
         elif state.landing(g, -1).any():
             why = _held_back(case, "binding")
         else:
-            why = "no node takes it, whoever moves: " + _rejections(state, g, every)
-        for i in cls.pods[cls.count - left :]:
-            key = kube.pod_key(snapshot.pods[i])
-            found.append(Obstacle("admit", f"{key} stays pending: {why}", key))
-    return _short(found, "admit")
+            why = "no node takes it: " + _rejections(state, g, every)
+        keys = [kube.pod_key(snapshot.pods[i]) for i in cls.pods[cls.count - left :]]
+        return [Obstacle("admit", f"{key} stays pending: {why}", key) for key in keys]
+
+    found: list[_Told] = []
+    for g in np.flatnonzero(case.pending).tolist():
+        left = case.cluster.classes[g].count - int(state.counts[g].sum())
+        if left:
+            found.append((left, partial(tell, g, left)))
+    return _short("admit", found)

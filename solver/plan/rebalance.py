@@ -81,12 +81,7 @@ def _document(
     snapshot, options = case.cluster.snapshot, asked.options
     state = State(case)
     broken = _broken(case, state) if "repair" in asked.goals else {}
-    end = case.start.copy()
-    for step in found.steps:
-        if step.a >= 0:
-            end[step.g, step.a] -= step.k
-        if step.b >= 0:
-            end[step.g, step.b] += step.k
+    end = case.end(found.steps)
     freed = values.freed(end) & ~values.freed(case.start)
     moves, evictions = deal(case, waves, _units(case, waves), Reasons(case, broken, freed, asked.goals))
     tiers = [
@@ -116,7 +111,7 @@ def _document(
         excluded=case.excluded,
         unmodelled=[
             *unmodelled.find(snapshot, (snapshot.pods[i] for i in scope.pending), tiers=options.policy.networkTiers),
-            *_unknown(case, asked),
+            *_unknown(case),
         ],
         policy=options.policy if options.policy != DEFAULT else None,
         notes=[*found.notes, *_notes(case, asked)],
@@ -149,7 +144,7 @@ def _units(case: Case, waves: Sequence[Sequence[Step]]) -> list[bool]:
     return found
 
 
-def _unknown(case: Case, asked: PlanOptions) -> list[doc.Unmodelled]:
+def _unknown(case: Case) -> list[doc.Unmodelled]:
     """What a plan cannot know: how the zones of a node are used by those that run."""
     cluster = case.cluster
     return [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster import Cluster, Ids, Port
+from models.cluster import Cluster, Ids
+from solver.rules.node_ports import clash
 
 
 class Rivals:
@@ -28,12 +29,7 @@ class Rivals:
                     found.setdefault(h, {})[term.key] = cluster.domains(term.key)[0]
             nodes = np.arange(cluster.n_nodes, dtype=np.int32)
             for h, cls in enumerate(cluster.classes) if mine.ports else ():
-                if _clash(mine.ports, cls.ports):
+                if clash(mine.ports, cls.ports):
                     found.setdefault(h, {})[""] = nodes
             self._found[g] = {h: list(keys.values()) for h, keys in found.items()}
         return self._found[g]
-
-
-def _clash(mine: frozenset[Port], others: frozenset[Port]) -> bool:
-    """Whether pods with these host ports cannot share a node."""
-    return any(a[1:] == b[1:] and (a[0] == b[0] or "*" in (a[0], b[0])) for a in mine for b in others)

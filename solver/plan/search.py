@@ -110,14 +110,14 @@ def construct(walk: Walk, values: Values, goals: Sequence[str]) -> list[Step]:
         "consolidate": lambda walk: emptying.consolidate(walk, _worth(case, values), most),
         "improve": improving.improve,
     }
-    reached = 1 if case.drain else 0
+    reached = 1 if case.drain else 0  # tiers, from the first, that the goals so far speak of
     for goal in goals:
         before, kept = len(walk.steps), values.of(walk.state.counts, state=walk.state) if reached else ()
         work[goal](walk)
         now = values.of(walk.state.counts, state=walk.state) if reached else ()
         if any(now[i] < kept[i] for i in range(reached)):
             walk.back_to(before)
-        reached += sum(1 for tier in values.tiers if tier.name in _TIERS[goal])
+        reached = max([reached, *(i + 1 for i, tier in enumerate(values.tiers) if tier.name in _TIERS[goal])])
         if goal == "consolidate":
             walk.shut |= values.freed(walk.state.counts)
     return list(walk.steps)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.cluster import Ints
-from models.selectors import UNSCHEDULABLE_TAINT, Bools
+from models.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
 from solver import rules
 from solver.plan.case import Case, Step
 from solver.plan.standing import Providers, Skews
@@ -93,6 +93,8 @@ class State:
         back = 0
         if a >= 0:
             back = self._placed_first(g, a, 1)
+            if back and self.case.once[g]:
+                return np.zeros(self.case.cluster.n_nodes, dtype=bool)
             self._put(g, a, -1, -back)
         mask = ~self.never(g)
         for rule in self._moving[g]:
@@ -123,6 +125,8 @@ class State:
     def may_go(self, g: int, a: int) -> bool:
         """Whether a pod of class g may be evicted for good from node a: nobody is worse off without it."""
         back = self._placed_first(g, a, 1)
+        if back and self.case.once[g]:
+            return False
         self._put(g, a, -1, -back)
         fine = self.providers.gone(g) and self.skews.gone(g)
         self._put(g, a, 1, back)
@@ -172,7 +176,9 @@ class State:
             elif rule is self._spread:
                 mask = self.skews.over(g, nodes)
             elif rule.name == "TaintToleration":
-                mask = rule.never(g)[nodes] & self._tainted(g, nodes)
+                mask = np.array(rule.never(g)[nodes])
+                if mask.any():
+                    mask[mask] = self._tainted(g, nodes[mask])
             elif isinstance(rule, StaticRule):
                 mask = rule.never(g)[nodes]
             elif isinstance(rule, NodeResourceTopologyMatch) or not rule.concerned(g):
@@ -189,8 +195,6 @@ class State:
 
     def _tainted(self, g: int, nodes: Ints) -> Bools:
         """Whether a taint other than that of a cordon is not tolerated there."""
-        from models.selectors import tolerates
-
         cluster = self.case.cluster
         tolerations = cluster.toleration_sets[cluster.classes[g].tolerations]
         return np.array(

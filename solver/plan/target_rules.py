@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Cluster, Ids, Ints, Port, Term
+from models.cluster import Cluster, Ids, Ints, Term
 from models.selectors import Bools
 from solver.plan import opening
 from solver.plan.case import Case
@@ -23,7 +23,7 @@ from solver.plan.target_spread import Broken, SkewEncoder
 from solver.rules.affinity_encoding import Attraction
 from solver.rules.base import Rule, StaticRule
 from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_ports import NodePorts
+from solver.rules.node_ports import NodePorts, clash
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread
 
@@ -102,7 +102,7 @@ class TargetRules:
     def _ports(self, rule: NodePorts) -> None:
         model, cluster = self.model, self.case.cluster
         asking = [g for g, cls in enumerate(cluster.classes) if cls.ports]
-        against = {g: [h for h in asking if _conflict(cluster.classes[g].ports, cluster.classes[h].ports)] for g in asking}
+        against = {g: [h for h in asking if clash(cluster.classes[g].ports, cluster.classes[h].ports)] for g in asking}
         spoilt = {n for _, n in self._cells(rule.name)}
         for port in sorted({port for g in asking for port in cluster.classes[g].ports}) if not model.partial else ():
             group = [g for g in asking if cluster.classes[g].ports & {port, ("*", *port[1:])}]
@@ -253,8 +253,3 @@ def _repulsions(cluster: Cluster) -> list[_Repulsion]:
         inside = repulsion.codes[held.nodes]
         repulsion.owned[inside[inside >= 0]] = 1
     return list(found.values())
-
-
-def _conflict(mine: frozenset[Port], others: frozenset[Port]) -> bool:
-    """Whether pods with these host ports cannot share a node."""
-    return any(a[1:] == b[1:] and (a[0] == b[0] or "*" in (a[0], b[0])) for a in mine for b in others)

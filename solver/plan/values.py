@@ -44,8 +44,9 @@ def tiers(case: Case, goals: Iterable[str]) -> list[Tier]:
                     found.append(Tier("placed", p))
         else:
             found.append(Tier({"repair": "rules", "consolidate": "freed", "improve": "improve"}[goal]))
-    if case.evictable.any() and not any(tier.name == "evictions" for tier in found):
-        found.append(Tier("evictions"))
+    if case.evictable.any() and not any(tier.name == "evictions" for tier in found):  # before all that no pod is evicted for
+        after = max((i + 1 for i, tier in enumerate(found) if tier.name in ("drained", "rules")), default=len(found))
+        found.insert(after, Tier("evictions"))
     return [*found, Tier("moves")]
 
 

@@ -49,6 +49,7 @@ class Accepting:
         self.movable = {p.index for p in running if guards.exclusion(world, p, self.guards, self.limits.alsoMove) is None}
         self.pending = {p.index for p in world.pods if p.home == ABSENT and not p.terminating} if "admit" in self.goals else set[int]()
         self._guard = {i: guard for guard in self.guards for i in guard.pods - guard.free}
+        self._once = {i for guard in self.guards for i in guard.free}
         start = world.start
         self.before = {p.index: world.breaks(p.index, start) for p in running if not p.terminating}
         self.depths = {p.index: world.excess(p.index, p.home, start) for p in running if not p.terminating}
@@ -73,8 +74,9 @@ class Accepting:
         if "repair" in self.goals:
             for i in self.before:
                 found |= self._enforced(i)
-        if self.pending:
-            top = max(world.pods[i].priority for i in self.pending)
+        preempting = [world.pods[i].priority for i in self.pending if world.pods[i].spec.get("preemptionPolicy") != "Never"]
+        if preempting:
+            top = max(preempting)
             found |= {i for i in self.movable if world.pods[i].priority < top}
         found |= {i for i in self.movable if world.start[i] in self.closed}
         return found & self.movable
@@ -90,7 +92,8 @@ class Accepting:
         affinity = pod.spec.get("affinity", {})
         terms = required(affinity.get("podAffinity"), enforced=True)
         if terms and "lacking" in self.before[i]:
-            there = [labels[world.start[j]] for j in pod.wanted - {i} if world.start[j] != ABSENT]
+            others = [other for other in world.pods if other is not pod and all(takes(term, pod, other) for term in terms)]
+            there = [labels[other.home] for other in others if other.home != ABSENT]
             if not all(any(t["topologyKey"] in here and p.get(t["topologyKey"]) == here[t["topologyKey"]] for p in there) for t in terms):
                 found.add(i)
         for term in required(affinity.get("podAntiAffinity"), enforced=True):
@@ -122,8 +125,7 @@ class Accepting:
             pod = self.world.pods[i]
             spec = {key: value for key, value in pod.spec.items() if key != "nodeName"}
             metadata = {key: value for key, value in pod.raw["metadata"].items() if key != "name"}
-            free = any(i in guard.free for guard in self.guards)
-            groups.setdefault(repr((spec, metadata, i in self.pending, free, i in self.evictable)), []).append(i)
+            groups.setdefault(repr((spec, metadata, i in self.pending, i in self._once, i in self.evictable)), []).append(i)
         return [group for group in groups.values() if len(group) > 1]
 
     # --- steps ------------------------------------------------------------------------------------------------------
@@ -138,6 +140,8 @@ class Accepting:
         at = position.at
         if n == at[i] or n in self.closed:
             return None
+        if i in self._once and i in position.done:
+            return None  # its replacement is Ready, and was not when the budget was read
         if n != ABSENT and (self.world.rejecting(i, n, at) or not self._joins(i, n, at)):
             return None
         after = Position((*at[:i], n, *at[i + 1 :]), position.done | {i})

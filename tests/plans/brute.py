@@ -83,6 +83,9 @@ class Brute(Accepting):
                     assert self.score is not None
                     named = {p.key: self.world.names[at[p.index]] for p in self.world.pods if at[p.index] != ABSENT}
                     found.append(("improve", None, self.score(named) - 100 * self.limits.minGain * moves))
+        if self.evictable and "admit" not in self.goals:
+            last = max(place for place, tier in enumerate(found) if tier[0] in ("drained", "rules"))
+            found.insert(last + 1, ("evictions", None, -sum(at[i] == ABSENT for i in self.movable)))
         return tuple(found)
 
     def _free(self, n: int, at: State) -> bool:
@@ -158,7 +161,7 @@ class Brute(Accepting):
                 tiers = self.tiers(position.at, moves)
                 if tiers is not None:
                     evictions = sum(step.to is None for step in steps)
-                    value = (*(tier[2] for tier in tiers), -evictions, -moves)
+                    value = (*(tier[2] for tier in tiers), -moves)
                     if found is None or value > found[0]:
                         found = value, Best(tiers, evictions, moves, steps, 0)
                 for i, n in self.next(position, moves):

@@ -92,7 +92,8 @@ def test_line_without_moves(plan: RebalancePlan) -> None:
     plan.status = "optimal"
     assert "(proved)" in plan_line(plan, 1)
     plan.obstacles = [Obstacle("drain", "prod/x finds no place"), Obstacle("drain", "prod/y finds no place")]
-    assert plan_line(plan, 1) == "no moves: prod/x finds no place and 1 more (proved); 1.0 s"
+    said = "no moves: 0 broken rules left (bound 0), 1 node freed (bound 2), 2 obstacles (proved); 1.0 s"
+    assert plan_line(plan, 1) == said
     plan.status = "unknown"
     assert plan_line(plan, 1).startswith("unknown: ")
 
@@ -186,6 +187,14 @@ def test_200_moves_fit_the_terminal(plan: RebalancePlan, snapshot: Snapshot, wid
         assert "41 more" in text
         assert ("names without .eu-west-1.compute.internal" in text) == bool(domain)
         assert text.count(".eu-west-1") == bool(domain)
+
+
+def test_long_names_take_the_room_that_routes_leave(plan: RebalancePlan, snapshot: Snapshot) -> None:
+    name = f"prod/{'x' * 79}"  # with the seven columns before it, and the nine of the route
+    plan.moves, plan.evictions = [Move(1, 1, name, "n1", "n3", "")], []
+    assert f"    ~  {name}  n1 → n3" in draw(plan, snapshot, 100).splitlines()
+    assert name not in draw(plan, snapshot, 99)
+    assert "n1 → n3" in draw(plan, snapshot, 99)
 
 
 def test_long_plans_are_cut_and_say_so(plan: RebalancePlan, snapshot: Snapshot) -> None:

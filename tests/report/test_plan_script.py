@@ -192,6 +192,50 @@ def test_pods_whose_volumes_the_scheduler_provides_are_let_in(make: Callable[...
     assert cluster.log("bind") == []
 
 
+def _claiming(name: str, node_name: str) -> Object:
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
+    return bound(name, None, "Job/g", selector=only(node_name), volumes=volumes)
+
+
+def _gang(make: Callable[..., Cluster], first: str, second: str, gang: str | None) -> tuple[Cluster, RebalancePlan]:
+    """Its two members belong on n2 and n3, which others leave for n4 first; the plan has them on the nodes given."""
+    full = [node("n1"), node("n2", pods="1"), node("n3", pods="1"), node("n4")]
+    cluster = make(*full, bound("web-1", "n2"), bound("web-2", "n3"), _claiming("g-1", "n2"), _claiming("g-2", "n3"))
+    away = [move(1, 1, "web-1", "n2", "n4"), move(2, 1, "web-2", "n3", "n4")]
+    return cluster, plan(cluster.snapshot, *away, *(move(3, 2, f"g-{i}", None, to, gang=gang) for i, to in ((1, first), (2, second))))
+
+
+def test_a_gang_that_the_scheduler_binds_whole_is_let_in_together(make: Callable[..., Cluster]) -> None:
+    cluster, document = _gang(make, "n2", "n3", "default/g")
+    cluster.state["whole"] = ["g"]
+    code, out, err = cluster.run(document)
+    assert (code, err) == (0, "")
+    assert (cluster.running()["g-1"], cluster.running()["g-2"], cluster.cordoned()) == ("n2", "n3", [])
+    assert [nodes for _, nodes in cluster.log("uncordon")] == [["n2", "n3"], ["n1", "n2", "n3", "n4"]]
+    assert cluster.log("bind") == []
+    assert "  default/g-2: pending -> n3, by the scheduler\n" in out
+    assert "# 2 pending gang members with volumes or claims" in script(document, cluster.snapshot).decode()
+    assert "# 2 pending gang members" not in script(_gang(make, "n2", "n3", None)[1], cluster.snapshot).decode()
+
+
+def test_a_gang_member_on_the_target_of_another_stops_the_plan(make: Callable[..., Cluster]) -> None:
+    cluster, document = _gang(make, "n3", "n2", "default/g")
+    code, _, err = cluster.run(document)
+    assert code == 1
+    assert "stopped: pod default/g-1 is on n2, in the plan on n3\n" in err
+    assert "2 of 4 steps are done" in err
+    assert cluster.cordoned() == []
+
+
+def test_what_is_evicted_for_good_goes_last_in_its_wave(make: Callable[..., Cluster]) -> None:
+    """Its replacement would take the room on the open target."""
+    cluster = make(node("n1"), node("n2", pods="1"), bound("low", "n1", "ReplicaSet/low"), bound("web-1", "n1"))
+    code, _, err = cluster.run(plan(cluster.snapshot, Eviction(1, 1, "default/low", "n1", "room"), move(2, 1, "web-1", "n1", "n2")))
+    assert (code, err) == (0, "")
+    assert cluster.log("evict") == [("default/web-1", ["n2"]), ("default/low", [])]
+    assert cluster.where("web") == ["n2"]
+
+
 def test_a_pod_that_the_scheduler_has_bound_by_itself_where_the_plan_wants_it_is_no_surprise(make: Callable[..., Cluster]) -> None:
     waiting = [bound(name, None, "Job/p", selector=only("n1")) for name in ("p-1", "p-2")]
     cluster = make(node("n1", pods="2"), *nodes()[1:], bound("web-1", "n1"), bound("web-2", "n1"), bound("web-3", "n2"), *waiting)

@@ -75,6 +75,7 @@ def plan(
         drain=list(drain), freed=list(freed), limits=limits or Limits(), excluded=list(excluded), policy=policy,
     )  # fmt: skip
     found.before, found.after = summary(snapshot, found)
+    found.snapshot.pending = found.before.pending
     return snapshot, found
 
 

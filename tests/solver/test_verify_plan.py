@@ -89,6 +89,11 @@ MUTATIONS: list[tuple[str, Change, str, str]] = [
     ("another snapshot", _set("snapshot.sha256", "f" * 64), "RebalancePlan", "the plan is for snapshot ffff"),
     ("nodes of the snapshot", _set("snapshot.nodes", 9), "RebalancePlan", "snapshot.nodes is 9, it should be 3"),
     ("pods of the snapshot", _set("snapshot.pods", 0), "RebalancePlan", "snapshot.pods is 0, it should be 6"),
+    ("pending pods of the snapshot", _set("snapshot.pending", 1), "RebalancePlan", "snapshot.pending is 1, it should be 0"),
+    ("from scratch", _set("snapshot.fromScratch", True), "RebalancePlan", "a plan does not place running pods from scratch"),
+    ("engine", _set("engine", "auto"), "RebalancePlan", "there is no engine 'auto'"),
+    ("drained twice", _set("drain", ["n0", "n0"]), "RebalancePlan", "a node to be drained is given twice"),
+    ("gang of a running pod", _set("moves.0.gang", "default/g"), "RebalancePlan", "said to be of gang default/g, it is of no gang"),
     ("unknown goal", _set("goals", ["repair", "consolidate", "please"]), "RebalancePlan", "there is no goal 'please'"),
     ("goal twice", _set("goals", ["repair", "consolidate", "repair"]), "RebalancePlan", "a goal is given twice"),
     ("drain without nodes", _set("goals", ["drain", "repair", "consolidate"]), "RebalancePlan", "the goal drain comes first"),
@@ -145,6 +150,9 @@ MUTATIONS: list[tuple[str, Change, str, str]] = [
     ("another tier", lambda d: d.objective.insert(0, tier("improve", 0)), "RebalancePlan", "the goals have no tier improve"),
     ("tier of a priority", _set("objective.1.priority", 0), "RebalancePlan", "the goals have no tier freed of priority 0"),
     ("tier twice", lambda d: d.objective.append(tier("moves", -4)), "RebalancePlan", "tier moves is given twice"),
+    ("evictions without drain or repair", _all(_set("goals", ["consolidate"]), lambda d: d.objective.pop(0),
+                                               lambda d: d.objective.insert(0, tier("evictions", 0))),
+     "RebalancePlan", "the goals have no tier evictions"),
     ("order of tiers", lambda d: d.objective.reverse(), "RebalancePlan", "tier freed stands behind one of less weight"),
 ]  # fmt: skip
 
@@ -162,9 +170,10 @@ def test_one_fault(name: str, change: Change, rule: str, why: str) -> None:
 # --- evictions ----------------------------------------------------------------------------------------------------------------
 
 
-def _admission(**limits: Any) -> tuple[Snapshot, RebalancePlan]:
+def _admission(policy: str = "PreemptLowerPriority", **limits: Any) -> tuple[Snapshot, RebalancePlan]:
     """x of priority 10 waits for the place that y of priority 1 has; z waits, too, at priority 0, and finds none."""
-    things = [node("n0", cpu="1"), running("y-0", "n0", cpu="800m", priority=1), running("x-0", None, cpu="800m", priority=10),
+    things = [node("n0", cpu="1"), running("y-0", "n0", cpu="800m", priority=1),
+              running("x-0", None, cpu="800m", priority=10, preemptionPolicy=policy),
               running("z-0", None, cpu="800m", priority=0)]  # fmt: skip
     tiers = (tier("evictions", 0, 10), tier("placed", 1, 10), tier("evictions", -1, 1), tier("placed", 0, 0), tier("moves", 0))
     return plan(
@@ -178,6 +187,11 @@ def test_evictions_for_pods_of_higher_priority() -> None:
     assert (document.before.pending, document.after.pending) == (2, 2)
 
 
+def test_no_evictions_for_pods_that_do_not_preempt() -> None:
+    snapshot, document = _admission("Never")
+    assert [why for _, why in faults(snapshot, document)] == ["step 1 (wave 1): the pod is evicted for good, and no goal asks for that"]
+
+
 EVICTIONS: list[tuple[str, Change, str, str]] = [
     ("not allowed", _set("limits.allowEviction", False), "RebalancePlan", "evicted for good, which is not allowed"),
     ("too many", _set("limits.maxEvictions", 0), "RebalancePlan", "1 evictions, at most 0 are allowed"),
@@ -185,6 +199,8 @@ EVICTIONS: list[tuple[str, Change, str, str]] = [
     ("admit is no goal", _set("goals", ["repair"]), "RebalancePlan", "a pending pod is placed, and admit is no goal"),
     ("in one wave", _set("moves.0.wave", 1), "NodeResourcesFit", "step 2 (wave 1): cpu"),
     ("evicted before", lambda d: d.moves.append(move(3, 3, "y-0", None, "n0")), "RebalancePlan", "the pod was evicted for good before"),
+    ("no tier of all evictions", lambda d: d.objective.insert(4, tier("evictions", -1)), "RebalancePlan", "have no tier evictions"),
+    ("gang of a lone pod", _set("moves.0.gang", "default/g"), "RebalancePlan", "said to be of gang default/g, it is of no gang"),
     ("evictions of a priority", _set("objective.2.value", 0), "RebalancePlan", "tier evictions of priority 1"),
     ("placed of a priority", _set("objective.1.value", 2), "RebalancePlan", "tier placed of priority 10"),
     ("no tier of an eviction", lambda d: d.objective.pop(2), "RebalancePlan", "there is no tier evictions of priority 1"),

@@ -119,6 +119,32 @@ def test_evicted_pods_stay_missing() -> None:
     assert [rule for rule, _ in faults(*document)] == ["PodDisruptionBudget"]
 
 
+def _moved_on(thing: Object, *budgets: Object, evicted: bool = False) -> list[str]:
+    """What is wrong with a plan that moves a pod from a node that is drained, and then again, or evicts it."""
+    things = [*(node(f"n{i}") for i in range(3)), thing, *budgets]
+    tiers = (tier("drained", 0), tier("evictions", -int(evicted)), tier("moves", -2 + int(evicted)))
+    second = evict(2, 2, "a-0", "n1") if evicted else move(2, 2, "a-0", "n1", "n2")
+    document = plan(things, ("drain",), tiers, move(1, 1, "a-0", "n0", "n1", stopover=True), second, drain=("n0",),
+                    limits=Limits(allowEviction=True))  # fmt: skip
+    return [why for _, why in faults(*document)]
+
+
+def test_pods_that_go_without_their_budget_move_once() -> None:
+    """Their replacement is Ready, so that the budget guards it."""
+    pod, status = running("a-0", "n0"), {"disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2}
+    sick, starting = _with(pod, conditions=UNREADY), _with(pod, phase="Pending")
+    again = ["step 2 (wave 2): the pod is Ready since it moved, and its budget was not asked for it"]
+    second = {**budget("a", status=status), "metadata": {"name": "b", "namespace": "default"}}
+    assert _moved_on(pod, budget("a", status=status)) == []
+    assert _moved_on(sick) == []
+    assert _moved_on(sick, budget("a", status=status)) == again
+    assert _moved_on(sick, budget("a", status={**status, "currentHealthy": 1})) == []  # it takes one of those allowed, both times
+    assert _moved_on(sick, budget("a", status={**status, "currentHealthy": 1}, unhealthyPodEvictionPolicy="AlwaysAllow")) == again
+    assert _moved_on(starting, budget("a", status=status)) == again
+    assert _moved_on(starting, budget("a", status=status), second) == again
+    assert again[0] in _moved_on(sick, budget("a", status=status), evicted=True)
+
+
 # --- exclusions ---------------------------------------------------------------------------------------------------------------
 
 _SAFE, _EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict", "descheduler.alpha.kubernetes.io/evict"

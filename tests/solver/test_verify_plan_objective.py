@@ -88,6 +88,20 @@ def test_freed_nodes() -> None:
     assert any("a node has no price" in why for _, why in faults(*document))
 
 
+def test_more_nodes_are_freed_than_asked_for() -> None:
+    """Whoever asks for one node and gets two is told of both; the tier counts one."""
+    things = [*(node(f"n{i}") for i in range(4)), running("a-0", "n0"), running("b-0", "n1"), running("c-0", "n2")]
+    steps = (move(1, 1, "a-0", "n0", "n2"), move(2, 1, "b-0", "n1", "n2"))
+    for value, freed, expected in (
+        (2, ("n0", "n1"), []),
+        (3, ("n0", "n1"), ["tier freed: the value is 3, the plan is worth 2"]),
+        (2, ("n0",), ["freed is n0, it should be n0, n1"]),
+    ):
+        tiers = (tier("freed", value), tier("moves", -2))
+        document = plan(things, ("consolidate",), tiers, *steps, freed=freed, limits=Limits(maxFreed=1))
+        assert [why for _, why in faults(*document)] == expected
+
+
 def _aged(thing: Object, created: str, **annotations: str) -> Object:
     return {**thing, "metadata": {**thing["metadata"], "creationTimestamp": created, "annotations": annotations}}
 
@@ -123,7 +137,10 @@ def test_a_gang_is_placed_whole() -> None:
     assert [rule for rule, _ in faults(*half)] == ["GangScheduling"]
     steps[1].gang = None
     unnamed = plan(things, ("admit",), (tier("placed", 2, 0), tier("moves", 0)), *steps)
-    assert [rule for rule, _ in faults(*unnamed)] == ["RebalancePlan"]
+    assert [why for _, why in faults(*unnamed)] == ["the pod is said to be of no gang, it is of gang default/g"]
+    steps[1].gang = "default/h"
+    misnamed = plan(things, ("admit",), (tier("placed", 2, 0), tier("moves", 0)), *steps)
+    assert [why for _, why in faults(*misnamed)] == ["the pod is said to be of gang default/h, it is of gang default/g"]
 
 
 def test_a_gang_counts_at_its_lowest_priority() -> None:
@@ -158,6 +175,28 @@ def test_evictions_have_one_tier_without_admission() -> None:
     ):
         document = plan(things, ("drain",), tiers, evict(1, 1, "a-0", "n0"), drain=("n0",), limits=Limits(allowEviction=True))
         assert [why for _, why in faults(*document)] == expected
+
+
+@pytest.mark.parametrize(
+    ("goals", "order"),
+    [
+        (("drain", "consolidate"), ("drained", "evictions", "freed", "moves")),
+        (("drain", "consolidate", "repair"), ("drained", "freed", "rules", "evictions", "moves")),
+        (("drain", "repair", "consolidate"), ("drained", "rules", "evictions", "freed", "moves")),
+    ],
+)
+def test_evictions_weigh_as_much_as_the_last_goal_that_asks_for_them(goals: tuple[str, ...], order: tuple[str, ...]) -> None:
+    things = [node("n0"), node("n1"), running("a-0", "n0")]
+    values = {"drained": 0, "rules": 0, "evictions": -1, "freed": 2, "moves": 0}
+    place = order.index("evictions")
+    for at in range(len(order)):
+        names = [name for name in order if name != "evictions"]
+        names.insert(at, "evictions")
+        tiers = [tier(name, values[name]) for name in names]
+        gone = evict(1, 1, "a-0", "n0")
+        document = plan(things, goals, tiers, gone, drain=("n0",), freed=("n0",) if "consolidate" in goals else (),
+                        limits=Limits(allowEviction=True))  # fmt: skip
+        assert bool(faults(*document)) is (at != place), names
 
 
 def test_nothing_to_do() -> None:

@@ -146,7 +146,7 @@ def test_every_pod_and_every_rule_is_told() -> None:
 
 def test_who_fits_nowhere_stays_pending() -> None:
     found = _found([node("n0", cpu="1"), pod("p", cpu="2")], "admit")
-    why = "no node takes it, whoever moves: NodeResourcesFit on 1 of 1 (insufficient cpu on 1)"
+    why = "no node takes it: NodeResourcesFit on 1 of 1 (insufficient cpu on 1)"
     assert found == [Obstacle("admit", f"default/p stays pending: {why}", "default/p", proved=True)]
 
 
