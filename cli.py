@@ -52,7 +52,9 @@ DONE, BAD_INPUT, INCOMPLETE, VIOLATED, INTERRUPTED = 0, 1, 3, 4, 130
 _WARNINGS = 20
 
 _PERCENT = click.IntRange(0, 100)
-_COUNT = click.IntRange(0)
+_COUNT = click.IntRange(0, 2**31 - 1)
+#: Times all moves, and 100 units a point, this stays below 2**53, to which CP-SAT is exact.
+_GAIN = click.IntRange(0, 10**6)
 
 _T = TypeVar("_T")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -335,7 +337,7 @@ def solve(
 @click.option("--max-evictions", "maxEvictions", type=_COUNT, metavar="N", help="Pods that go for good.")
 @click.option("--allow-eviction", "allowEviction", is_flag=True, help="Pods may go for good where moves alone do not reach a goal.")
 @click.option("--also-move", "alsoMove", multiple=True, type=click.Choice(["bare", "local-storage"]), help="Move such pods, too.")
-@click.option("--min-gain", "minGain", type=_COUNT, default=1, show_default=True, metavar="N", help="Points per move of the goal improve.")
+@click.option("--min-gain", "minGain", type=_GAIN, default=1, show_default=True, metavar="N", help="Points per move of the goal improve.")
 @_search_options
 @_policy_options
 @_scope_options
@@ -419,7 +421,7 @@ def rebalance(
         _say(plan_line(plan, time.monotonic() - started))
     if stop.is_set():
         _leave(INTERRUPTED)
-    _leave(INCOMPLETE if plan.obstacles or plan.status == "unknown" else DONE)
+    _leave(INCOMPLETE if plan.obstacles else DONE)
 
 
 @main.command()

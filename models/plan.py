@@ -11,9 +11,10 @@ import msgspec
 
 from models.placement import API_VERSION, Doc, FamilyResult, Seconds, SnapshotRef, TierResult, Unmodelled
 from models.policy import Policy
+from models.structure import shorten
 
 Goal = Literal["repair", "improve", "consolidate", "admit"]
-PlanStatus = Literal["optimal", "feasible", "unknown"]
+PlanStatus = Literal["optimal", "feasible"]
 
 #: Why a running pod is left where it is, in the order in which the first that holds is given.
 Exclusion = Literal[
@@ -154,7 +155,7 @@ def from_builtins(plain: object) -> RebalancePlan:
     if isinstance(plain, dict):
         version, kind = plain.get("apiVersion"), plain.get("kind")
         if version != API_VERSION:
-            raise msgspec.ValidationError(f"expected apiVersion {API_VERSION!r}, got {version!r} - at `$.apiVersion`")
+            raise msgspec.ValidationError(f"expected apiVersion {API_VERSION!r}, got {shorten(version)} - at `$.apiVersion`")
         if kind != "RebalancePlan":
-            raise msgspec.ValidationError(f"expected kind 'RebalancePlan', got {kind!r} - at `$.kind`")
+            raise msgspec.ValidationError(f"expected kind 'RebalancePlan', got {shorten(kind)} - at `$.kind`")
     return msgspec.convert(plain, RebalancePlan)

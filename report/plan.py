@@ -20,7 +20,7 @@ from report.usage import share
 #: Nodes, obstacles and kinds of unmodelled fields listed one by one.
 _LISTED: Final = 20
 
-_STATUS_STYLE: Final = {"optimal": "bold green", "feasible": "bold yellow", "unknown": "bold red"}
+_STATUS_STYLE: Final = {"optimal": "bold green", "feasible": "bold yellow"}
 
 
 def plan_line(plan: RebalancePlan, seconds: float) -> str:
@@ -83,12 +83,12 @@ def verdict(plan: RebalancePlan) -> str:
 
 
 def _no_steps(plan: RebalancePlan) -> str:
-    if plan.status == "unknown":
-        return "unknown: no plan was found in the time given"
     sure = "proved" if plan.status == "optimal" else "not proved"
     if plan.obstacles:
         return f"no moves: {', '.join(_reached(plan)) or 'nothing can be reached'}, {counted(len(plan.obstacles), 'obstacle')} ({sure})"
-    return f"nothing to do: no plan would be better than none ({sure})"
+    if plan.status != "optimal":
+        return "no moves: no plan better than none was found in the time given (not proved)"
+    return "nothing to do: no plan would be better than none (proved)"
 
 
 def _reached(plan: RebalancePlan) -> list[str]:

@@ -50,8 +50,9 @@ class Replay:
                     why = self._why_not(entry)
                     if why is not None:
                         yield Violation(entry.pod, entry.place, PLAN, f"step {entry.step} (wave {entry.wave}): {why}")
-                kept = [entry for entry in shared if entry.pod not in seen and self._can_be(entry)]
-                seen.update(entry.pod for entry in shared)
+                first = {entry.pod: entry for entry in reversed(shared) if entry.pod not in seen}
+                seen |= first.keys()
+                kept = [entry for entry in shared if first.get(entry.pod) is entry and self._can_be(entry)]
                 gangs = {self.roster.gang_of.get(entry.pod) for entry in kept if entry.source is None}
                 unit = len(gangs) == 1 and None not in gangs and all(entry.source is None for entry in kept)
                 steps += [kept] if unit else [[entry] for entry in kept]

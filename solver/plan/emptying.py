@@ -14,6 +14,8 @@ PASSES = 3
 #: Percent of what the others have left that nodes may hold which are taken for freed at first; nodes in a row that cannot be freed even
 #: with others giving way before that ends.
 FULL, PATIENCE = 92, 30
+#: Times in a row that no room was found for pods of a class, after which it is not tried again.
+HOPELESS = 3
 #: Nodes on which room is made for one pod by moving others away, at most.
 LOOKED = 12
 
@@ -21,16 +23,23 @@ LOOKED = 12
 def drain(walk: Walk) -> None:
     """Move pods off the nodes to be drained; where one finds no place, others make room for it, and at last it is evicted if it may be."""
     case = walk.case
+    left: list[tuple[int, int]] = []
     for n in sorted(case.drain, key=lambda n: len(walk.running(n))):
-        left: list[int] = []
         for g in walk.running(n):
             if walk.over():
                 return
-            if not move_off(walk, g, n) and not make_room(walk, g, n):
-                left.append(g)
-        for g in left:  # what came later may have made room
-            if not move_off(walk, g, n) and case.evictable[g] and walk.within(g, eviction=True) and walk.state.may_go(g, n):
-                walk.take(Step(g, n, -1))
+            if not move_off(walk, g, n):
+                left.append((g, n))
+    failed: dict[int, int] = {}  # by class, how often in a row no room was found
+    for g, n in left:
+        if walk.over():
+            return
+        if move_off(walk, g, n) or (failed.get(g, 0) < HOPELESS and make_room(walk, g, n)):
+            failed[g] = 0
+            continue
+        failed[g] = failed.get(g, 0) + 1
+        if case.evictable[g] and walk.within(g, eviction=True) and walk.state.may_go(g, n):
+            walk.take(Step(g, n, -1))
 
 
 def move_off(walk: Walk, g: int, n: int, allowed: Bools | None = None, bias: Ints | None = None) -> bool:

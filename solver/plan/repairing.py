@@ -9,11 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from solver.plan.case import Step
-from solver.plan.emptying import make_room, move_off
+from solver.plan.emptying import HOPELESS, make_room, move_off
 from solver.plan.walk import Walk
-
-#: Times in a row that no room was found for pods of a class, after which it is not tried again in this round.
-HOPELESS = 3
 
 
 def repair(walk: Walk) -> None:

@@ -76,7 +76,8 @@ class Values:
         Raises:
             InputError: a node without a readable price.
         """
-        return Pack(self.case.cluster).price if self.case.cluster.policy.priceLabel else None
+        asked = self.case.cluster.policy.priceLabel and any(tier.name == "freed" for tier in self.tiers)
+        return Pack(self.case.cluster).price if asked else None
 
     @cached_property
     def enough(self) -> int:

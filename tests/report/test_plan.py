@@ -87,15 +87,12 @@ def test_line_of_other_goals(plan: RebalancePlan) -> None:
 
 def test_line_without_moves(plan: RebalancePlan) -> None:
     plan.moves, plan.evictions = [], []
-    assert plan_line(plan, 1).startswith("nothing to do: ")
-    assert "(not proved)" in plan_line(plan, 1)
+    assert plan_line(plan, 1) == "no moves: no plan better than none was found in the time given (not proved); 1.0 s"
     plan.status = "optimal"
-    assert "(proved)" in plan_line(plan, 1)
+    assert plan_line(plan, 1) == "nothing to do: no plan would be better than none (proved); 1.0 s"
     plan.obstacles = [Obstacle("drain", "prod/x finds no place"), Obstacle("drain", "prod/y finds no place")]
     said = "no moves: 0 broken rules left (bound 0), 1 node freed (bound 2), 2 obstacles (proved); 1.0 s"
     assert plan_line(plan, 1) == said
-    plan.status = "unknown"
-    assert plan_line(plan, 1).startswith("unknown: ")
 
 
 def test_the_gains_come_first(plan: RebalancePlan, snapshot: Snapshot) -> None:
@@ -151,7 +148,7 @@ def test_no_moves_no_waves(plan: RebalancePlan, snapshot: Snapshot) -> None:
     plan.moves, plan.evictions, plan.freed, plan.objective = [], [], [], []
     plan.after = plan.before
     assert squeezed(draw(plan, snapshot)) == [
-        "nothing to do: no plan would be better than none (not proved) (exact engine, 2.1 s)",
+        "no moves: no plan better than none was found in the time given (not proved) (exact engine, 2.1 s)",
         "goals: repair, then consolidate",
     ]
 
