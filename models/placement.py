@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from models.policy import Policy
+from models.structure import shorten
 
 API_VERSION: Final = "kubestow.dev/v1alpha1"
 
@@ -286,10 +287,18 @@ def from_builtins(plain: object) -> Placement:
     Raises:
         msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
     """
-    if isinstance(plain, dict):
-        version, kind = plain.get("apiVersion"), plain.get("kind")
-        if version != API_VERSION:
-            raise msgspec.ValidationError(f"expected apiVersion {API_VERSION!r}, got {version!r} - at `$.apiVersion`")
-        if kind != "Placement":
-            raise msgspec.ValidationError(f"expected kind 'Placement', got {kind!r} - at `$.kind`")
+    expect(plain, "Placement")
     return msgspec.convert(plain, Placement)
+
+
+def expect(plain: object, kind: str) -> None:
+    """That a decoded document says it is of this kind and version.
+
+    Raises:
+        msgspec.ValidationError: it does not.
+    """
+    if not isinstance(plain, dict):
+        return  # what else is wrong with it says the conversion
+    for field, wanted in (("apiVersion", API_VERSION), ("kind", kind)):
+        if plain.get(field) != wanted:
+            raise msgspec.ValidationError(f"expected {field} {wanted!r}, got {shorten(plain.get(field))} - at `$.{field}`")

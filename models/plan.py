@@ -9,9 +9,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from models.placement import API_VERSION, Doc, FamilyResult, Seconds, SnapshotRef, TierResult, Unmodelled
+from models.placement import API_VERSION, Doc, FamilyResult, Seconds, SnapshotRef, TierResult, Unmodelled, expect
 from models.policy import Policy
-from models.structure import shorten
 
 Goal = Literal["repair", "improve", "consolidate", "admit"]
 PlanStatus = Literal["optimal", "feasible"]
@@ -152,10 +151,5 @@ def from_builtins(plain: object) -> RebalancePlan:
     Raises:
         msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
     """
-    if isinstance(plain, dict):
-        version, kind = plain.get("apiVersion"), plain.get("kind")
-        if version != API_VERSION:
-            raise msgspec.ValidationError(f"expected apiVersion {API_VERSION!r}, got {shorten(version)} - at `$.apiVersion`")
-        if kind != "RebalancePlan":
-            raise msgspec.ValidationError(f"expected kind 'RebalancePlan', got {shorten(kind)} - at `$.kind`")
+    expect(plain, "RebalancePlan")
     return msgspec.convert(plain, RebalancePlan)

@@ -95,7 +95,7 @@ _VALID = (
         (b"", "empty, expected a Placement document"),
         (b" \n", "empty, expected a Placement document"),
         (b"[]", "not a Placement: Expected `object`, got `array`"),
-        (b"{}", "apiVersion: expected apiVersion 'kubestow.dev/v1alpha1', got None"),
+        (b"{}", "apiVersion: expected apiVersion 'kubestow.dev/v1alpha1', got null"),
         (b'{"a": 1,,}', "JSON is malformed"),
         (b"a: [1\n", "line 2: "),
         (b"a: \xff\n", ""),
