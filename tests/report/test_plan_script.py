@@ -48,6 +48,12 @@ def move(step: int, wave: int, name: str, source: str | None, to: str, **more: A
     return Move(step, wave, f"default/{name}", source, to, "because", **more)
 
 
+def _heard() -> None:
+    """Signals that a suite in the background ignores, and the script of a plan with it: bash cannot trap what was ignored when it began."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Cluster:
     """Objects, the script of a plan for them, and the stand-in's state."""
 
@@ -70,6 +76,7 @@ class Cluster:
         return subprocess.Popen(
             ["bash", str(file), *arguments],
             env=environment, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            preexec_fn=_heard,
         )  # fmt: skip
 
     def run(self, document: RebalancePlan, *arguments: str, **settings: str) -> tuple[int, str, str]:
