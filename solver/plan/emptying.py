@@ -87,20 +87,11 @@ def _spare_needless(walk: Walk, before: int, g: int, a: int, n: int) -> None:
     for skipped in list(made):
         rest = [step for step in made if step is not skipped]
         walk.back_to(before)
-        if _replay(walk, rest) and walk.places(g, a)[n]:
+        if walk.replay(rest) and walk.places(g, a)[n]:
             made = rest
         else:
             walk.back_to(before)
-            _replay(walk, made)
-
-
-def _replay(walk: Walk, steps: list[Step]) -> bool:
-    """Take steps again as long as they are accepted; whether all were."""
-    for step in steps:
-        if not walk.places(step.g, step.a)[step.b]:
-            return False
-        walk.take(step)
-    return True
+            walk.replay(made)
 
 
 def consolidate(walk: Walk, price: Ints, most: int | None = None) -> None:

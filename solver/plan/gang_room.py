@@ -10,7 +10,7 @@ from models.cluster import GangGroup, Ids, Ints
 from models.selectors import Bools
 from solver.plan.case import Step
 from solver.plan.gang_steps import bind_gang
-from solver.plan.room import NEVER, Opener, replay
+from solver.plan.room import NEVER, Opener
 from solver.plan.walk import Walk
 from solver.rules.inter_pod_affinity import InterPodAffinity
 
@@ -106,12 +106,12 @@ def _fill(walk: Walk, opener: Opener, gang: GangGroup, region: Bools | None, lim
         if step.a < 0:
             cells[step.g, step.b] = cells.get((step.g, step.b), 0) + step.k
     moves = [step for step in steps if step.a >= 0]
-    if replay(walk, moves) and (bound := bind_gang(walk.state, cells)) is not None:
+    if walk.replay(moves) and (bound := bind_gang(walk.state, cells)) is not None:
         for step in reversed(bound):
             walk.state.undo(step)
         return [*moves, *bound]
     walk.back_to(before)
-    return steps if replay(walk, steps) else None
+    return steps if walk.replay(steps) else None
 
 
 def _members(walk: Walk, opener: Opener, gang: GangGroup, region: Bools | None, limit: int) -> bool:

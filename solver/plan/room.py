@@ -227,21 +227,8 @@ class Opener:
         for skipped in list(made) if 1 < len(made) <= DEPTH else ():
             rest = [step for step in made if step is not skipped]
             self.walk.back_to(before)
-            if replay(self.walk, rest) and self._lands(g, a, n):
+            if self.walk.replay(rest) and self._lands(g, a, n):
                 made = rest
         if self.walk.steps[before:] != made:
             self.walk.back_to(before)
-            replay(self.walk, made)
-
-
-def replay(walk: Walk, steps: list[Step]) -> bool:
-    """Take steps again as long as they are accepted; whether all were."""
-    for step in steps:
-        for _ in range(step.k):
-            if step.b < 0:
-                if not (walk.within(step.g, eviction=True) and walk.state.may_go(step.g, step.a)):
-                    return False
-            elif not walk.places(step.g, step.a)[step.b]:
-                return False
-            walk.take(Step(step.g, step.a, step.b))
-    return True
+            self.walk.replay(made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -64,6 +64,18 @@ class Walk:
         self.state.apply(step)
         self.steps.append(step)
         self._count(step, step.k)
+
+    def replay(self, steps: Iterable[Step]) -> bool:
+        """Take steps again, pod by pod, as long as they are accepted; whether all were."""
+        for step in steps:
+            for _ in range(step.k):
+                if step.b < 0:
+                    if not (self.within(step.g, eviction=True) and self.state.may_go(step.g, step.a)):
+                        return False
+                elif not self.places(step.g, step.a)[step.b]:
+                    return False
+                self.take(Step(step.g, step.a, step.b))
+        return True
 
     def back_to(self, length: int) -> None:
         """Take steps back until so many are left."""
