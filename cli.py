@@ -375,8 +375,6 @@ def rebalance(
         raise click.UsageError("nothing to plan for: give a --goal, or nodes to --drain")
     if len(set(goals)) < len(goals):
         raise click.UsageError("a --goal is given more than once")
-    if limits["maxFreed"] is not None and policy_file and _policy(policy_file).priceLabel:
-        raise click.UsageError("--max-freed counts nodes, and the policy's priceLabel sums their prices")
     if limits["maxFreed"] is not None and "consolidate" not in goals:
         raise click.UsageError("--max-freed needs --goal consolidate")
     if limits["maxEvictions"] is not None and not limits["allowEviction"]:
@@ -390,6 +388,8 @@ def rebalance(
     _check_noise(quiet, verbose)
     _check_output(output)
     policy = _policy(policy_file, shorthand=shorthand)
+    if limits["maxFreed"] is not None and policy.priceLabel:
+        raise click.UsageError("--max-freed counts nodes, and the policy's priceLabel sums their prices")
     started = time.monotonic()
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy)
     loaded = time.monotonic() - started

@@ -27,7 +27,7 @@ from solver.options import OnProgress, Options, Progress
 from solver.placed_tiers import Answer, PlacedSearch
 from solver.rules.base import Rule
 from solver.strategy import Strategy, choose
-from solver.verify import verify
+from solver.verify import Violation, verify
 
 if TYPE_CHECKING:
     from models.topology import Tree
@@ -64,6 +64,16 @@ class _Tell:
 
 class InternalFault(Exception):
     """The checker refused a result: a fault of kubestow's own, so nothing is returned."""
+
+
+def insist(faults: Sequence[Violation]) -> None:
+    """That the checker found nothing.
+
+    Raises:
+        InternalFault: naming the first few violations.
+    """
+    if faults:
+        raise InternalFault("; ".join(f"{f.pod} on {f.node}: {f.rule}: {f.why}" for f in faults[:3]))
 
 
 def place(
@@ -109,9 +119,7 @@ def place(
     result = _document(cluster, options, answer)
     result.causes = causes
     tell("verify")
-    faults = verify(snapshot, result)
-    if faults:
-        raise InternalFault("; ".join(f"{f.pod} on {f.node}: {f.rule}: {f.why}" for f in faults[:3]))
+    insist(verify(snapshot, result))
     if not options.deterministic:
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)

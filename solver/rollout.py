@@ -19,7 +19,7 @@ from models.scope import select
 from models.snapshot import Snapshot
 from solver.budget import Budget
 from solver.options import OnProgress, Options, Progress
-from solver.place import InternalFault
+from solver.place import insist
 from solver.rollout_search import Search
 from solver.rollout_state import Case, Course, State, bystanders
 from solver.rollout_ways import WaysOut
@@ -76,9 +76,7 @@ def roll_out(
     if stop.is_set() and not course.complete and not result.assignments:
         result.status = "unknown"
     tell("verify")
-    faults = verify_rollout(snapshot, result, manifests)
-    if faults:
-        raise InternalFault("; ".join(f"{f.pod} on {f.node}: {f.rule}: {f.why}" for f in faults[:3]))
+    insist(verify_rollout(snapshot, result, manifests))
     if not options.deterministic:
         result.seconds = doc.Seconds(solve=round(finished - started, 3), verify=round(time.monotonic() - finished, 3))
     return result

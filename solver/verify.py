@@ -76,8 +76,7 @@ class Judge:
         self._free = frozenset(free)
         self._capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self._held = {name: _Held() for name in self.nodes}
-        self._requests: dict[tuple[int, ...], resources.Amounts] = {}
-        self._ports: dict[tuple[int, int, bool | None], list[resources.Port]] = {}
+        self._asked = resources.Shared()
         namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespace_labels, exempt)
         self._spread = spread.SpreadState(self.nodes)
@@ -97,32 +96,13 @@ class Judge:
             self._affinity.add(member, node)
             self._add(pod, node, member.profile, placed=False)
 
-    def _requests_of(self, pod: kube.Pod, *, bound: bool) -> resources.Amounts:
-        """Requests of a pod; pods that share their containers share the answer."""
-        spec = pod.spec
-        status = id(pod.status) if bound else 0
-        memo = id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), status
-        found = self._requests.get(memo)
-        if found is None:
-            found = self._requests[memo] = resources.pod_requests(pod, bound=bound)
-        return found
-
-    def _ports_of(self, pod: kube.Pod) -> list[resources.Port]:
-        """Host ports of a pod; pods that share their containers share the answer."""
-        spec = pod.spec
-        memo = id(spec.containers), id(spec.initContainers), spec.hostNetwork
-        found = self._ports.get(memo)
-        if found is None:
-            found = self._ports[memo] = resources.host_ports(pod)
-        return found
-
     def _add(self, pod: kube.Pod, node: kube.Node, profile: matching.Profile, *, placed: bool) -> None:
         held = self._held[node.metadata.name or ""]
         held.pods += 1
         used = held.used
-        for name, amount in self._requests_of(pod, bound=not placed).items():
+        for name, amount in self._asked.requests(pod, bound=not placed).items():
             used[name] = used.get(name, 0) + amount
-        held.ports += self._ports_of(pod)
+        held.ports += self._asked.ports(pod)
         self._spread.add(pod, node, profile)
         self._volumes.add(pod, node, placed=placed)
 
@@ -193,11 +173,11 @@ class Judge:
         if refused:
             found.append(("NodeAffinity", refused))
         held = self._held[name]
-        ports = self._ports_of(pod)
+        ports = self._asked.ports(pod)
         clash = resources.clashing_port(ports, held.ports) if ports else None
         if clash:
             found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
-        requests = self._requests_of(pod, bound=False)
+        requests = self._asked.requests(pod, bound=False)
         found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, self._capacity[name])]
         return found + self._volumes.faults(pod, node) if spec.volumes else found
 

@@ -87,8 +87,8 @@ class Board:
         self.held = {name: Held() for name in self.nodes}
         self.volumes = Volumes(snapshot)
         self.tallies = Tallies(self.nodes)
-        self._requests: dict[tuple[int, ...], resources.Amounts] = {}
-        self._ports: dict[tuple[int, int, bool | None], list[resources.Port]] = {}
+        asked = resources.Shared()
+        self.requests, self.ports = asked.requests, asked.ports
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self.affinity = State(namespaces, exempt)
         reader = affinity.Reader()
@@ -112,24 +112,6 @@ class Board:
                 self.enter(runner.at)
 
     # --- what pods hold -----------------------------------------------------------------------------------------------------
-
-    def requests(self, pod: kube.Pod, *, bound: bool) -> resources.Amounts:
-        """Requests of a pod; pods that share their parts share the answer. ``bound``: as its status says, too."""
-        spec = pod.spec
-        memo = id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status) if bound else 0
-        found = self._requests.get(memo)
-        if found is None:
-            found = self._requests[memo] = resources.pod_requests(pod, bound=bound)
-        return found
-
-    def ports(self, pod: kube.Pod) -> list[resources.Port]:
-        """Host ports of a pod; pods that share their containers share the answer."""
-        spec = pod.spec
-        memo = id(spec.containers), id(spec.initContainers), spec.hostNetwork
-        found = self._ports.get(memo)
-        if found is None:
-            found = self._ports[memo] = resources.host_ports(pod)
-        return found
 
     def put(self, there: Presence) -> None:
         """A pod is on a node, too, as far as this class judges."""

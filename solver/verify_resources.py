@@ -146,6 +146,33 @@ Port = tuple[str, int, str]  # protocol, host port, host IP
 _ANY: Final = "0.0.0.0"
 
 
+class Shared:
+    """Requests and host ports of pods; those that share their parts share the answer. Keeps no pod alive, and knows parts by their ids: the
+    snapshot has to stay in memory."""
+
+    def __init__(self) -> None:
+        self._requests: dict[tuple[int, ...], Amounts] = {}
+        self._ports: dict[tuple[int, int, bool | None], list[Port]] = {}
+
+    def requests(self, pod: kube.Pod, *, bound: bool) -> Amounts:
+        """As :func:`pod_requests`."""
+        spec = pod.spec
+        memo = id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status) if bound else 0
+        found = self._requests.get(memo)
+        if found is None:
+            found = self._requests[memo] = pod_requests(pod, bound=bound)
+        return found
+
+    def ports(self, pod: kube.Pod) -> list[Port]:
+        """As :func:`host_ports`."""
+        spec = pod.spec
+        memo = id(spec.containers), id(spec.initContainers), spec.hostNetwork
+        found = self._ports.get(memo)
+        if found is None:
+            found = self._ports[memo] = host_ports(pod)
+        return found
+
+
 def host_ports(pod: kube.Pod) -> list[Port]:
     """Host ports of app containers and sidecars. With hostNetwork a containerPort without hostPort is one too."""
     sidecars = [c for c in pod.spec.initContainers or () if _is_sidecar(c)]

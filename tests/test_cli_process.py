@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -14,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.terminals import on_a_terminal
 
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -183,20 +183,7 @@ def test_a_second_interrupt_aborts_an_engine_that_does_not_listen(tmp_path: Path
 
 def _on_a_terminal(command: Sequence[str], **extra: str) -> tuple[int, str]:
     """Exit code, and what a terminal gets of standard output and standard error."""
-    child, own = pty.openpty()
-    process = subprocess.Popen(command, cwd=_ROOT, env=_environment(extra), stdin=own, stdout=own, stderr=own)
-    os.close(own)
-    read = b""
-    while select.select([child], [], [], 60)[0]:
-        try:
-            part = os.read(child, 65536)
-        except OSError:  # how Linux says that the other side is closed
-            break
-        if not part:
-            break
-        read += part
-    os.close(child)
-    return process.wait(60), read.decode()
+    return on_a_terminal(command, _environment(extra), _ROOT)
 
 
 def test_a_terminal_gets_a_coloured_table() -> None:

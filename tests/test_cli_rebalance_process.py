@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.objects import Object, node, pod
+from tests.terminals import on_a_terminal
 
 _ROOT = Path(__file__).resolve().parents[1]
 _INSTANCES = _ROOT / "instances"
@@ -127,20 +126,7 @@ def test_a_reader_that_leaves_is_no_error(form: str, worn: Path) -> None:
 
 
 def _on_a_terminal(arguments: list[str], **extra: str) -> tuple[int, str]:
-    child, own = pty.openpty()
-    process = subprocess.Popen(arguments, env=environment(**extra), stdin=own, stdout=own, stderr=own)
-    os.close(own)
-    read = b""
-    while select.select([child], [], [], 60)[0]:
-        try:
-            part = os.read(child, 65536)
-        except OSError:  # how Linux says that the other side is closed
-            break
-        if not part:
-            break
-        read += part
-    os.close(child)
-    return process.wait(60), read.decode()
+    return on_a_terminal(arguments, environment(**extra))
 
 
 def test_a_terminal_gets_a_table_and_a_pipe_json(plan: Any) -> None:

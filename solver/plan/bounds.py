@@ -6,27 +6,23 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.cluster import Ints
-from solver import rules
 from solver.components import Components
 from solver.limits import fits
 from solver.plan.case import Case
-from solver.plan.reachable import reach
 from solver.plan.state import State
 from solver.plan.values import POINT, Tier, Values
 
 
 def bounds(case: Case, values: Values) -> list[int]:
     """By tier, a value that no plan exceeds: nothing left to do, everything placed, all demand on the fewest nodes."""
-    placeable = fits(case.cluster, reach(case, rules.build(case.cluster)))
-    return [_bound(case, values, tier, placeable) for tier in values.tiers]
+    return [_bound(case, values, tier) for tier in values.tiers]
 
 
-def _bound(case: Case, values: Values, tier: Tier, placeable: Ints) -> int:
+def _bound(case: Case, values: Values, tier: Tier) -> int:
     if tier.name == "drained":
         return -len(case.left_over)
     if tier.name == "placed":
-        return int(placeable[case.pending & (case.cluster.priority == tier.priority)].sum())
+        return int(fits(case.cluster, values.room)[case.pending & (case.cluster.priority == tier.priority)].sum())
     if tier.name == "freed":
         return _freed(case, values)
     if tier.name == "improve":
@@ -41,7 +37,7 @@ def _freed(case: Case, values: Values) -> int:
     gone = np.where(case.evictable, 0, running)  # evicted pods need no room
     rest = case.freeable & ~case.closed
     kept = ~case.freeable & ~case.closed
-    price = values.price if values.price is not None else np.ones(cluster.n_nodes, dtype=np.int64)
+    price = values.worth
     base = int(price[~case.freeable].sum())
     most = 0
     wanted = [*(int(x) for x in cluster.demand.T @ gone), int(gone.sum())]
@@ -78,7 +74,7 @@ def _improved(case: Case, values: Values) -> int:
     if not objective.empty:
         soft = _pairs(case, values)
         if not State(case).broken():  # else pods may stand where no rule lets them
-            could = np.maximum(reach(case, rules.build(cluster)), case.start)
+            could = np.maximum(values.room, case.start)
             left = cluster.per_priority(np.where(case.pending | case.evictable, cluster.count, 0))
             soft = min(soft, Components(cluster, objective, could, left).bound)
     return POINT * soft + values.spread.bound(case.start, complete=not case.evictable.any() and not case.pending.any())

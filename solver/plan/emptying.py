@@ -42,14 +42,14 @@ def drain(walk: Walk) -> None:
             walk.take(Step(g, n, -1))
 
 
-def move_off(walk: Walk, g: int, n: int, allowed: Bools | None = None, bias: Ints | None = None) -> bool:
+def move_off(walk: Walk, g: int, n: int, allowed: Bools | None = None) -> bool:
     """Move one pod of class g from node n to the fullest node that takes it."""
     mask = walk.places(g, n)
     if allowed is not None:
         mask &= allowed
     if not mask.any():
         return False
-    walk.take(Step(g, n, walk.tightest(g, mask, bias)))
+    walk.take(Step(g, n, walk.tightest(g, mask)))
     return True
 
 
@@ -71,8 +71,7 @@ def make_room(walk: Walk, g: int, a: int, allowed: Bools | None = None) -> bool:
                 break
             if walk.places(g, a)[n]:
                 break
-            elsewhere = np.ones(case.cluster.n_nodes, dtype=bool) if allowed is None else allowed.copy()
-            move_off(walk, h, n, elsewhere)
+            move_off(walk, h, n, allowed)
         if walk.places(g, a)[n]:
             _spare_needless(walk, before, g, a, n)
             walk.take(Step(g, a, n))
@@ -118,14 +117,11 @@ def consolidate(walk: Walk, price: Ints, most: int | None = None) -> None:
         found = _pass(walk, order, open_, best, most)
         gained = int(price[found].sum()) - int(price[best].sum())
         if gained < 0 or (not gained and _moves(walk.steps[begin:]) >= _moves(steps)):
+            walk.back_to(begin)
+            for step in steps:
+                walk.take(step)
             break
         best, steps = found, walk.steps[begin:]
-    else:
-        _push(walk, order, open_ & ~best, best, most)
-        return
-    walk.back_to(begin)
-    for step in steps:
-        walk.take(step)
     _push(walk, order, open_ & ~best, best, most)
 
 

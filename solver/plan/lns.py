@@ -1,7 +1,7 @@
 """Large-neighbourhood search over end states: some nodes at a time, with all that may move on them, solved tier after tier by CP-SAT.
 
 What a neighbourhood sees is the same model as of the whole (solver.plan.target), the rest of the cluster held where it is. A better end
-state counts only once an order of accepted steps leads to it; that is looked for at the end, and for earlier ones if there is none.
+state counts only once an order of accepted steps leads to it; that is looked for at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from solver.plan import target_tiers
 from solver.plan.case import Case
 from solver.plan.options import PlanOptions
 from solver.plan.order import order
-from solver.plan.reachable import reach
 from solver.plan.target import TargetModel
 from solver.plan.target_rules import Known, TargetRules
 from solver.plan.values import Values
@@ -46,7 +45,6 @@ class Lns:
         self.deterministic = asked.options.deterministic
         self.rng = np.random.default_rng(asked.options.seed)
         self._active = rules.build(case.cluster)
-        self._room = reach(case, self._active)
         self._known = Known(case)
         self._mobile = case.movable | case.pending
         goals = asked.goals[: asked.goals.index("improve")] if "improve" in asked.goals else asked.goals
@@ -62,21 +60,16 @@ class Lns:
         found.engine = "lns"
         kept = self.left() * ORDER
         counts = self.case.end(found.steps)
-        history = [counts.copy()]
-        idle = 0
+        idle, changed = 0, False
         while not self.stop.is_set() and self.left() > kept and idle < PATIENCE:
             if not self._step(counts):
                 idle += 1
                 continue
-            idle = 0
-            if len(history) > 1:
-                history[-1] = counts.copy()
-            else:
-                history.append(counts.copy())
+            idle, changed = 0, True
             for tier, value, bound in zip(self.values.tiers, self.values.of(counts), found.bounds, strict=True):
                 self.tell("lns", tier.name, value, max(value, bound))
-        for end in reversed(history[1:]):
-            self._take(found, end)
+        if changed:
+            self._take(found, counts)
         return found
 
     def _take(self, found: Found, counts: Ints) -> None:
@@ -96,7 +89,7 @@ class Lns:
         part = self._part(counts, self._nodes(counts))
         if part is None:
             return False
-        model = TargetModel(self.case, self._active, part, counts, room=self._room)
+        model = TargetModel(self.case, self._active, part, counts, room=self.values.room)
         self.cpsat.budget.charge(BUILD * len(model.x))
         points = target_tiers.encode(model, TargetRules(model, self._active, self._known).broken, self._searched)
         inside = {(g, n): int(counts[g, n]) for g, n in model.x if counts[g, n]}
@@ -114,7 +107,7 @@ class Lns:
             now = tier.value(solution) - tier.constant
             if now < tier.most:
                 model.model.maximize(target)
-                model.model.clear_hints()  # type: ignore[no-untyped-call]
+                model.model.clear_hints()  # type: ignore[no-untyped-call]  # ortools has no types for it
                 add_hint(model.model, solution)
                 answer = self.cpsat.run(model.model, GLANCE, quick=True)
                 solved &= answer.status == cp_model.OPTIMAL
@@ -161,7 +154,7 @@ class Lns:
         for g in np.flatnonzero(self._mobile & (here.any(axis=1) | case.pending)).tolist():
             waiting = int(case.cluster.classes[g].count - counts[g].sum()) if case.pending[g] or case.evictable[g] else 0
             number = int(here[g].sum()) + waiting
-            most = np.minimum(np.maximum(self._room[g, nodes], np.maximum(case.start[g, nodes], here[g])), number)
+            most = np.minimum(np.maximum(self.values.room[g, nodes], np.maximum(case.start[g, nodes], here[g])), number)
             inside = most > 0
             if number and inside.any():
                 cells[g] = nodes[inside].astype(np.int32), most[inside]

@@ -17,7 +17,7 @@ from models.policy import DEFAULT
 from models.scope import select
 from models.snapshot import Snapshot
 from solver.options import OnProgress, Progress
-from solver.place import InternalFault
+from solver.place import insist
 from solver.plan.case import Case, Step, read_case
 from solver.plan.dealing import Reasons, deal
 from solver.plan.obstacles import obstacles
@@ -62,12 +62,10 @@ def rebalance(
     tell("waves")
     waves = group(case, found.steps)
     solved = time.monotonic()
-    plan = _document(case, values, asked, found, waves, stop)
+    plan = _document(case, values, asked, found, waves)
     tell("verify")
     plan.before, plan.after = summary(snapshot, plan)
-    faults = verify_plan(snapshot, plan)
-    if faults:
-        raise InternalFault("; ".join(f"{f.pod} on {f.node}: {f.rule}: {f.why}" for f in faults[:3]))
+    insist(verify_plan(snapshot, plan))
     if not options.deterministic:
         plan.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
@@ -75,12 +73,9 @@ def rebalance(
     return plan
 
 
-def _document(
-    case: Case, values: Values, asked: PlanOptions, found: Found, waves: Sequence[Sequence[Step]], stop: threading.Event
-) -> plans.RebalancePlan:
+def _document(case: Case, values: Values, asked: PlanOptions, found: Found, waves: Sequence[Sequence[Step]]) -> plans.RebalancePlan:
     snapshot, options = case.cluster.snapshot, asked.options
-    state = State(case)
-    broken = _broken(case, state) if "repair" in asked.goals else {}
+    broken = _broken(case) if "repair" in asked.goals else {}
     end = case.end(found.steps)
     freed = values.freed(end) & ~values.freed(case.start)
     moves, evictions = deal(case, waves, _units(case, waves), Reasons(case, broken, freed, asked.goals))
@@ -118,8 +113,9 @@ def _document(
     )  # fmt: skip
 
 
-def _broken(case: Case, state: State) -> dict[tuple[int, int], list[str]]:
+def _broken(case: Case) -> dict[tuple[int, int], list[str]]:
     """Rules that movable pods break at the start, by (class, node)."""
+    state = State(case)
     found: dict[tuple[int, int], list[str]] = {}
     for g in np.flatnonzero(case.movable).tolist():
         nodes = np.flatnonzero(case.start[g])
@@ -131,6 +127,8 @@ def _broken(case: Case, state: State) -> dict[tuple[int, int], list[str]]:
 
 def _units(case: Case, waves: Sequence[Sequence[Step]]) -> list[bool]:
     """By wave, whether its bindings are those of one gang that are not accepted one after the other."""
+    if not case.cluster.gangs:
+        return [False] * len(waves)
     state = State(case)
     found = []
     for wave in waves:

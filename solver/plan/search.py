@@ -94,8 +94,9 @@ def _straighten(case: Case, values: Values, found: Found, counts: Ints, determin
     moves = sum(step.k for step in found.steps if step.a >= 0 and step.b >= 0)
     if moves > case.moves(counts):
         ordered = order(case, counts, seconds=max(1.0, min(seconds, 60.0)), stop=stop, deterministic=deterministic)
-        if ordered.steps is not None and values.of_steps(ordered.steps) > found.values:
-            found.steps, found.values = ordered.steps, values.of_steps(ordered.steps)
+        worth = found.values if ordered.steps is None else values.of_steps(ordered.steps)
+        if ordered.steps is not None and worth > found.values:
+            found.steps, found.values = ordered.steps, worth
 
 
 def construct(walk: Walk, values: Values, goals: Sequence[str]) -> list[Step]:
@@ -107,7 +108,7 @@ def construct(walk: Walk, values: Values, goals: Sequence[str]) -> list[Step]:
     work: dict[str, Callable[[Walk], object]] = {
         "repair": repairing.repair,
         "admit": admitting.admit,
-        "consolidate": lambda walk: emptying.consolidate(walk, _worth(case, values), most),
+        "consolidate": lambda walk: emptying.consolidate(walk, values.worth, most),
         "improve": improving.improve,
     }
     reached = 1 if case.drain else 0  # tiers, from the first, that the goals so far speak of
@@ -124,11 +125,6 @@ def construct(walk: Walk, values: Values, goals: Sequence[str]) -> list[Step]:
 
 
 _TIERS = {"repair": ("rules",), "admit": ("placed", "evictions"), "consolidate": ("freed",), "improve": ("improve",)}
-
-
-def _worth(case: Case, values: Values) -> Ints:
-    """int64[N]: what a freed node is worth."""
-    return values.price if values.price is not None else np.ones(case.cluster.n_nodes, dtype=np.int64)
 
 
 def _proved(found: Found) -> bool:

@@ -16,6 +16,7 @@ from models.selectors import Bools
 from solver import rules
 from solver.objective import Objective
 from solver.plan.case import Case, Step
+from solver.plan.reachable import reach
 from solver.plan.state import State
 from solver.strategy import Pack, Spread
 
@@ -78,6 +79,16 @@ class Values:
         """
         asked = self.case.cluster.policy.priceLabel and any(tier.name == "freed" for tier in self.tiers)
         return Pack(self.case.cluster).price if asked else None
+
+    @cached_property
+    def worth(self) -> Ints:
+        """int64[N]: what a freed node counts: its price, or 1."""
+        return np.ones(self.case.cluster.n_nodes, dtype=np.int64) if self.price is None else self.price
+
+    @cached_property
+    def room(self) -> Ints:
+        """int64[G, N]: the most pods of each class that a node can come to hold, see :func:`solver.plan.reachable.reach`."""
+        return reach(self.case, rules.build(self.case.cluster))
 
     @cached_property
     def enough(self) -> int:

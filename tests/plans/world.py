@@ -45,7 +45,7 @@ def _holds(expression: Object, labels: Mapping[str, str]) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
-    raise NotImplementedError(expression["operator"])
+    raise ValueError(expression["operator"])
 
 
 def required(part: Object | None, *, enforced: bool = False) -> list[Object]:
