@@ -69,6 +69,17 @@ class TierResult(Doc, omit_defaults=True):
         return abs(self.bound - self.value) / max(1, abs(self.value))
 
 
+class SearchPoint(Doc, omit_defaults=True):
+    """Incumbent and bound of a tier, ``seconds`` after the start of the search, whenever one of them changed; ``bound``: None while none is
+    known."""
+
+    tier: str
+    seconds: float
+    value: int
+    bound: int | None = None
+    priority: int | None = None
+
+
 class ContainerZones(Doc):
     """The NUMA zones a container gets on its node."""
 
@@ -247,7 +258,8 @@ class Preferences(Doc):
 
 class Placement(Doc):
     """A placement of all pending pods. ``notes`` says what a reader must know to read the proof (cuts, engine choice); ``policy`` is the
-    policy that the objective was computed under, where it is not the default."""
+    policy that the objective was computed under, where it is not the default; ``search``: how incumbent and bound came about, where the run
+    kept time."""
 
     snapshot: SnapshotRef
     engine: str
@@ -263,6 +275,7 @@ class Placement(Doc):
     policy: Policy | None = None
     notes: list[str] = []
     seconds: Seconds | None = None
+    search: list[SearchPoint] = []
     apiVersion: str = API_VERSION
     kind: str = "Placement"
 
@@ -270,15 +283,15 @@ class Placement(Doc):
 #: Top-level order of the printed document (msgspec keeps declaration order, which puts defaulted fields last).
 _ORDER: Final = (
     "apiVersion", "kind", "snapshot", "engine", "status", "objective", "assignments", "unplaced", "gangs", "causes", "rollout",
-    "unmodelled", "preferences", "policy", "notes", "seconds",
+    "unmodelled", "preferences", "policy", "notes", "seconds", "search",
 )  # fmt: skip
 
 
 def to_builtins(placement: Placement) -> dict[str, Any]:
-    """Plain dicts and lists, in the document's order. What a run does not have (``seconds`` of a deterministic one, ``preferences``,
-    ``policy``, ``rollout``) is left out."""
+    """Plain dicts and lists, in the document's order. What a run does not have (``seconds`` and ``search`` of a deterministic one,
+    ``preferences``, ``policy``, ``rollout``) is left out."""
     plain = msgspec.to_builtins(placement)
-    return {key: plain[key] for key in _ORDER if plain[key] is not None}
+    return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
 
 
 def from_builtins(plain: object) -> Placement:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from models.placement import API_VERSION, Doc, FamilyResult, Seconds, SnapshotRef, TierResult, Unmodelled, expect
+from models.placement import API_VERSION, Doc, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled, expect
 from models.policy import Policy
 
 Goal = Literal["repair", "improve", "consolidate", "admit"]
@@ -124,6 +124,7 @@ class RebalancePlan(Doc):
     policy: Policy | None = None
     notes: list[str] = []
     seconds: Seconds | None = None
+    search: list[SearchPoint] = []
     apiVersion: str = API_VERSION
     kind: str = "RebalancePlan"
 
@@ -136,13 +137,14 @@ class RebalancePlan(Doc):
 _ORDER: Final = (
     "apiVersion", "kind", "snapshot", "goals", "drain", "limits", "engine", "status", "objective", "moves", "evictions", "freed", "before",
     "after", "obstacles", "excluded", "unmodelled", "policy", "notes", "seconds",
+    "search",
 )  # fmt: skip
 
 
 def to_builtins(plan: RebalancePlan) -> dict[str, Any]:
-    """Plain dicts and lists, in the document's order; ``seconds`` and ``policy`` are left out where a run has none."""
+    """Plain dicts and lists, in the document's order; ``seconds``, ``search`` and ``policy`` are left out where a run has none."""
     plain = msgspec.to_builtins(plan)
-    return {key: plain[key] for key in _ORDER if plain[key] is not None}
+    return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
 
 
 def from_builtins(plain: object) -> RebalancePlan:

@@ -27,6 +27,7 @@ from solver.options import OnProgress, Options, Progress
 from solver.placed_tiers import Answer, PlacedSearch
 from solver.rules.base import Rule
 from solver.strategy import Strategy, choose
+from solver.trace import Trace
 from solver.verify import Violation, verify
 
 if TYPE_CHECKING:
@@ -43,10 +44,11 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 class _Tell:
-    """Progress: phase, and for a tier its name, priority, incumbent and bound."""
+    """Progress: phase, and for a tier its name, priority, incumbent and bound. ``trace``: the latter, as they came about."""
 
     def __init__(self, on_progress: OnProgress | None, started: float) -> None:
         self._on_progress, self._started = on_progress, started
+        self.trace = Trace()
 
     def __call__(
         self,
@@ -57,9 +59,11 @@ class _Tell:
         detail: str | None = None,
         tier: str | None = None,
     ) -> None:
+        tier, seconds = tier or (None if priority is None else "placed"), time.monotonic() - self._started
+        if tier is not None and value is not None:
+            self.trace.note(tier, priority, seconds, value, bound)
         if self._on_progress is not None:
-            tier = tier or (None if priority is None else "placed")
-            self._on_progress(Progress(phase, tier, priority, value, bound, time.monotonic() - self._started, detail))
+            self._on_progress(Progress(phase, tier, priority, value, bound, seconds, detail))
 
 
 class InternalFault(Exception):
@@ -124,6 +128,7 @@ def place(
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
+        result.search = tell.trace.finish(result.objective, solved - started)
     return result
 
 

@@ -67,7 +67,7 @@ class Lns:
                 continue
             idle, changed = 0, True
             for tier, value, bound in zip(self.values.tiers, self.values.of(counts), found.bounds, strict=True):
-                self.tell("lns", tier.name, value, max(value, bound))
+                self.tell("lns", tier.name, value, max(value, bound), priority=tier.priority)
         if changed:
             self._take(found, counts)
         return found

@@ -26,6 +26,7 @@ from solver.plan.search import Found, search
 from solver.plan.state import State
 from solver.plan.values import Values
 from solver.plan.waves import waves as group
+from solver.trace import Trace
 from solver.verify_plan import summary, verify_plan
 
 
@@ -47,10 +48,20 @@ def rebalance(
     started = time.monotonic()
     stop = stop or threading.Event()
     options = asked.options
+    trace = Trace()
 
-    def tell(phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, detail: str | None = None) -> None:
+    def tell(
+        phase: str,
+        tier: str | None = None,
+        value: int | None = None,
+        bound: int | None = None,
+        detail: str | None = None,
+        priority: int | None = None,
+    ) -> None:
+        if tier is not None and value is not None:
+            trace.note(tier, priority, time.monotonic() - started, value, bound)
         if on_progress is not None:
-            on_progress(Progress(phase, tier, None, value, bound, time.monotonic() - started, detail))
+            on_progress(Progress(phase, tier, priority, value, bound, time.monotonic() - started, detail))
 
     tell("compile")
     case = read_case(snapshot, asked)
@@ -70,6 +81,7 @@ def rebalance(
         plan.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
+        plan.search = trace.finish(plan.objective, solved - started)
     return plan
 
 

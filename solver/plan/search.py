@@ -31,9 +31,11 @@ CONSTRUCT, AFTER = 0.6, 6.0
 
 
 class Tell(Protocol):
-    """Progress: phase, and for a tier its name, incumbent and bound."""
+    """Progress: phase, and for a tier its name, incumbent, bound and priority."""
 
-    def __call__(self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None) -> None: ...
+    def __call__(
+        self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
+    ) -> None: ...
 
 
 @dataclass
@@ -133,7 +135,7 @@ def _proved(found: Found) -> bool:
 
 def _report(found: Found, values: Values, tell: Tell) -> None:
     for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True):
-        tell("search", tier.name, value, max(value, bound))
+        tell("search", tier.name, value, max(value, bound), priority=tier.priority)
 
 
 def _better(found: Found, result: ExactResult, values: Values, tell: Tell) -> Found:

@@ -52,7 +52,9 @@ class Search:
         self.before = self.values.of_steps(steps)
         self.start = Found(steps, self.before, bounds(self.case, self.values))
 
-    def _tell(self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None) -> None:
+    def _tell(
+        self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
+    ) -> None:
         self.told.append((phase, tier, value, bound))
 
     def run(self) -> Found:

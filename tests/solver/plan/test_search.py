@@ -41,7 +41,9 @@ class Told:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str | None, int | None, int | None]] = []
 
-    def __call__(self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None) -> None:
+    def __call__(
+        self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
+    ) -> None:
         self.calls.append((phase, tier, value, bound))
 
 
