@@ -1,0 +1,146 @@
+"""An Audit as a table for people, and as JUnit XML for pipelines."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.audit import SEVERITIES, Audit, ControlPlane, Finding
+from report.canvas import grid, heading, plain
+from report.output import one_line
+from report.terminal import counted
+
+_STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
+#: Findings of one kind that the table lists.
+_LISTED: Final = 10
+_EXAMPLES: Final = 4
+_NEVER: Final = "never"
+_GRADES: Final = {
+    "non-distributed": "not distributed",
+    "unknown": "how far it is distributed is not known",
+    "machines": "distributed over machines",
+    "clouds": "distributed over clouds",
+    "locations": "distributed over locations",
+}
+
+
+def failing(audit: Audit, threshold: str) -> int:
+    """How many findings are at least as grave as ``threshold``, one of the severities, or ``never``."""
+    grave = _grave(threshold)
+    return sum(finding.severity in grave for finding in audit.findings)
+
+
+def _grave(threshold: str) -> tuple[str, ...]:
+    """The severities that are at least as grave."""
+    return () if threshold == _NEVER else tuple(s for i, s in enumerate(SEVERITIES) if threshold in SEVERITIES[i:])
+
+
+def audit_line(audit: Audit) -> str:
+    """One line: how many findings of each severity."""
+    if not audit.findings:
+        return "nothing found"
+    return ", ".join(_number(severity, audit.counts.get(severity, 0)) for severity in SEVERITIES if audit.counts.get(severity, 0))
+
+
+def _number(severity: str, number: int) -> str:
+    return counted(number, severity) if severity != "info" else f"{number:,} info"
+
+
+def audit_table(audit: Audit, titles: Mapping[str, str]) -> Iterator[RenderableType]:
+    """Findings of a kind together, the gravest first; ``titles``: by code, a sentence."""
+    ref = audit.snapshot
+    yield Text(audit_line(audit), style="bold").append(f"  ({counted(ref.nodes, 'node')}, {counted(ref.pods, 'pod')})", style="dim")
+    for (severity, code), group in groupby(audit.findings, key=lambda f: (f.severity, f.code)):
+        findings = list(group)
+        title = Text("\n").append_text(plain(severity, style=_STYLE[severity]))
+        yield title.append_text(plain(f"  {code}  ", style="bold")).append_text(plain(titles.get(code, findings[0].name)))
+        yield Padding(plain(findings[0].why, style="dim"), (0, 0, 0, 2))
+        for finding in findings[:_LISTED]:
+            yield Padding(_entry(finding), (0, 0, 0, 2))
+        if len(findings) > _LISTED:
+            yield Padding(plain(f"… and {len(findings) - _LISTED} more (-f json has all)", style="dim"), (0, 0, 0, 2))
+        for fix in dict.fromkeys(finding.fix for finding in findings[:_LISTED]):
+            yield Padding(Text("→ ", style="green").append_text(plain(fix, style="green")), (0, 0, 0, 2))
+    if audit.controlPlane is not None:
+        yield from _control_plane(audit.controlPlane)
+    if audit.notChecked:
+        yield heading("Not checked")
+        for text in audit.notChecked:
+            yield Padding(plain(text), (0, 0, 0, 2))
+    if audit.unmodelled:
+        yield heading("Not modelled")
+        for entry in audit.unmodelled[:_LISTED]:
+            yield Padding(plain(f"{entry.pod}: {entry.field}: {entry.effect}"), (0, 0, 0, 2))
+        if len(audit.unmodelled) > _LISTED:
+            yield Padding(plain(f"… and {len(audit.unmodelled) - _LISTED} more", style="dim"), (0, 0, 0, 2))
+
+
+def _entry(finding: Finding) -> Text:
+    text = Text("- ").append_text(plain(finding.object, style="bold")).append_text(plain(f": {finding.message}"))
+    if finding.pods and not all(pod in finding.message or pod in finding.object for pod in finding.pods):
+        shown = ", ".join(finding.pods[:_EXAMPLES])
+        more = f" and {len(finding.pods) - _EXAMPLES} more" if len(finding.pods) > _EXAMPLES else ""
+        text.append_text(plain(f" [{shown}{more}]", style="dim"))
+    return text
+
+
+def _control_plane(found: ControlPlane) -> Iterator[RenderableType]:
+    yield heading("Control plane")
+    on = f", machines by {found.machineLabel}" if found.machineLabel else ""
+    yield Padding(plain(f"{counted(len(found.nodes), 'node')}, etcd {found.etcd}{on}; {_GRADES[found.grade]}"), (0, 0, 0, 2))
+    if found.components:
+        table = grid("component", "instances", "nodes", "machines", "most on one", "survives", right=(1, 2, 3, 4, 5))
+        for part in found.components:
+            numbers = part.instances, part.nodes, len(part.machines), part.most, part.survives
+            table.add_row(plain(part.component), *(str(number) for number in numbers))
+        yield Padding(table, (0, 0, 0, 2))
+    if found.stages:
+        table = grid("stage", "label", "domains", "survives", "", right=(2, 3))
+        for stage in found.stages:
+            mark = Text("reached", style="green") if stage.reached else Text("not reached" if stage.known else "not shown", style="yellow")
+            counts = (str(stage.domains), str(stage.survives)) if stage.label else ("", "")
+            table.add_row(plain(stage.name), plain(stage.label or "not known"), *counts, mark)
+        yield Padding(table, (0, 0, 0, 2))
+
+
+def junit(audit: Audit, titles: Mapping[str, str], threshold: str) -> bytes:
+    """JUnit XML: a suite for each kind of finding, in it a case for each object found, or one that passed. What is less grave than
+    ``threshold`` counts as skipped."""
+    grave = _grave(threshold)
+    by_code: dict[str, list[Finding]] = {code: [] for code in titles}
+    for finding in audit.findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    root = ET.Element("testsuites", name="kubestow audit")
+    totals = [0, 0, 0]
+    for code, findings in sorted(by_code.items()):
+        suite = ET.SubElement(root, "testsuite", name=f"{code} {titles.get(code, '')}".strip())
+        failed = sum(finding.severity in grave for finding in findings)
+        numbers = max(1, len(findings)), failed, len(findings) - failed
+        for name, number in zip(("tests", "failures", "skipped"), numbers, strict=True):
+            suite.set(name, str(number))
+        totals = [total + number for total, number in zip(totals, numbers, strict=True)]
+        if not findings:
+            ET.SubElement(suite, "testcase", classname=f"kubestow.{code}", name="all objects")
+        for finding in findings:
+            case = ET.SubElement(suite, "testcase", classname=f"kubestow.{code}", name=_xml(finding.object))
+            kind = "failure" if finding.severity in grave else "skipped"
+            outcome = ET.SubElement(case, kind, message=_xml(finding.message))
+            if kind == "failure":
+                outcome.set("type", finding.severity)
+            lines = [f"{finding.severity} {finding.code} {finding.name}", finding.message, f"Why: {finding.why}", f"Fix: {finding.fix}"]
+            outcome.text = "\n".join(_xml(line) for line in [*lines, *finding.pods])
+    for name, number in zip(("tests", "failures", "skipped"), totals, strict=True):
+        root.set(name, str(number))
+    ET.indent(root)
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
+
+
+def _xml(text: str) -> str:
+    """Names may hold what XML 1.0 has no way to write."""
+    return one_line(text)

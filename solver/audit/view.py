@@ -1,0 +1,169 @@
+"""What checks look at: the snapshot, its workloads with their pods, and what has been computed of it so far."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from models import kube
+from models.kube import Pod, controller_of, is_terminal, is_terminating, pod_key
+from models.policy import DEFAULT, Policy
+from models.scope import is_mirror
+from models.selectors import NodeTable
+from models.snapshot import Snapshot
+from models.workload_checks import Audience
+from models.workload_owned import HASH
+from models.workload_owned import Owners as Owned
+from models.workload_plan import asked, suspended
+from models.workload_pods import UnknownClass, admitted
+from models.workload_template import template_hash
+from models.workload_view import Workload, controller, labelled, listed, view
+from solver.owners import Owners
+
+_change = msgspec.structs.replace
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A workload, or bare pods that are alike, as one.
+
+    ``name``: ``Kind namespace/name``. ``pod``: one of its pods as the rules see it, of its template where the snapshot has the workload,
+    else the first of ``pods``; without a node. ``path``: the field of its pod spec. ``pods``: indices into ``snapshot.pods`` of those
+    that are neither over nor being deleted, ascending. ``wanted``: pods it is to have at a time; of a DaemonSet, and where the workload
+    is not in the snapshot, those it has. ``workload``: None where the snapshot lacks it.
+    """
+
+    name: str
+    pod: Pod
+    path: str
+    pods: tuple[int, ...]
+    wanted: int
+    workload: Workload | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.name.partition(" ")[0]
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace or "default"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of its pods."""
+        return self.pod.metadata.labels or {}
+
+
+@dataclass
+class View:
+    """A snapshot under audit. ``deadline``: when checks that search should end, on the monotonic clock; ``not_checked``: what could not
+    be looked at, and why; the checks add to it."""
+
+    snapshot: Snapshot
+    policy: Policy = DEFAULT
+    exempt: tuple[str, ...] = ()  #: namespaces exempt from hard anti-affinity
+    machine_labels: tuple[str, ...] = ()  #: of physical machines; empty: the defaults
+    stage_labels: dict[str, str] = field(default_factory=dict)  #: of stages beyond machines, by name
+    deadline: float = field(default_factory=lambda: time.monotonic() + 60)
+    stop: threading.Event = field(default_factory=threading.Event)
+    not_checked: list[str] = field(default_factory=list)
+
+    @cached_property
+    def nodes(self) -> NodeTable:
+        return NodeTable(self.snapshot.nodes)
+
+    @cached_property
+    def audience(self) -> Audience:
+        """Label sets by namespace: of the pods, and of those that the templates will make."""
+        made = [subject.pod for subject in self.subjects if subject.workload is not None]
+        whole = self.snapshot.copy()
+        whole.pods = [*self.snapshot.pods, *made]
+        return Audience(whole)
+
+    @cached_property
+    def running(self) -> list[int]:
+        """Indices of pods on nodes of the snapshot that are not over (those being deleted included)."""
+        names = set(self.nodes.names)
+        return [i for i, pod in enumerate(self.snapshot.pods) if pod.spec.nodeName in names and not is_terminal(pod)]
+
+    @cached_property
+    def node_index(self) -> dict[str, int]:
+        return {name: n for n, name in enumerate(self.nodes.names)}
+
+    @cached_property
+    def subjects(self) -> list[Subject]:
+        """All workloads that no other one makes, then the pods of workloads that the snapshot lacks, bare pods that are alike as one.
+        Static pods are in none."""
+        return list(self._subjects())
+
+    @cached_property
+    def subject_of(self) -> dict[int, Subject]:
+        """The subject of each pod that has one, by index."""
+        return {i: subject for subject in self.subjects for i in subject.pods}
+
+    def keys(self, pods: Iterator[int] | list[int] | tuple[int, ...]) -> list[str]:
+        """``namespace/name`` of pods given by index."""
+        return [pod_key(self.snapshot.pods[i]) for i in pods]
+
+    def _subjects(self) -> Iterator[Subject]:
+        snapshot, owned = self.snapshot, Owned(self.snapshot)
+        taken: set[int] = set()
+        for obj in listed(snapshot):
+            if controller(obj) is not None:
+                continue  # another workload's, or an operator's whose pods are found by their owner below
+            workload = view(labelled(obj))
+            if workload is None:
+                continue
+            pods = tuple(i for i in owned.of(workload.kind, workload.namespace, workload.name) if i not in taken)
+            taken.update(pods)
+            yield Subject(workload.ref, self._made(workload), f"{workload.path}.spec", pods, _wanted(workload, pods), workload)
+        rest = [
+            i
+            for i, pod in enumerate(snapshot.pods)
+            if i not in taken and not is_terminal(pod) and not is_terminating(pod) and not is_mirror(pod)
+        ]
+        controlled = {(type(o).__name__, o.metadata.namespace or "default", o.metadata.name): o for o in listed(snapshot)}
+        for name, members in Owners(snapshot).group(rest).items():
+            first = snapshot.pods[min(members)]
+            pods = tuple(sorted(members))
+            owner = controller_of(first)
+            obj = controlled.get((owner.kind, first.metadata.namespace or "default", owner.name)) if owner is not None else None
+            workload = view(labelled(obj)) if obj is not None else None
+            if workload is not None and workload.ref == name:
+                yield Subject(name, self._made(workload), f"{workload.path}.spec", pods, _wanted(workload, pods), workload)
+            else:
+                yield Subject(name, Pod(first.metadata, _change(first.spec, nodeName=None), first.status), "spec", pods, len(pods))
+
+    def _made(self, workload: Workload) -> Pod:
+        """A pod as the workload would make it, the parts that differ from pod to pod left out."""
+        try:
+            spec = admitted(workload.spec, self.snapshot)
+        except UnknownClass:
+            spec = _change(workload.spec, priority=0)
+        labels = workload.labels
+        if workload.kind == "Deployment":
+            labels.setdefault(HASH, template_hash(workload.template))
+        metadata = kube.ObjectMeta(
+            name=f"{workload.name}-", namespace=workload.namespace, labels=labels or None, annotations=workload.annotations or None
+        )
+        return Pod(metadata, spec, None)
+
+
+def _wanted(workload: Workload, pods: tuple[int, ...]) -> int:
+    if workload.kind == "DaemonSet":
+        return len(pods)
+    if workload.job is not None and suspended(workload):
+        return 0
+    return asked(workload)
+
+
+def owner_of(obj: Any) -> str:
+    """``Kind namespace/name`` of an API object, ``Kind name`` where its kind has no namespace."""
+    kind, name, namespace = type(obj).__name__, obj.metadata.name or "", obj.metadata.namespace
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
