@@ -1,0 +1,200 @@
+"""A snapshot of a running cluster, by way of kubectl: everything that placement reads, and by default nothing else.
+
+Objects are asked for in pages of the API server's own JSON (``kubectl get --raw``): ``kubectl get -o json`` collects a whole list first,
+which takes 2.4 GB and half a minute for 10,000 pods of 11 kB. What is kept is held compressed until all is there: no half snapshots.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlencode
+
+from instances.capture_kinds import Resource, groups_in, served
+from instances.capture_kubectl import Kubectl, KubectlError, Refused
+from instances.redact import Keeper
+from models.snapshot import InputError
+
+#: Objects in a page, as kubectl itself asks for them.
+PAGE: Final = 500
+#: Names of namespaces: RFC 1123 labels. Nothing else may get into a URL.
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+#: Without these a snapshot says nothing: what keeps them from being read, other than missing permission, ends the capture.
+_ESSENTIAL: Final = ("Pod", "Node")
+_REFUSALS: Final = ("Forbidden", "NotFound", "MethodNotAllowed")
+
+OnKind = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """``kubectl``: the program; ``context``, ``kubeconfig``: kubectl's own options. ``namespaces``: those to read, all if empty.
+    ``redact``: keep only what placement reads. ``timeout``: seconds without a sign of kubectl after which it is given up.
+
+    Raises:
+        ValueError: no name of a namespace, no positive number.
+    """
+
+    kubectl: str = "kubectl"
+    context: str | None = None
+    kubeconfig: str | None = None
+    namespaces: tuple[str, ...] = ()
+    redact: bool = True
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in self.namespaces:
+            if not _NAMESPACE.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of a namespace")
+        object.__setattr__(self, "namespaces", tuple(dict.fromkeys(self.namespaces)))
+        if not 0 < self.timeout < float("inf"):
+            raise ValueError(f"{self.timeout:g} is no positive number of seconds")
+
+    def arguments(self) -> list[str]:
+        """kubectl's options that choose a cluster, in one word each, whatever the names are."""
+        given = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
+        return [f"{option}={value}" for option, value in given if value is not None]
+
+
+@dataclass
+class Captured:
+    """What was read. ``counts``: objects of each kind; ``problems``: what is missing from it though the cluster may have it, one line each;
+    ``notes``: what is worth knowing otherwise."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _packed: list[list[bytes]] = field(default_factory=list)
+
+    def parts(self) -> Iterator[bytes]:
+        """The snapshot, a ``v1`` List in JSON with an object a line, piece by piece."""
+        lead = b'{"apiVersion":"v1","kind":"List","items":[\n'
+        for blocks in self._packed:
+            yield lead
+            unpacker = zlib.decompressobj()
+            yield from map(unpacker.decompress, blocks)
+            yield unpacker.flush()
+            lead = b",\n"
+        yield b"\n]}\n" if self._packed else lead + b"]}\n"
+
+
+def capture(options: CaptureOptions, *, on_kind: OnKind | None = None) -> Captured:
+    """Read a cluster. ``on_kind(name, count)`` hears after each page how many objects of a resource there are so far.
+
+    Kinds that the server does not have, or does not show, are named in the result. ^C may end it at any time.
+
+    Raises:
+        InputError: kubectl is missing, fails or does not answer; a namespace that is not there; nothing may be read.
+    """
+    return _Capture(options, on_kind or _nobody).run()
+
+
+class _Capture:
+    def __init__(self, options: CaptureOptions, on_kind: OnKind) -> None:
+        self._options = options
+        self._on_kind = on_kind
+        self._kubectl = Kubectl(options.kubectl, options.arguments(), options.timeout)
+        self._result = Captured()
+        self._asked = 0
+        self._refused: list[str] = []
+
+    def run(self) -> Captured:
+        result = self._result
+        try:
+            for resource in self._resources():
+                self._read(resource)
+        except KubectlError as error:
+            raise InputError([str(error)]) from None
+        if self._asked == len(self._refused):
+            raise InputError([f"nothing may be read: {self._refused[0]}"])
+        if self._options.namespaces:
+            names = ", ".join(self._options.namespaces)
+            result.notes.append(f"only of {names}: what runs elsewhere takes room on the nodes that the snapshot does not show")
+        result.notes += [f"kubectl: {line}" for line in self._kubectl.heard]
+        return result
+
+    def _resources(self) -> list[Resource]:
+        """What there is to ask for.
+
+        Raises:
+            KubectlError: as kubectl, or the server has nothing of it.
+        """
+        table, complaint = self._kubectl.resources()
+        found = served(table)
+        if not found.resources:
+            first = table.strip().partition("\n")[0][:60]
+            raise KubectlError(complaint or f"kubectl api-resources: expected a table of API resources, got {first!r}")
+        self._result.problems += [f"{name}: the server does not name it" for name in found.lacking]
+        if complaint:
+            into = self._result.problems if any(groups_in(complaint)) else self._result.notes
+            into.append(f"kubectl api-resources: {complaint}")
+        if found.absent:
+            self._result.notes.append("not on this server: " + ", ".join(found.absent))
+        return found.resources
+
+    def _read(self, resource: Resource) -> None:
+        """All objects of a kind; of each namespace apart where some are named."""
+        apart = resource.namespaced or resource.kind.name == "Namespace"
+        for namespace in (apart and self._options.namespaces) or (None,):
+            self._list(resource, namespace)
+
+    def _list(self, resource: Resource, namespace: str | None) -> None:
+        self._asked += 1
+        try:
+            try:
+                self._pages(resource, namespace, PAGE)
+            except Refused as refused:
+                # The first pages are older than the server remembers; a list that comes in one piece never is.
+                if refused.reason not in ("Expired", "Gone"):
+                    raise
+                self._pages(resource, namespace, 0)
+        except Refused as refused:
+            self._not_read(resource, namespace, refused)
+
+    def _not_read(self, resource: Resource, namespace: str | None, refused: Refused) -> None:
+        if refused.reason == "NotFound" and resource.kind.name == "Namespace":
+            raise KubectlError(f"namespace {namespace} is not there: {refused}")
+        if refused.reason not in _REFUSALS and resource.kind.name in _ESSENTIAL:
+            raise KubectlError(f"{resource.label}: {refused}")
+        where = f" of namespace {namespace}" if namespace is not None else ""
+        ask = not self._options.namespaces and resource.kind.name == "Pod" and refused.reason == "Forbidden"
+        hint = " (-n NAMESPACE asks for single namespaces)" if ask else ""
+        self._refused.append(f"{resource.label}{where}: {refused}{hint}")
+        self._result.problems.append(f"left out: {self._refused[-1]}")
+
+    def _pages(self, resource: Resource, namespace: str | None, size: int) -> None:
+        """Keep all objects, once the last one is there."""
+        keeper = Keeper(resource.kind, resource.api_version, redact=self._options.redact)
+        packer, blocks = zlib.compressobj(1), []
+        count, token = 0, ""
+        single = resource.kind.name == "Namespace" and namespace is not None
+        url = f"{resource.url()}/{namespace}" if single else resource.url(namespace)
+        while True:
+            query = urlencode({k: v for k, v in (("limit", size), ("continue", token)) if v})
+            data = self._kubectl.get(f"{url}?{query}" if query and not single else url)
+            try:
+                found, following = (keeper.single(data), "") if single else keeper.page(data)
+            except ValueError as error:
+                raise KubectlError(f"kubectl get --raw {url}: {error}") from None
+            for each in found:
+                blocks.append(packer.compress(b",\n" + each if count else each))
+                count += 1
+            self._on_kind(resource.label, count)
+            if following and following == token:
+                raise KubectlError(f"kubectl get --raw {url}: the list has no end: two pages name the same next one")
+            token = following
+            if not token:
+                break
+        blocks.append(packer.flush())
+        name = resource.kind.name
+        if count:
+            self._result._packed.append([block for block in blocks if block])
+            self._result.counts[name] = self._result.counts.get(name, 0) + count
+        self._result.problems += keeper.problems
+
+
+def _nobody(name: str, count: int) -> None:
+    """Hears nothing."""

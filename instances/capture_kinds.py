@@ -1,0 +1,93 @@
+"""What to ask an API server for: the kinds that are read, under the names and versions that this server has for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from models import kinds
+
+#: What refers to others comes before what it refers to, so that a pod's claims, node or owner are there unless they were deleted meanwhile;
+#: one that was made meanwhile is named by no pod, and does no harm.
+ORDER: Final = (
+    "Pod",
+    "PodGroup",
+    "Workload",
+    "ReplicaSet",
+    "ReplicationController",
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "CronJob",
+    "PodTemplate",
+    "Service",
+    "PodDisruptionBudget",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
+    "PriorityClass",
+    "Namespace",
+    "CSINode",
+    "NodeResourceTopology",
+    "Node",
+)
+#: Kinds that most clusters do without: extensions, and what is new or gone in some version.
+_OPTIONAL: Final = frozenset({"PodGroup", "Workload", "NodeResourceTopology"})
+#: Once the home of what ``apps`` has now; a server with both has the same objects in both.
+_LEGACY: Final = "extensions"
+_ROW: Final = re.compile(r"([a-z0-9.-]+)\s+(?:\S+\s+)?((?:[a-z0-9.-]+/)?v[0-9][a-z0-9]*)\s+(true|false)\s+([A-Za-z0-9]+)\s*")
+
+
+class Resource(NamedTuple):
+    """A kind as a server has it. ``plural``: its name in URLs; ``api_version``: ``v1``, ``apps/v1`` …"""
+
+    kind: kinds.Kind
+    plural: str
+    api_version: str
+    namespaced: bool
+
+    @property
+    def label(self) -> str:
+        """As ``kubectl get`` calls it: ``pods``, ``podgroups.scheduling.x-k8s.io``."""
+        group = self.api_version.rpartition("/")[0]
+        return f"{self.plural}.{group}" if group else self.plural
+
+    def url(self, namespace: str | None = None) -> str:
+        """The path of its objects: all, or those of one namespace."""
+        base = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        return f"{base}/{self.plural}" if namespace is None else f"{base}/namespaces/{namespace}/{self.plural}"
+
+
+class Served(NamedTuple):
+    """``resources``: what to ask for, in ``ORDER``; ``lacking``: kinds that every server has and this one does not name; ``absent``: kinds
+    (with their API group) that it does without."""
+
+    resources: list[Resource]
+    lacking: list[str]
+    absent: list[str]
+
+
+def served(table: str) -> Served:
+    """What of the kinds table a server has, by the rows of ``kubectl api-resources`` (NAME, SHORTNAMES, APIVERSION, NAMESPACED, KIND)."""
+    found: dict[tuple[str, str], Resource] = {}
+    for row in map(_ROW.fullmatch, table.splitlines()):
+        if row is not None and (kind := kinds.find(row[2], row[4])) is not None:
+            found.setdefault((kind.name, row[2].rpartition("/")[0]), Resource(kind, row[1], row[2], row[3] == "true"))
+    result = Served([], [], [])
+    for name in ORDER:
+        groups = [group for group in sorted(kinds.KINDS[name].groups) if group != _LEGACY or (name, "apps") not in found]
+        result.resources.extend(found[name, group] for group in groups if (name, group) in found)
+        if name in _OPTIONAL:
+            result.absent.extend(f"{name} ({group})" for group in groups if (name, group) not in found)
+        elif not any((name, group) in found for group in groups):
+            result.lacking.append(name)
+    return result
+
+
+def groups_in(text: str) -> Iterator[str]:
+    """The API groups of kinds that are read which a text names."""
+    for group in sorted({group for kind in kinds.KINDS.values() for group in kind.groups if group}):
+        if re.search(rf"(?<![\w.-]){re.escape(group)}(?![\w.-])", text):
+            yield group

@@ -1,0 +1,145 @@
+"""Runs kubectl, which only ever reads here: what it answers, or one line that says why it does not."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Final
+
+#: Bytes of a pipe that are read at once, and of standard error that are kept.
+_CHUNK: Final = 1 << 20
+_HEARD: Final = 1 << 16
+#: Characters of kubectl's own words in a message.
+_SHOWN: Final = 400
+#: Lines of klog, which kubectl writes beside what it has to say: ``E1121 22:07:49.150684   31516 memcache.go:265] …``.
+_LOG: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d")
+_SERVER: Final = re.compile(r"Error from server(?: \((\w+)\))?: (.*)")
+_SAID: Final = ("Error from server", "error:", "The connection to the server", "Unable to connect")
+
+
+class KubectlError(Exception):
+    """kubectl cannot be run, or ended without an answer: nothing else will be answered either."""
+
+
+class Refused(Exception):
+    """The API server answered, and said no to this one request. ``reason``: its own word for it (``Forbidden``, ``NotFound``, …)."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Kubectl:
+    """kubectl with the options that choose a cluster. ``heard``: lines that it wrote on standard error and yet ended well, each once."""
+
+    def __init__(self, program: str, options: Sequence[str], silence: float) -> None:
+        """``silence``: seconds without any output after which a call is given up."""
+        self.heard: dict[str, None] = {}
+        self._command = [program, *options]
+        self._silence = silence
+
+    def get(self, url: str) -> bytes:
+        """The API server's answer to a GET.
+
+        Raises:
+            KubectlError: there is none.
+            Refused: it is an error.
+        """
+        what = "kubectl get --raw " + url.partition("?")[0]
+        code, output, words = self._run(["get", "--raw", url], what)
+        if code == 0:
+            return output
+        said = _SERVER.search(words)
+        if said is not None and said[1] != "Unauthorized":
+            raise Refused(said[1] or "", said[2][:_SHOWN])
+        raise KubectlError(f"{what}: {_reason(words, code)}")
+
+    def resources(self) -> tuple[str, str]:
+        """The table of what the server can list, and what kubectl says is wrong with it: some groups may not answer.
+
+        Raises:
+            KubectlError: there is no answer at all.
+        """
+        what = "kubectl api-resources"
+        code, output, words = self._run(["api-resources", "--verbs=list", "--no-headers"], what)
+        if code and not output.strip():
+            raise KubectlError(f"{what}: {_reason(words, code)}")
+        return output.decode(errors="replace"), _reason(words, code) if code else ""
+
+    def _run(self, arguments: Sequence[str], what: str) -> tuple[int, bytes, str]:
+        """Exit code (negative: the signal), standard output, and standard error without logs."""
+        # Defaults of the user's own for the options of `get` might not go with --raw.
+        environment = {**os.environ, "KUBECTL_KUBERC": "false"}
+        try:
+            process = subprocess.Popen(
+                [*self._command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            raise KubectlError(f"{self._command[0]}: not found; --kubectl says where kubectl is") from None
+        except (OSError, ValueError) as error:
+            raise KubectlError(f"{self._command[0]}: cannot be run: {getattr(error, 'strerror', None) or error}") from None
+        with ExitStack() as stack:
+            stack.callback(process.wait)
+            stack.callback(process.kill)  # also on ^C; does nothing to one that has ended
+            assert process.stdout is not None
+            assert process.stderr is not None
+            stack.callback(process.stderr.close)
+            stack.callback(process.stdout.close)
+            output, errors = self._read(process, what)
+            try:
+                code = process.wait(self._silence)
+            except subprocess.TimeoutExpired:
+                raise self._silent(what, errors) from None
+        lines = _lines(errors)
+        if code == 0:
+            self.heard.update(dict.fromkeys(lines))
+        return code, output, "\n".join(lines)
+
+    def _read(self, process: subprocess.Popen[bytes], what: str) -> tuple[bytes, bytes]:
+        found: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        kept = 0
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout or 0, selectors.EVENT_READ, "stdout")
+            selector.register(process.stderr or 0, selectors.EVENT_READ, "stderr")
+            last = time.monotonic()
+            while selector.get_map():
+                ready = selector.select(max(0.0, last + self._silence - time.monotonic()))
+                if not ready:
+                    raise self._silent(what, b"".join(found["stderr"]))
+                for key, _ in ready:
+                    data = os.read(key.fd, _CHUNK)
+                    last = time.monotonic()
+                    if not data:
+                        selector.unregister(key.fileobj)
+                    elif key.data == "stdout" or kept < _HEARD:
+                        found[key.data].append(data)
+                        kept += len(data) if key.data == "stderr" else 0
+        return b"".join(found["stdout"]), b"".join(found["stderr"])
+
+    def _silent(self, what: str, errors: bytes) -> KubectlError:
+        # It may wait for a login, and have said so.
+        said = _reason("\n".join(_lines(errors)), 0) if _lines(errors) else ""
+        return KubectlError(f"{what}: no answer for {self._silence:g} s (--timeout){'; it said: ' if said else ''}{said}")
+
+
+def _lines(errors: bytes) -> list[str]:
+    """What kubectl wrote on standard error, without its logs."""
+    return [line for line in errors.decode(errors="replace").splitlines() if line.strip() and not _LOG.match(line)]
+
+
+def _reason(words: str, code: int) -> str:
+    """The line of what kubectl said that matters most, else how it ended."""
+    lines = words.splitlines()
+    found = next((line for line in lines if line.startswith(_SAID)), lines[-1] if lines else "")
+    if not found:
+        return f"killed by signal {-code}" if code < 0 else f"ended with exit code {code} and said nothing"
+    return found.removeprefix("error: ")[:_SHOWN]

@@ -1,0 +1,144 @@
+"""What of an API object is kept in a snapshot: by default only the fields that placement reads.
+
+An object is decoded into the types of :mod:`models.kube`, which skip what they do not name, and encoded again. So nothing is kept that
+nobody has written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of volumes,
+managed fields and most of the status. Names, labels, and the annotations of :mod:`models.sharing` stay, as rules read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from models import kinds, kube, sharing
+from models.decode import JSON_ERRORS, Reader
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _ListMeta(msgspec.Struct):
+    next: str | None = msgspec.field(default=None, name="continue")
+
+
+class _List(msgspec.Struct):
+    kind: str
+    items: list[msgspec.Raw] | None
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+class _Object(msgspec.Struct):
+    kind: str
+    metadata: kube.ObjectMeta
+
+
+_LIST: Final = msgspec.json.Decoder(_List)
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+
+
+class Keeper:
+    """Takes the API server's answers about one kind, and gives its objects back as JSON, one each.
+
+    ``problems``: objects that cannot be read, which are left out.
+    """
+
+    def __init__(self, kind: kinds.Kind, api_version: str, *, redact: bool = True) -> None:
+        self.problems: list[str] = []
+        self._kind = kind
+        self._type = {"apiVersion": api_version, "kind": kind.name}
+        self._head = _encode(self._type)[:-1] + b","
+        self._redact = redact
+        self._found: list[bytes] = []
+
+    def page(self, data: bytes) -> tuple[list[bytes], str]:
+        """The objects of a list, and the token for the rest of it, empty if this is all.
+
+        Raises:
+            ValueError: this is no list.
+        """
+        page: _List = _decoded(_LIST, data, "list")
+        if not page.kind.endswith("List"):
+            raise ValueError(f"got a {page.kind[:60]}, expected a list of {self._kind.name} objects")
+        return self._objects(data, page.items or []), page.metadata.next or ""
+
+    def single(self, data: bytes) -> list[bytes]:
+        """The object that was asked for by name.
+
+        Raises:
+            ValueError: this is no such object.
+        """
+        found: _Object = _decoded(_OBJECT, data, "object")
+        if found.kind != self._kind.name:
+            raise ValueError(f"got a {found.kind[:60]}, expected a {self._kind.name}")
+        return self._objects(data, [msgspec.Raw(data)])
+
+    def _objects(self, data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
+        self._found = []
+        if self._redact:
+            Reader(self).json(data, "")
+        else:
+            for item in items:
+                self._whole(item)
+        return self._found
+
+    def _whole(self, item: msgspec.Raw) -> None:
+        """An object as ``kubectl get -o json`` shows it: without managed fields."""
+        try:
+            value = msgspec.json.decode(item)
+            metadata = value["metadata"]
+            metadata.pop("managedFields", None)
+            # Items of a list of a built-in kind do not say what they are.
+            self._found.append(_encode({**self._type, **value}))
+        except (*JSON_ERRORS, TypeError, KeyError, AttributeError):
+            self.problem("", self._kind.name, "no object with metadata")
+
+    # --- what the reader finds --------------------------------------------------------------------------------------
+
+    def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
+        """An object of a kind that is read."""
+        if kind.name != self._kind.name:
+            self.ignore(kind.name)
+            return
+        for metadata in _metadata(obj):
+            sharing.trim(metadata)
+        if isinstance(obj, kube.PodGroup):
+            obj.apiVersion = None  # said by the head
+        self._found.append(self._head + _encode(obj)[1:])
+
+    def ignore(self, kind: str) -> None:
+        """An object of another kind than was asked for."""
+        self.problem("", kind, f"expected a {self._kind.name}")
+
+    def problem(self, source: str, where: str, message: str) -> None:
+        """An object that is not as the API has it."""
+        self.problems.append(f"{where}: left out: {message}" if where else f"left out: {message}")
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes, what: str) -> Any:
+    try:
+        return decoder.decode(data)
+    except JSON_ERRORS as error:
+        raise ValueError(f"got no API {what}: {error}") from None
+
+
+def _metadata(obj: Any) -> Iterator[kube.ObjectMeta]:
+    """All metadata in an object: its own, of its template, of the claims that are made for its pods."""
+    yield obj.metadata
+    spec = getattr(obj, "spec", None)
+    claims = list(getattr(spec, "volumeClaimTemplates", None) or ())
+    if isinstance(obj, kube.CronJob) and spec is not None and spec.jobTemplate is not None:
+        yield from _given(spec.jobTemplate.metadata)
+    found = kinds.pod_template(obj)
+    if found is not None:
+        yield from _given(found[1].metadata)
+        spec = found[1].spec
+    if isinstance(spec, kube.PodSpec):
+        claims += [v.ephemeral.volumeClaimTemplate for v in spec.volumes or () if v.ephemeral and v.ephemeral.volumeClaimTemplate]
+    for claim in claims:
+        yield from _given(claim.metadata)
+
+
+def _given(metadata: kube.ObjectMeta | None) -> Iterator[kube.ObjectMeta]:
+    if metadata is not None:
+        yield metadata

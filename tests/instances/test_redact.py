@@ -1,0 +1,211 @@
+"""Redacted objects hold nothing but what is read, and read as the whole ones do."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from instances.generator import Parameters, generate
+from instances.redact import Keeper
+from models import kinds, kube, sharing
+from models.snapshot import Snapshot, from_objects, load
+from tests.instances.capture_objects import KEPT, SECRET, cluster
+
+_ROOT = Path(__file__).resolve().parents[2]
+_RECORDED = sorted((_ROOT.parent / "shared" / "data" / "clusters").glob("*.json"))
+_INSTANCES = sorted(p for p in (_ROOT / "instances").glob("*.yaml") if not p.stem.endswith("-workload"))
+#: Objects in which any key is data, of labels, resources and the like.
+_MAPS = {"labels", "annotations", "matchLabels", "nodeSelector", "requests", "limits", "capacity", "allocatable", "overhead"}
+_MAPS |= {"allocatedResources", "minResources", "minTaskMember"}
+
+Object = dict[str, Any]
+
+
+def kept(obj: Object, *, redact: bool = True) -> Object | None:
+    """The object after capture, as part of a list that does not say what its items are."""
+    kind = kinds.find(obj["apiVersion"], obj["kind"])
+    if kind is None:
+        return None
+    keeper = Keeper(kind, obj["apiVersion"], redact=redact)
+    item = {k: v for k, v in obj.items() if k not in ("apiVersion", "kind")}
+    found, token = keeper.page(json.dumps({"kind": f"{kind.name}List", "apiVersion": obj["apiVersion"], "items": [item]}).encode())
+    assert (token, keeper.problems) == ("", [])
+    result: Object = json.loads(found[0])
+    return result
+
+
+def redacted(objects: list[Object]) -> list[Object]:
+    return [found for each in objects if (found := kept(each)) is not None]
+
+
+def trimmed(value: object) -> object:
+    """Plain data of decoded objects, all metadata without the annotations that nothing reads."""
+    if isinstance(value, kube.ObjectMeta):
+        value = copy.copy(value)
+        sharing.trim(value)
+    if isinstance(value, msgspec.Struct):
+        return {name: trimmed(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {name: trimmed(each) for name, each in value.items()}
+    return [trimmed(each) for each in value] if isinstance(value, list) else value
+
+
+def says(snapshot: Snapshot) -> Object:
+    """What placement reads of it: all but the hash of the files, and the names of kinds that are not read."""
+    return {name: trimmed(value) for name, value in vars(snapshot).items() if name not in ("sha256", "ignored")}
+
+
+def objects_of(path: Path) -> list[Object]:
+    if path.suffix == ".json":
+        found: list[Object] = json.loads(path.read_text())["items"]
+        return found
+    import yaml
+
+    return [each for each in yaml.safe_load_all(path.read_text()) if each]
+
+
+@pytest.mark.parametrize("path", [*_RECORDED, *_INSTANCES], ids=lambda p: p.stem)
+def test_redacted_clusters_read_as_they_did(path: Path) -> None:
+    found = redacted(objects_of(path))
+    assert says(from_objects(found)) == says(load([str(path)]))
+
+
+def test_redacted_generated_clusters_read_as_they_did() -> None:
+    objects = list(generate(Parameters(60, 600, seed=5)).objects())
+    assert says(from_objects(redacted(objects))) == says(from_objects(objects))
+
+
+def test_laden_objects_read_as_they_did_and_hold_no_secret() -> None:
+    objects = cluster()
+    assert {kind for each in objects if (kind := each["kind"]) in kinds.KINDS} == set(kinds.KINDS)
+    found = redacted(objects)
+    assert says(from_objects(found)) == says(from_objects(objects))
+    assert SECRET in json.dumps(objects)
+    assert SECRET not in json.dumps(found)
+    for each in found:
+        assert {"resourceVersion", "managedFields", "generation", "finalizers"}.isdisjoint(each["metadata"])
+
+
+def test_only_annotations_that_are_read_are_kept_wherever_they_are() -> None:
+    def annotations(value: object) -> list[object]:
+        if isinstance(value, dict):
+            return [value[k] for k in value if k == "annotations"] + [a for v in value.values() for a in annotations(v)]
+        return [a for v in value for a in annotations(v)] if isinstance(value, list) else []
+
+    for obj, each in zip([o for o in cluster() if kept(o)], redacted(cluster()), strict=True):
+        found = annotations(each)
+        assert found == [KEPT] * len(found), obj["kind"]
+        assert len(found) <= len(annotations(obj))
+    pod = next(o for o in redacted(cluster()) if o["kind"] == "Pod")
+    assert pod["spec"]["volumes"][4]["ephemeral"]["volumeClaimTemplate"]["metadata"]["annotations"] == KEPT
+    job = next(o for o in redacted(cluster()) if o["kind"] == "CronJob")["spec"]["jobTemplate"]
+    assert [job["metadata"]["annotations"], job["spec"]["template"]["metadata"]["annotations"]] == [KEPT, KEPT]
+    claim = next(o for o in redacted(cluster()) if o["kind"] == "StatefulSet")["spec"]["volumeClaimTemplates"][0]
+    assert claim["metadata"]["annotations"] == KEPT
+
+
+_NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12).map(lambda text: f"zz-{text}")
+_VALUES = st.recursive(st.just("LEAK"), lambda inner: st.lists(inner, min_size=1, max_size=2) | st.dictionaries(_NAMES, inner, min_size=1))
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_random_extra_fields_never_survive(data: st.DataObject) -> None:
+    obj = data.draw(st.sampled_from([o for o in cluster() if kinds.find(o["apiVersion"], o["kind"])]))
+    before = kept(obj)
+    places: list[tuple[str, Object]] = []
+
+    def walk(value: object, name: str) -> None:
+        if isinstance(value, dict):
+            free = name in _MAPS or (name == "selector" and obj["kind"] in ("Service", "ReplicationController"))
+            if not free:
+                places.append((name, value))
+            if name == "annotations":
+                places.append((name, value))
+            for key, each in value.items():
+                walk(each, key)
+        elif isinstance(value, list):
+            for each in value:
+                walk(each, name)
+
+    walk(obj, "")
+    for name, place in data.draw(st.lists(st.sampled_from(places), min_size=1, max_size=5)):
+        place[data.draw(_NAMES)] = "LEAK" if name == "annotations" else data.draw(_VALUES)
+    assert "LEAK" in json.dumps(obj)
+    assert kept(obj) == before
+
+
+def test_whole_objects_lose_only_their_managed_fields() -> None:
+    for obj in cluster():
+        found = kept(obj, redact=False)
+        if found is not None:
+            expected = copy.deepcopy(obj)
+            del expected["metadata"]["managedFields"]
+            assert found == expected
+            assert list(found)[:2] == ["apiVersion", "kind"]
+
+
+def test_items_that_say_what_they_are_keep_their_version() -> None:
+    group = next(o for o in cluster() if o["apiVersion"] == "scheduling.volcano.sh/v1beta1")
+    keeper = Keeper(kinds.KINDS["PodGroup"], "scheduling.volcano.sh/v1beta1")
+    found, token = keeper.page(json.dumps({"kind": "AnyList", "metadata": {"continue": "x"}, "items": [group]}).encode())
+    assert token == "x"
+    assert json.loads(found[0])["apiVersion"] == "scheduling.volcano.sh/v1beta1"
+    assert found[0].count(b"apiVersion") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("", "got no API list: Input data was truncated"),
+        ("<html>", "got no API list: JSON is malformed: invalid character (byte 0)"),
+        ('{"kind": "PodList", "items": [{"metadata": ', "got no API list: Input data was truncated"),
+        ('{"kind": "PodList", "items": 3}', "got no API list: Expected `array | null`, got `int` - at `$.items`"),
+        ('{"kind": "PodList"}', "got no API list: Object missing required field `items`"),
+        ('{"kind": "Status", "items": []}', "got a Status, expected a list of Pod objects"),
+        ("[]", "got no API list: Expected `object`, got `array`"),
+        ('{"kind": "PodList", "items": [\xff]}', "got no API list: "),
+    ],
+)
+def test_what_is_no_list_is_refused(answer: str, message: str) -> None:
+    with pytest.raises(ValueError, match=r"^got ") as caught:
+        Keeper(kinds.KINDS["Pod"], "v1").page(answer.encode("latin-1"))
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("redact", [True, False])
+def test_what_is_no_object_is_refused(redact: bool) -> None:
+    keeper = Keeper(kinds.KINDS["Namespace"], "v1", redact=redact)
+    assert json.loads(keeper.single(b'{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "a"}}')[0])["metadata"]["name"] == "a"
+    with pytest.raises(ValueError, match="got a Secret, expected a Namespace"):
+        keeper.single(b'{"kind": "Secret", "metadata": {}}')
+
+
+def test_odd_objects_are_left_out_and_named() -> None:
+    pods: list[Object] = [
+        {"metadata": {"name": "a", "namespace": "x"}, "spec": {"containers": "none"}},
+        {"metadata": {"name": "b", "namespace": "x"}, "spec": {"overhead": {"cpu": "LARGE"}}},
+        {"metadata": {"name": "c"}, "spec": {"containers": None, "nodeName": None}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "d"}},
+        {"spec": {}},
+    ]
+    keeper = Keeper(kinds.KINDS["Pod"], "v1")
+    text = json.dumps({"kind": "PodList", "apiVersion": "v1", "items": pods}).replace('"LARGE"', "1e400")
+    found, _ = keeper.page(text.encode())
+    assert [json.loads(each)["metadata"]["name"] for each in found] == ["c"]
+    assert keeper.problems == [
+        "Pod x/a: left out: spec.containers: got 'none', expected a list",
+        "Pod x/b: left out: spec.overhead[...]: number out of range, expected one that fits 64 bits",
+        "Secret: left out: expected a Pod",
+        "items[4]: Pod default/(no name): left out: metadata: missing, expected an object",
+    ]
+    whole = Keeper(kinds.KINDS["Pod"], "v1", redact=False)
+    assert len(whole.page(json.dumps({"kind": "PodList", "items": [*pods[:3], 7, {"metadata": 3}]}).encode())[0]) == 3
+    assert whole.problems == ["Pod: left out: no object with metadata"] * 2
