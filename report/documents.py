@@ -8,9 +8,9 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from models import answers, sources, yaml_reader
 from models import placement as placements
 from models import plan as plans
-from models import sources, yaml_reader
 from models.kube import pod_key
 from models.placement import API_VERSION, Cause, Placement
 from models.plan import RebalancePlan
@@ -88,9 +88,9 @@ def plan_document(plan: RebalancePlan) -> dict[str, Any]:
 
 
 def violations_document(violations: Iterable[Violation]) -> dict[str, Any]:
-    """``{"valid", "violations": [{"pod", "node", "rule", "why"}]}``."""
-    found = [{"pod": v.pod, "node": v.node, "rule": v.rule, "why": v.why} for v in violations]
-    return {"valid": not found, "violations": found}
+    """An :class:`answers.Verification`."""
+    found = [answers.Violation(v.pod, v.node, v.rule, v.why) for v in violations]
+    return _plain(answers.Verification(not found, found))
 
 
 def nodes_per_rule(verdict: Verdict) -> dict[str, int]:
@@ -103,20 +103,25 @@ def nodes_per_rule(verdict: Verdict) -> dict[str, int]:
 
 
 def explain_document(verdicts: Iterable[Verdict], *, per_node: bool, causes: Sequence[Cause] = ()) -> dict[str, Any]:
-    """Per pod the nodes left and, for every other node, all rules that reject it; or both as numbers of nodes. Causes where there are
-    any."""
+    """Per pod the nodes left and, for every other node, all rules that reject it (:class:`answers.NodeExplanation`); or both as numbers of
+    nodes, with causes where there are any (:class:`answers.Explanation`)."""
     if per_node:
-        return {"pods": [{"pod": v.pod, "feasible": v.feasible, "rejected": v.rejected} for v in verdicts]}
-    found: dict[str, Any] = {"pods": [{"pod": v.pod, "feasible": len(v.feasible), "rejected": nodes_per_rule(v)} for v in verdicts]}
-    if causes:
-        found["causes"] = msgspec.to_builtins(list(causes))
-    return found
+        # Pods that are alike share their lists, which a deep copy would multiply.
+        each = [answers.PodNodes(v.pod, v.feasible, v.rejected) for v in verdicts]
+        return {"pods": [msgspec.structs.asdict(pod) for pod in each]}
+    counts = [answers.PodCounts(v.pod, len(v.feasible), nodes_per_rule(v)) for v in verdicts]
+    return _plain(answers.Explanation(counts, list(causes)))
 
 
 def affinity_document(matrix: AffinityMatrix) -> dict[str, Any]:
-    """``{"pod", "containers", "affinity": [{"from", "to", "weight"}]}``; pairs without affinity are left out."""
-    pairs = [{"from": p.source, "to": p.target, "weight": p.weight} for p in matrix.pairs]
-    return {"pod": matrix.pod, "containers": list(matrix.containers), "affinity": pairs}
+    """An :class:`answers.ContainerAffinity`."""
+    pairs = [answers.ContainerPair(p.source, p.target, p.weight) for p in matrix.pairs]
+    return _plain(answers.ContainerAffinity(matrix.pod, list(matrix.containers), pairs))
+
+
+def _plain(answer: msgspec.Struct) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(answer)
+    return found
 
 
 def bindings(placement: Placement, snapshot: Snapshot) -> bytes:

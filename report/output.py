@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Iterable
 from typing import Final
 
 _TEMPORARY: Final = ".kubestow-"
@@ -37,9 +38,9 @@ def check_target(path: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
-def write_file(path: str, data: bytes) -> None:
+def write_file(path: str, parts: Iterable[bytes]) -> None:
     """Write a file whole or not at all: a temporary file beside it, then a rename. Symbolic links are followed; devices and pipes
-    are written in place; an existing file keeps its permissions.
+    are written in place; an existing file keeps its permissions. ``parts``: one after the other.
 
     Raises:
         OSError: nothing was written, and nothing is left behind.
@@ -54,12 +55,12 @@ def write_file(path: str, data: bytes) -> None:
         mode = stat.S_IFREG | (0o666 & ~mask)
     if not stat.S_ISREG(mode):
         with open(target, "wb") as device:
-            device.write(data)
+            device.writelines(parts)
         return
     descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=os.path.dirname(target))
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines(parts)
             os.fchmod(file.fileno(), stat.S_IMODE(mode))
         os.replace(temporary, target)
     except BaseException:
@@ -67,7 +68,7 @@ def write_file(path: str, data: bytes) -> None:
         raise
 
 
-def write_stdout(data: bytes) -> None:
+def write_stdout(parts: Iterable[bytes]) -> None:
     """Write to standard output, past its text encoding. A reader that has gone away (``| head``) is no error.
 
     Raises:
@@ -77,7 +78,7 @@ def write_stdout(data: bytes) -> None:
         raise OSError(errno.EBADF, "standard output is closed")
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.writelines(parts)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         _discard_stdout()

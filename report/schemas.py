@@ -1,0 +1,143 @@
+"""JSON Schemas (2020-12) of every document that kubestow prints or reads besides Kubernetes objects, made from the Structs.
+
+A schema accepts what the Structs accept: a field is required where reading fails without it, so documents of an older kubestow stay valid
+as fields with defaults are added. Unknown fields are let through in results, as a reader has to do, and refused in a policy. Beyond the
+types it says what ``__post_init__`` asks for, as far as a schema can.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from models import answers, quantity
+from models.audit import Audit
+from models.placement import API_VERSION, Placement
+from models.plan import RebalancePlan
+from models.policy import Policy
+from models.sharing import ANNOTATIONS
+
+Schema = dict[str, Any]
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_GROUP, _, VERSION = API_VERSION.partition("/")
+
+#: File name without version -> type, and what a title calls it.
+_DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
+    "placement": (Placement, "Placement"),
+    "rebalance-plan": (RebalancePlan, "RebalancePlan"),
+    "audit": (Audit, "Audit"),
+    "verify": (answers.Verification, "answer of verify"),
+    "explain": (answers.Explanation, "answer of explain"),
+    "explain-per-node": (answers.NodeExplanation, "answer of explain --per-node"),
+    "explain-affinity": (answers.ContainerAffinity, "answer of explain --affinity"),
+    "policy": (Policy, "Policy"),
+}
+
+#: The grammar of k8s.io/apimachinery/pkg/api/resource as models.quantity reads it, in the regular expressions of all languages.
+_QUANTITY: Final = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?\s*$"
+
+#: By Struct: what its ``__post_init__`` asks for beyond the types.
+_BEYOND: Final[dict[str, Schema]] = {
+    "Topology": {
+        "anyOf": [
+            {"required": ["nodes"], "properties": {"nodes": {"minItems": 1}}},
+            {"required": ["nodeLabels"], "properties": {"nodeLabels": {"minProperties": 1}}},
+        ]
+    },
+    "TopologyZone": {
+        "properties": {
+            "resources": {
+                "additionalProperties": {
+                    "type": ["string", "number"], "pattern": _QUANTITY, "minimum": 0, "maximum": quantity.INT64_MAX,
+                }
+            }
+        }
+    },
+    "Moves": {"properties": {"annotation": {"pattern": f"^({'|'.join(prefix.replace('.', '[.]') for prefix in ANNOTATIONS)})"}}},
+}  # fmt: skip
+
+
+def schemas() -> dict[str, Schema]:
+    """The schema of each document, by file name. ``$id`` ends with the file name; it names the schema, nothing need answer there."""
+    return {f"{name}-{VERSION}.json": _schema(name, *document) for name, document in _DOCUMENTS.items()}
+
+
+def types() -> dict[str, type[msgspec.Struct]]:
+    """The type of each document, by file name."""
+    return {f"{name}-{VERSION}.json": kind for name, (kind, _) in _DOCUMENTS.items()}
+
+
+def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
+    _, parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    for part, schema in parts.items():
+        _merge(schema, _BEYOND.get(part, {}))
+        _describe(schema)
+    parts = _simple(parts)
+    root: Schema = parts.pop(kind.__name__)
+    # Of results these are text to msgspec, with a default; reading insists on the value (models.placement.expect).
+    stated = {"apiVersion": API_VERSION, "kind": kind.__name__}
+    if root["properties"].get("kind", {}).get("type") == "string":
+        root["properties"] = {f: {"const": value} for f, value in stated.items()} | {
+            f: schema for f, schema in root["properties"].items() if f not in stated
+        }
+        root["required"] = [*stated, *root["required"]]
+    head = {"$schema": DIALECT, "$id": f"https://{_GROUP}/schema/{name}-{VERSION}.json", "title": f"kubestow: {called}, {VERSION}"}
+    return head | {key: value for key, value in root.items() if key != "title"} | ({"$defs": parts} if parts else {})
+
+
+def _merge(schema: Schema, more: Schema) -> None:
+    """Add keywords in place, also to properties that are there."""
+    for key, value in more.items():
+        if key == "properties":
+            for name, of_property in value.items():
+                schema[key][name].update(of_property)
+        else:
+            schema[key] = value
+
+
+def _simple(schema: Any) -> Any:
+    """The same in fewer words: one value is a ``const``, alternatives that are nothing but types are a list of types."""
+    if isinstance(schema, list | tuple):  # a tuple is the default of a Struct's field
+        return [_simple(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _simple(value) for key, value in schema.items()}
+    if isinstance(found.get("enum"), list) and len(found["enum"]) == 1:
+        (found["const"],) = found.pop("enum")
+    options = found.get("anyOf")
+    if isinstance(options, list) and all(option.keys() == {"type"} for option in options):
+        del found["anyOf"]
+        found = {"type": [option["type"] for option in options]} | found
+    return found
+
+
+# --- descriptions -----------------------------------------------------------------------------------------------------
+
+#: One or more names of fields, and a colon: what follows is said of them.
+_FIELDS: Final = re.compile(r"(?:(?<=[.:;,] )|\A)(?:then )?((?:``\w+``(?:, | and )?)+)(?: \([^()]*\))?: ")
+
+
+def _describe(schema: Schema) -> None:
+    """Give each property what the docstring says of it in the form "``field``: text". The text ends where the next field has its turn, with
+    or without a colon. The schema itself keeps the docstring whole, since some of these texts need what stands before them."""
+    if "description" not in schema:
+        return
+    text = " ".join(schema["description"].split())
+    schema["description"] = _sentence(text)
+    properties: dict[str, Schema] = schema["properties"]
+    turn = re.compile(rf"(?<=[.;,]) (?:then )?``(?:{'|'.join(properties)})``|\Z")
+    for match in _FIELDS.finditer(text):
+        names = re.findall(r"``(\w+)``", match[1])
+        if set(names) <= properties.keys():
+            end = turn.search(text, match.end())
+            for name in names:
+                properties[name]["description"] = _sentence(text[match.end() : end.start() if end else None])
+
+
+def _sentence(text: str) -> str:
+    """Of a docstring: code between single backticks, ``null`` for None."""
+    text = re.sub(r"\bNone\b", "null", text.replace("``", "`")).rstrip(" .:;,")
+    return f"{text[:1].upper()}{text[1:]}."
