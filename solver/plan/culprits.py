@@ -40,13 +40,18 @@ def culprits(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
                     mine, other = pod.spec.priority or 0, pods[j].spec.priority or 0
                     found.add(j if other < mine else i)
         wanted = _terms(affinity.podAffinity)
-        if wanted and _lonely(snapshot, nodes, here, i, wanted):
+        # The filter asks for pods that all terms match, those that only hold while scheduling included.
+        if wanted and all(_lonely(snapshot, nodes, here, i, terms) for terms in (wanted, _terms(affinity.podAffinity, ignored=True))):
             found.add(i)
     return {i for i in found if not is_terminating(pods[i])}
 
 
-def _terms(part: kube.PodAffinity | None) -> list[PodAffinityTerm]:
-    return list(part.requiredDuringSchedulingRequiredDuringExecution or ()) if part is not None else []
+def _terms(part: kube.PodAffinity | None, *, ignored: bool = False) -> list[PodAffinityTerm]:
+    """The terms that hold during execution; ``ignored``: and those that do not."""
+    if part is None:
+        return []
+    others = part.requiredDuringSchedulingIgnoredDuringExecution if ignored else None
+    return [*(others or ()), *(part.requiredDuringSchedulingRequiredDuringExecution or ())]
 
 
 def _lonely(snapshot: Snapshot, nodes: dict[str, kube.Node], here: list[int], i: int, terms: list[PodAffinityTerm]) -> bool:

@@ -85,6 +85,20 @@ def test_who_wants_its_own_kind_and_is_the_only_one_stays() -> None:
     assert _named(node("n0"), _pod("a1", affinity=own)) == {"a1"}  # its node lacks the key
 
 
+def test_who_would_be_let_in_again_stays() -> None:
+    """Nobody matches all of its terms but itself: the filter takes it for the first of its kind, wherever the others are."""
+    rule = near("a", "zone", DURING)
+    rule["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = [
+        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"team": "x"}}}
+    ]
+    alone = _pod("a1", affinity=rule)
+    alone["metadata"]["labels"]["team"] = "x"
+    assert _named(*NODES, alone, _pod("a2", "n2")) == set()
+    other = _pod("a2", "n2")
+    other["metadata"]["labels"]["team"] = "x"
+    assert _named(*NODES, alone, other) == {"a1"}
+
+
 def test_who_is_on_a_node_that_its_affinity_does_not_take_goes() -> None:
     terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]}
     for variant, going in (("Required", {"a"}), ("Ignored", set[str]())):
