@@ -1,0 +1,73 @@
+"use strict";
+// Elements and texts. Text from the document goes through text nodes and attributes only, never through a parser.
+
+const byId = (id) => document.getElementById(id);
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+// A name from outside: isolated, so that right-to-left letters in it do not turn the text around it.
+const name = (text, className) => h("bdi", { class: className ? `name ${className}` : "name" }, text);
+
+const badge = (tone, text) => h("span", { class: `badge ${tone}` }, text);
+
+const empty = (text) => h("p", { class: "empty" }, text);
+
+// head: texts, or [text, "num"] for a column of numbers; rows: lists of children.
+function table(caption, head, rows) {
+  const columns = head.map((column) => (Array.isArray(column) ? column : [column, null]));
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    h("table", null,
+      h("caption", { class: "hidden" }, caption),
+      h("thead", null, h("tr", null, columns.map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))),
+      h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell, i) => h("td", { class: columns[i][1] }, cell)))))));
+}
+
+// What is left out on the screen and drawn before the page is printed.
+const beforePrint = [];
+
+// The first `limit` of `items` and a button for the rest.
+function more(items, limit, what, draw) {
+  const box = h("div", { class: "more" });
+  const show = (count) => {
+    const rest = items.length - count;
+    box.replaceChildren(...[draw(items.slice(0, count))].flat());
+    if (rest > 0) {
+      box.append(h("button", {
+        class: "link",
+        onclick: () => {
+          show(items.length);
+          const next = box.querySelector("[tabindex], button, summary");
+          if (next) next.focus();
+        },
+      }, `Show ${number(rest)} more ${what}`));
+    }
+  };
+  show(Math.min(limit, items.length));
+  if (items.length > limit) beforePrint.push(() => show(items.length));
+  return box;
+}
+
+// A part that is built when it is opened for the first time.
+function later(summary, build, className) {
+  const details = h("details", { class: className }, h("summary", null, summary));
+  let built = false;
+  details.build = () => {
+    if (!built) details.append(build());
+    built = true;
+  };
+  details.addEventListener("toggle", () => details.open && details.build());
+  return details;
+}

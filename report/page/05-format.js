@@ -1,0 +1,51 @@
+// Numbers as people read them.
+
+const whole = new Intl.NumberFormat("en");
+const number = (value) => whole.format(value);
+const plural = (count, one, many) => `${number(count)} ${count === 1 ? one : many || `${one}s`}`;
+const pods = (count) => plural(count, "pod");
+
+// Millicores: below one core as Kubernetes writes them, else in cores.
+const cpu = (milli) => (Math.abs(milli) < 1000 ? `${milli}m` : trimmed(milli / 1000));
+
+function trimmed(value) {
+  const text = value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let unit = 0;
+  let size = value;
+  while (Math.abs(size) >= 1024 && unit < units.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${trimmed(size)} ${units[unit]}`;
+}
+
+const amount = (measure, value) => (measure === "cpu" ? cpu(value) : bytes(value));
+
+// Never rounded up to 100, nor down to it: what is full and what is over must be right.
+function percent(part, of) {
+  if (of <= 0) return part > 0 ? 101 : 0;
+  const rounded = Math.round((100 * part) / of);
+  if (part < of) return Math.min(99, rounded);
+  return part > of ? Math.max(101, rounded) : 100;
+}
+
+const seconds = (value) => `${value < 10 ? value.toFixed(value < 1 ? 2 : 1) : Math.round(value)} s`;
+
+// A quantity of a NUMA zone ("8", "7500m", "16Gi") in base units; only proportions are drawn from it.
+function quantity(text) {
+  const match = /^([\d.]+)(.*)$/.exec(String(text)) || [0, 0, ""];
+  const scale = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 }[match[2]] || 1;
+  return Number(match[1]) * scale;
+}
+
+// The middle goes: node names differ at their ends.
+function shorten(text, most) {
+  if (text.length <= most) return text;
+  const tail = Math.ceil((most - 1) * 0.55);
+  return `${text.slice(0, most - 1 - tail)}…${text.slice(-tail)}`;
+}

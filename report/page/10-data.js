@@ -1,0 +1,50 @@
+// The document, and indices of it that are made when they are first asked for.
+
+const D = JSON.parse(byId("data").textContent);
+const N = D.nodes.name.length;
+const grouped = D.pods === null;
+const P = D.pods || D.named || { name: [], workload: [], shape: [], priority: [], place: D.views.map(() => []), zones: {}, state: [] };
+const W = D.waves.length;
+const LAST = W || D.views.length - 1; // the positions: 0 is before, LAST is after; with waves each wave is one
+const TILES = N > 300 || grouped; // small tiles without pods
+
+const FLAGS = [[1, "⊘", "cordoned"], [2, "◆", "control plane"], [4, "○", "freed by the plan"], [8, "+", "added by a what-if edit"]];
+const ROLLS = D.kind === "Rollout"; // old pods are removed and new ones made, nothing is evicted
+const STATES = ["", "placed", "moved", ROLLS ? "removed" : "evicted", "left pending", "gated", ROLLS ? "new" : "from a manifest"];
+
+const flagsOf = (n) => FLAGS.filter(([bit]) => D.nodes.flags[n] & bit);
+const capacity = (measure, n) => D.nodes[measure][n];
+
+const once = (make) => {
+  let made;
+  return () => (made === undefined ? (made = make()) : made);
+};
+
+const nodeIndex = once(() => new Map(D.nodes.name.map((text, n) => [text, n])));
+const podIndex = once(() => new Map(P.name.map((text, p) => [text, p])));
+const stepPod = (step) => (typeof step.pod === "number" ? step.pod : podIndex().get(step.pod) ?? -1);
+const stepName = (step) => (typeof step.pod === "number" ? P.name[step.pod] : step.pod);
+
+const need = (measure, p) => D.shapes[P.shape[p]][measure];
+const workloadName = (w) => (w < 0 ? "no workload" : D.workloads[w].name);
+const nodeName = (n) => (n < 0 ? "no node" : D.nodes.name[n]);
+const zoneName = (n) => {
+  const zone = D.nodes.zone[n] < 0 ? null : D.zones[D.nodes.zone[n]];
+  return zone && zone.name ? zone.name : "";
+};
+
+// What all node names end with (a DNS domain): said once above the map instead of in every node.
+const commonEnd = once(() => {
+  if (N < 2) return "";
+  const first = D.nodes.name[0];
+  const dot = first.indexOf(".");
+  const end = dot > 0 ? first.slice(dot) : "";
+  return end && D.nodes.name.every((text) => text.endsWith(end) && text.length > end.length) ? end : "";
+});
+
+// The aggregated pods of each node: index lists into the columns of groups.
+const groupsByNode = once(() => {
+  const lists = Array.from({ length: N }, () => []);
+  if (grouped && D.groups) D.groups.node.forEach((n, g) => n >= 0 && lists[n].push(g));
+  return lists;
+});

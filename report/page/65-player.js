@@ -1,0 +1,103 @@
+// The player of the waves: the map shows the state after the wave chosen, and the steps of that wave are listed.
+
+const PAUSE = 1600; // milliseconds for each wave
+let playing = 0;
+
+const went = (steps) => {
+  const evicted = steps.filter((step) => step.evict).length;
+  const placed = steps.filter((step) => step.from < 0 && step.to >= 0).length;
+  const gone = steps.filter((step) => step.to < 0 && !step.evict).length;
+  const moved = steps.length - evicted - placed - gone;
+  const parts = [[moved, "move"], [placed, "placement"], [evicted, ROLLS ? "removal" : "eviction"], [gone, "removal"]].filter(([count]) => count);
+  return parts.length ? parts.map(([count, word]) => plural(count, word)).join(", ") : "no steps";
+};
+
+function stepRows(steps) {
+  const node = (n) => (n < 0 ? h("span", { class: "dim" }, "–") : goTo(n));
+  const kind = (step) => [step.evict && badge("state3", STATES[3]), step.stopover && badge("plain", "stopover")].filter(Boolean);
+  return steps.map((step) => [[name(stepName(step)), kind(step).map((each) => [" ", each])], node(step.from), node(step.to), name(step.reason || "")]);
+}
+
+const stepTable = (wave) => (wave.steps.length ? more(wave.steps, 40, "steps",
+  (steps) => table(`Steps of wave ${wave.wave}`, ["Pod", "From", "To", "Why"], stepRows(steps))) : empty("Nothing moves in this wave."));
+
+function buildPlayer() {
+  const root = byId("player");
+  if (!W) {
+    root.remove();
+    byId("steps").remove();
+    return;
+  }
+  const go = (at) => () => {
+    stop();
+    set({ at: Math.max(0, Math.min(LAST, typeof at === "function" ? at() : at)) });
+  };
+  const control = (id, glyph, text, act) => h("button", { id, class: "icon", "aria-label": text, title: text, onclick: act }, h("span", { "aria-hidden": "true" }, glyph));
+  const slider = h("input", { type: "range", id: "slider", min: 0, max: LAST, step: 1, value: state.at, "aria-label": "Wave", oninput: () => go(Number(slider.value))() });
+  root.append(h("div", { class: "buttons" },
+    control("first", "⏮", "Before the first wave", go(0)),
+    control("previous", "◀", "Previous wave", go(() => state.at - 1)),
+    control("play", "▶", "Play the waves", () => (playing ? stop() : play())),
+    control("next", "▶", "Next wave", go(() => state.at + 1)),
+    control("last", "⏭", "After the last wave", go(LAST))), slider, h("output", { id: "wave", for: "slider" }));
+  byId("previous").firstChild.textContent = "‹";
+  byId("next").firstChild.textContent = "›";
+  on(["at"], showWave);
+  showWave();
+}
+
+function waveText() {
+  if (state.at === 0) return `Before the first of ${plural(W, "wave")}`;
+  const wave = D.waves[state.at - 1];
+  return `Wave ${wave.wave} of ${W}: ${went(wave.steps)}`;
+}
+
+function showWave() {
+  const text = waveText();
+  byId("slider").value = state.at;
+  byId("slider").setAttribute("aria-valuetext", text);
+  byId("wave").textContent = text;
+  if (started) say(text);
+  byId("first").disabled = byId("previous").disabled = state.at === 0;
+  byId("next").disabled = byId("last").disabled = state.at === LAST;
+  byId("steps").replaceChildren(state.at === 0 ? empty("Nothing has moved yet.") : stepTable(D.waves[state.at - 1]));
+}
+
+function play() {
+  if (state.at === LAST) set({ at: 0 });
+  playing = setInterval(() => {
+    set({ at: Math.min(LAST, state.at + 1) });
+    if (state.at === LAST) stop();
+  }, PAUSE);
+  showPlaying("⏸", "Pause");
+}
+
+function stop() {
+  clearInterval(playing);
+  playing = 0;
+  showPlaying("▶", "Play the waves");
+}
+
+function showPlaying(glyph, text) {
+  const button = byId("play");
+  button.firstChild.textContent = glyph;
+  button.setAttribute("aria-label", text);
+  button.title = text;
+}
+
+// All waves as a list: what is read and printed.
+function buildWaves() {
+  const root = byId("waves");
+  if (!W) {
+    root.closest("section").hidden = true;
+    return;
+  }
+  const all = D.waves.map((wave, i) => {
+    const details = later([h("strong", null, `Wave ${wave.wave}`), h("span", { class: "dim" }, ` ${went(wave.steps)}`)], () => h("div", null,
+      h("button", { class: "link screen", onclick: () => { set({ at: i + 1 }); byId("map-section").scrollIntoView(); byId("map-title").focus(); } }, `Show the map after wave ${wave.wave}`),
+      stepTable(wave)));
+    beforePrint.push(() => details.build());
+    return details;
+  });
+  root.append(...all);
+}

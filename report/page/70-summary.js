@@ -1,0 +1,59 @@
+// What came out: status, violations, figures, and the objective with its bounds.
+
+function tone(status) {
+  const text = String(status || "").toLowerCase();
+  if (/violat|fail|broken|infeasible|stuck|halt/.test(text)) return ["bad", "✕"];
+  if (/^(optimal|complete|proved)/.test(text)) return ["good", "✓"];
+  return ["plain", "•"];
+}
+
+function buildSummary() {
+  const S = D.summary;
+  byId("title").textContent = D.title;
+  const left = D.unplaced.reduce((sum, each) => sum + each.count, 0);
+  const badges = [];
+  const [look, glyph] = S.violations.length ? ["plain", "claims to be"] : tone(S.status);
+  if (S.status) badges.push(badge(look, `${glyph} ${S.status}`));
+  if (left) badges.push(badge("warn", `! ${number(left)} not placed`));
+  if (S.violations.length) badges.push(badge("bad", `✕ ${plural(S.violations.length, "violation")}`));
+  byId("status").append(...badges);
+  const facts = [`kubestow ${D.version}`, S.engine && `engine ${S.engine}`, `snapshot ${D.snapshot.sha256.slice(0, 12)}`].filter(Boolean);
+  byId("meta").append(...facts.map((text) => h("span", null, text)));
+  byId("meta").title = D.snapshot.sha256;
+  buildViolations(S.violations);
+  buildTiles(S);
+  buildTiers(S);
+  if (D.rulesBroken) buildBroken(D.rulesBroken);
+}
+
+function buildViolations(found) {
+  const root = byId("violations");
+  root.hidden = !found.length;
+  if (!found.length) return;
+  root.append(h("h2", null, "✕ The checker rejects this result"), more(found, 20, "violations",
+    (some) => table("Violations", ["Pod", "Node", "Rule", "Why"], some.map((each) => [name(each.pod || "–"), name(each.node || "–"), each.rule, name(each.why)]))));
+}
+
+function buildTiles(S) {
+  const tiles = S.facts.map(([label, value]) => [label, value, null]);
+  if (S.seconds) {
+    const parts = Object.entries(S.seconds);
+    tiles.push(["Time", seconds(parts.reduce((sum, [, value]) => sum + value, 0)), parts.map(([key, value]) => `${key} ${seconds(value)}`).join(", ")]);
+  }
+  byId("tiles").append(...tiles.map(([label, value, note]) => h("div", null, h("dt", null, label), h("dd", null, name(value), note && h("span", { class: "note" }, note)))));
+}
+
+function buildTiers(S) {
+  const root = byId("tiers");
+  if (!S.tiers.length) return void root.append(empty(D.kind === "Snapshot" ? "A snapshot alone: there is no objective. Give --result to see what a solver made of it." : "This result has no objective."));
+  const gap = (text) => (text === "proved" ? h("span", { class: "proved" }, "✓ proved") : text);
+  root.append(table("Objective, the weightiest tier first", ["Tier", ["Value", "num"], ["Bound", "num"], "Gap"],
+    S.tiers.map((tier) => [name(tier.label), [number(tier.value), tier.of !== null && tier.of !== undefined ? h("span", { class: "dim" }, ` of ${number(tier.of)}`) : null],
+      tier.bound === null ? "–" : number(tier.bound), gap(tier.gap)])));
+}
+
+function buildBroken(broken) {
+  const rules = [...new Set([...Object.keys(broken.before), ...Object.keys(broken.after)])].sort();
+  byId("tiers").append(h("h3", null, "Rules broken"), rules.length ? table("Rules broken before and after", ["Rule", ["Before", "num"], ["After", "num"]],
+    rules.map((rule) => [rule, number(broken.before[rule] || 0), number(broken.after[rule] || 0)])) : empty("No hard rule is broken, before or after."));
+}

@@ -1,0 +1,32 @@
+// Everything in the order in which it is looked at.
+
+function start() {
+  buildSummary();
+  buildControls();
+  buildMap();
+  readHash();
+  refresh();
+  mapNotes();
+  buildPlayer();
+  buildKeys();
+  buildSearch();
+  buildTip();
+  buildUnplaced();
+  buildWaves();
+  buildPreferences();
+  buildCharts();
+  buildRest();
+  buildPrint();
+  on(["at", "colour", "measure", "mark", "node"], refresh);
+  on(["colour", "measure"], mapNotes);
+  on(["node", "at", "measure"], showPanel);
+  on(["pod"], openPod);
+  if (state.node >= 0) showPanel(["node"]);
+  started = true;
+  addEventListener("hashchange", readHash);
+  performance.mark("kubestow-ready");
+  window.kubestowReady = true;
+  document.documentElement.dataset.ready = "true";
+}
+
+start();

@@ -1,0 +1,108 @@
+"""What the page shows, as plain values that JSON can say: see :func:`build`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from models import scope
+from models.placement import Cause, Placement
+from models.plan import RebalancePlan
+from models.policy import DEFAULT
+from models.snapshot import Snapshot
+from report.documents import Verdict, Violation
+from report.output import one_line
+from report.page import nodes, owners, places, pods, summary
+from report.page.shapes import Shapes
+from report.page.unplaced import unplaced
+
+#: Characters of one text. A result document may hold anything, and no sentence is longer.
+LONGEST: Final = 4_000
+
+
+def build(
+    snapshot: Snapshot,
+    result: Placement | RebalancePlan | None,
+    *,
+    original: Snapshot | None = None,
+    violations: Sequence[Violation] = (),
+    verdicts: Sequence[Verdict] = (),
+    causes: Sequence[Cause] = (),
+    version: str,
+) -> dict[str, Any]:
+    """The data of the page for a snapshot and, where there is one, a result of it.
+
+    ``snapshot``: with the result's what-if edits, manifests and (:func:`report.page.rollouts.with_new_pods`) new pods of its rollout;
+    ``original``: as it was before them, which tells added nodes and pods. ``violations``: what the checker has against the result;
+    ``verdicts`` and ``causes``: what is judged of pending pods where no result says it.
+
+    Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are mCPU and bytes. ``place`` and ``usage``
+    have a list for each of ``views``. More than :data:`report.page.pods.SINGLE` pods are ``groups``, and only those that change or wait
+    are ``named``. Texts have neither line breaks nor other characters that are not printable (:func:`report.output.one_line`).
+
+    Raises:
+        InputError: the result names pods or nodes that the snapshot lacks, or a quantity cannot be read.
+    """
+    reference = result.snapshot if result is not None else None
+    policy = (result.policy if result is not None else None) or DEFAULT
+    chosen = scope.select(
+        snapshot,
+        from_scratch=reference is not None and reference.fromScratch,
+        include_gated=reference is not None and reference.includeGated,
+    )
+    found = places.find(snapshot, result, original)
+    names, of_pod = owners.of_pods(snapshot, found.pods)
+    shapes = Shapes(snapshot, found.pods, of_pod, [name for name, _ in names], policy, chosen)
+    columns = pods.Columns(found, shapes, of_pod)
+    notes = list(shapes.notes)
+    node_columns = nodes.columns(snapshot, result, original, policy, notes)
+    usage = pods.usage(found, shapes, len(snapshot.nodes))
+    counts = Counter(of_pod)
+    grouped = columns.grouped
+    data: dict[str, Any] = {
+        "version": version,
+        "title": summary.title(snapshot, result),
+        "kind": summary.kind(result),
+        "snapshot": {
+            "sha256": reference.sha256 if reference is not None else snapshot.sha256,
+            "nodes": len(snapshot.nodes),
+            "pods": len(snapshot.pods),
+            "pending": reference.pending if reference is not None else len(chosen.pending),
+        },
+        "summary": summary.summary(snapshot, result, found, chosen, policy, violations, usage, node_columns, notes),
+        "views": found.views,
+        "zones": nodes.zones(snapshot)[0],
+        "nodes": node_columns,
+        "workloads": [{"name": name, "namespace": namespace, "pods": counts[w]} for w, (name, namespace) in enumerate(names)],
+        "priorities": columns.priorities,
+        "shapes": shapes.found,
+        "pods": None if grouped else columns.single(range(len(found.pods))),
+        "groups": columns.groups() if grouped else None,
+        "named": columns.single(columns.changed()) if grouped else None,
+        "usage": usage,
+        "waves": pods.waves(found, grouped=grouped),
+        "obstacles": summary.obstacles(result),
+        "unplaced": unplaced(result, verdicts, causes),
+        "preferences": summary.preferences(result),
+        "search": summary.search(result),
+        "rulesBroken": summary.rules_broken(result),
+    }
+    cleaned: dict[str, Any] = _clean(data, {})
+    return cleaned
+
+
+def _clean(value: Any, known: dict[str, str]) -> Any:
+    """The same with every text on one line, in printable characters and of a length that can be read."""
+    if isinstance(value, str):
+        found = known.get(value)
+        if found is None:
+            cut = value if len(value) <= LONGEST else value[:LONGEST] + "…"
+            found = known[value] = one_line(cut)
+        return found
+    if isinstance(value, dict):
+        return {_clean(key, known): _clean(each, known) for key, each in value.items()}
+    if isinstance(value, list):
+        # Most of the page is columns of numbers, which have nothing to clean.
+        return value if value and type(value[0]) is int else [_clean(each, known) for each in value]
+    return value

@@ -1,0 +1,114 @@
+"""The columns of the nodes, and their zones."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from models import kube, quantity
+from models.plan import RebalancePlan
+from models.policy import Policy, node_topologies
+from models.requests import allocatable
+from models.snapshot import InputError, Snapshot
+from models.topology import TopologyError, Tree, tree
+from report.page import words
+from report.page.places import Result
+from report.usage import zone_of
+
+UNSCHEDULABLE: Final = 1
+CONTROL_PLANE: Final = 2
+FREED: Final = 4
+ADDED: Final = 8
+
+#: Labels and NUMA zones of more nodes than this are left out: they would be most of the page.
+LABELLED: Final = 500
+ZONED: Final = 2_000
+
+_ZONE: Final = "topology.kubernetes.io/zone"
+_BETA: Final = "failure-domain.beta.kubernetes.io/zone"
+_CONTROL: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+def zones(snapshot: Snapshot) -> tuple[list[dict[str, str]], list[int]]:
+    """The zones by name, nodes without one last, and the place of each node's zone."""
+    names = [zone_of(node) for node in snapshot.nodes]
+    ordered = sorted({name for name in names if name is not None})
+    ids: dict[str | None, int] = {name: i for i, name in enumerate(ordered)}
+    modern = any((node.metadata.labels or {}).get(_ZONE) for node in snapshot.nodes)
+    key = _ZONE if modern or not ordered else _BETA
+    found = [{"name": name, "key": key} for name in ordered]
+    if None in names:
+        ids[None] = len(found)
+        found.append({"name": "", "key": key})
+    return found, [ids[name] for name in names]
+
+
+def columns(snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, notes: list[str]) -> dict[str, Any]:
+    """``nodes`` of the page. ``notes``: takes what could not be read.
+
+    Raises:
+        InputError: an allocatable amount that is no quantity, or beyond 64 bits.
+    """
+    nodes = snapshot.nodes
+    _, zone = zones(snapshot)
+    offers = [_offer(node) for node in nodes]
+    found: dict[str, Any] = {
+        "name": [node.metadata.name or "" for node in nodes],
+        "zone": zone,
+        "cpu": [offer.get("cpu", 0) for offer in offers],
+        "memory": [offer.get("memory", 0) for offer in offers],
+        "pods": [offer.get("pods", 0) for offer in offers],
+        "flags": _flags(snapshot, result, original),
+        "taints": [[words.taint(taint) for taint in (node.spec.taints if node.spec else None) or ()] for node in nodes],
+    }
+    if len(nodes) <= LABELLED:
+        found["labels"] = [[f"{key}={value}" for key, value in sorted((node.metadata.labels or {}).items())] for node in nodes]
+    found["numa"] = _numa(snapshot, policy, notes) if len(nodes) <= ZONED else {}
+    return found
+
+
+def _offer(node: kube.Node) -> dict[str, int]:
+    """What a node has to give: capacity stands in where it states no allocatable."""
+    status = node.status
+    given = (status.allocatable if status.allocatable is not None else status.capacity) if status is not None else None
+    try:
+        return allocatable(given)
+    except quantity.QuantityError as error:
+        raise InputError([f"Node {node.metadata.name}: allocatable: {error}"]) from error
+
+
+def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None) -> list[int]:
+    freed = {*result.freed, *result.drain} if isinstance(result, RebalancePlan) else set()
+    known = {node.metadata.name for node in original.nodes} if original is not None else None
+    found = []
+    for node in snapshot.nodes:
+        labels = node.metadata.labels or {}
+        flags = UNSCHEDULABLE if node.spec is not None and node.spec.unschedulable else 0
+        flags |= CONTROL_PLANE if any(key in labels for key in _CONTROL) else 0
+        flags |= FREED if node.metadata.name in freed else 0
+        flags |= ADDED if known is not None and node.metadata.name not in known else 0
+        found.append(flags)
+    return found
+
+
+def _numa(snapshot: Snapshot, policy: Policy, notes: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """By node index (as text): its NUMA zones in the kubelet's order, with what each has in all."""
+    at = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
+    found = {}
+    for name, topology in node_topologies(policy, snapshot).items():
+        if name not in at:
+            continue
+        try:
+            listed = tree(topology)
+        except TopologyError as error:
+            notes.append(f"NodeResourceTopology {name}: {error}")
+            continue
+        if listed is not None:
+            found[at[name]] = _zones(listed)
+    return {str(n): found[n] for n in sorted(found)}
+
+
+def _zones(found: Tree) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "resources": {resource: words.amount(resource, value) for resource, value in sorted(capacity.items())}}
+        for name, capacity in zip(found.zones, found.capacity, strict=True)
+    ]

@@ -1,0 +1,210 @@
+"""Where each pod is before and after a result, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from models import kube
+from models.placement import Placement
+from models.plan import Eviction, Move, RebalancePlan
+from models.snapshot import InputError, Snapshot
+from models.structure import shorten
+from report.page.owners import of_pods
+
+PLAIN: Final = 0
+PLACED: Final = 1
+MOVED: Final = 2
+EVICTED: Final = 3
+PENDING: Final = 4
+GATED: Final = 5
+CREATED: Final = 6
+
+#: Faults of a document that are told one by one.
+_TOLD: Final = 3
+Result = Placement | RebalancePlan | None
+
+
+@dataclass
+class Step:
+    """A pod goes from a node to a node, both by index (-1: none). ``evict``: nothing of the plan puts it anywhere again."""
+
+    pod: int
+    source: int
+    to: int
+    reason: str
+    evict: bool = False
+    stopover: bool = False
+
+
+@dataclass
+class Places:
+    """``views``: what the columns of ``place`` (node of each pod, -1: none) stand for; ``state``: one of the constants above, per pod;
+    ``waves``: the steps by wave number; ``anew``: pods that stop and are made again, which forget a resize in place. Pods are numbered by
+    ``pods``, in the order of the snapshot without those that are over; nodes as in the snapshot."""
+
+    pods: list[kube.Pod]
+    views: list[str]
+    place: list[list[int]]
+    state: list[int]
+    waves: list[tuple[int, list[Step]]] = field(default_factory=list)
+    anew: set[int] = field(default_factory=set)
+    zones: dict[int, list[tuple[str, list[str]]]] = field(default_factory=dict)
+
+
+def find(snapshot: Snapshot, result: Result, original: Snapshot | None) -> Places:
+    """The places of all pods that are not over.
+
+    Raises:
+        InputError: the result names pods or nodes that the snapshot lacks.
+    """
+    return _Finder(snapshot, result, original).find()
+
+
+class _Finder:
+    def __init__(self, snapshot: Snapshot, result: Result, original: Snapshot | None) -> None:
+        self._snapshot, self._result, self._original = snapshot, result, original
+        self._pods = [pod for pod in snapshot.pods if not kube.is_terminal(pod)]
+        self._nodes = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
+        self._ids = {kube.pod_key(pod): i for i, pod in enumerate(self._pods)} if result is not None else {}
+        self._missing: list[str] = []
+        self._before = [self._nodes.get(pod.spec.nodeName or "", -1) for pod in self._pods]
+        self._after = list(self._before)
+        self._state = [self._waiting(pod) for pod in self._pods]
+        self._found = Places(self._pods, ["now"], [self._before], self._state)
+
+    @staticmethod
+    def _waiting(pod: kube.Pod) -> int:
+        if pod.spec.nodeName or kube.is_terminating(pod):
+            return PLAIN
+        return GATED if pod.spec.schedulingGates else PENDING
+
+    def find(self) -> Places:
+        found, result = self._found, self._result
+        if result is None:
+            return found
+        found.views, found.place = ["before", "after"], [self._before, self._after]
+        if isinstance(result, RebalancePlan):
+            self._plan(result)
+        else:
+            self._placement(result)
+            if result.rollout is not None:
+                self._rollout(result)
+        if self._missing:
+            more = len(self._missing) - _TOLD
+            raise InputError([*self._missing[:_TOLD], *([f"result: {more:,} more names that the snapshot lacks"] if more > 0 else [])])
+        self._created()
+        return found
+
+    def _pod(self, name: str, where: str) -> int:
+        at = self._ids.get(name)
+        if at is None:
+            self._missing.append(
+                f"result: {where}: pod {shorten(name)} is not in the snapshot, or is over; expected the snapshot of the result"
+            )
+            return -1
+        return at
+
+    def _node(self, name: str | None, where: str) -> int:
+        if name is None:
+            return -1
+        at = self._nodes.get(name)
+        if at is None:
+            self._missing.append(f"result: {where}: node {shorten(name)} is not in the snapshot, expected the snapshot of the result")
+            return -1
+        return at
+
+    def _put(self, pod: int, node: int) -> None:
+        """A pod gets a node, its first or another one."""
+        was = self._before[pod]
+        self._after[pod] = node
+        self._state[pod] = PLACED if was < 0 else PLAIN if was == node else MOVED
+        if was >= 0:
+            self._found.anew.add(pod)
+
+    def _placement(self, result: Placement) -> None:
+        for i, unplaced in enumerate(result.unplaced):
+            pod = self._pod(unplaced.pod, f"unplaced[{i}].pod")
+            if pod >= 0:
+                self._after[pod] = -1
+                self._state[pod] = GATED if unplaced.gated else PENDING
+        for i, assignment in enumerate(result.assignments):
+            where = f"assignments[{i}]"
+            pod, node = self._pod(assignment.pod, f"{where}.pod"), self._node(assignment.node, f"{where}.node")
+            if pod < 0 or node < 0:
+                continue
+            self._put(pod, node)
+            if assignment.containers:
+                self._found.zones[pod] = [(each.name, list(each.zones)) for each in assignment.containers]
+
+    def _plan(self, plan: RebalancePlan) -> None:
+        steps: list[tuple[int, int, int, Move | Eviction]] = [
+            *((move.wave, move.step, i, move) for i, move in enumerate(plan.moves)),
+            *((eviction.wave, eviction.step, i, eviction) for i, eviction in enumerate(plan.evictions)),
+        ]
+        waves: dict[int, list[Step]] = {}
+        for wave, _, i, each in sorted(steps, key=lambda step: step[:2]):
+            where = f"{'moves' if isinstance(each, Move) else 'evictions'}[{i}]"
+            pod, source = self._pod(each.pod, f"{where}.pod"), self._node(each.source, f"{where}.from")
+            to = self._node(each.to, f"{where}.to") if isinstance(each, Move) else -1
+            if pod < 0:
+                continue
+            waves.setdefault(wave, []).append(
+                Step(pod, source, to, each.reason, isinstance(each, Eviction), isinstance(each, Move) and each.stopover)
+            )
+            if isinstance(each, Move):
+                self._put(pod, to)
+            else:
+                self._after[pod] = -1
+                self._state[pod] = EVICTED
+        self._found.waves = sorted(waves.items())
+        for i, name in enumerate((*plan.freed, *plan.drain)):
+            self._node(name, f"freed[{i}]" if i < len(plan.freed) else f"drain[{i - len(plan.freed)}]")
+
+    # --- rollouts ---------------------------------------------------------------------------------------------------------
+
+    def _rollout(self, result: Placement) -> None:
+        """Pods come and go; the place of a new pod is where the assignments have it, that of an old one nowhere once it is deleted."""
+        assert result.rollout is not None
+        going = self._going(result.rollout.workload)
+        for w, wave in enumerate(result.rollout.waves):
+            where = f"rollout.waves[{w}]"
+            steps = [self._gone(pod, "is being deleted already") for pod in going] if not w else []
+            for i, entry in enumerate(wave.create):
+                pod, node = self._pod(entry.pod, f"{where}.create[{i}].pod"), self._node(entry.node, f"{where}.create[{i}].node")
+                if pod >= 0 and node >= 0:
+                    self._after[pod] = node
+                    steps.append(Step(pod, -1, node, "new pod"))
+            for i, name in enumerate(wave.delete):
+                pod = self._pod(name, f"{where}.delete[{i}]")
+                if pod >= 0:
+                    steps.append(self._gone(pod, "old pod goes"))
+            self._found.waves.append((wave.wave, steps))
+        for w, wave in enumerate(result.rollout.waves):
+            for i, name in enumerate(wave.waiting):
+                self._pod(name, f"rollout.waves[{w}].waiting[{i}]")
+
+    def _gone(self, pod: int, why: str) -> Step:
+        self._after[pod], self._state[pod] = -1, EVICTED
+        return Step(pod, self._before[pod], -1, why, evict=True)
+
+    def _going(self, workload: str) -> Iterable[int]:
+        """Pods of the Deployment that are being deleted: the rollout takes them as gone."""
+        terminating = [i for i, pod in enumerate(self._pods) if kube.is_terminating(pod) and self._before[i] >= 0]
+        names, of = of_pods(self._snapshot, [self._pods[i] for i in terminating])
+        return [i for i, at in zip(terminating, of, strict=True) if names[at][0] == workload]
+
+    def _created(self) -> None:
+        """Pods that the snapshot did not have before it was edited."""
+        result = self._result
+        new: set[str] = set()
+        if isinstance(result, Placement) and result.rollout is not None:
+            new = {entry.pod for wave in result.rollout.waves for entry in wave.create}
+        if self._original is not None:
+            known = {kube.pod_key(pod) for pod in self._original.pods}
+            new |= self._ids.keys() - known
+        for name in new:
+            at = self._ids[name]
+            if self._state[at] == PLACED:
+                self._state[at] = CREATED

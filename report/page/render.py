@@ -1,0 +1,78 @@
+"""The page as one self-contained file: template, style, script and data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup
+
+from report.output import one_line
+
+_TEMPLATE: Final = "page.html.j2"
+_STYLE: Final = "style.css"
+#: Nothing is loaded from anywhere, and of scripts only the page's own runs.
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def render(data: dict[str, Any]) -> bytes:
+    """The whole file as UTF-8; equal data give equal bytes. The script may run, and nothing else: it is named by its hash in the page's
+    content security policy."""
+    return page(data, _read(_TEMPLATE), _read(_STYLE), script()).encode("utf-8")
+
+
+def page(data: dict[str, Any], template: str, style: str, code: str) -> str:
+    """The file's text. The template is given ``title``, ``version`` and ``policy`` (the content security policy) as texts, which it
+    escapes, and ``style``, ``script`` and ``data`` as they are to stand there.
+
+    Raises:
+        ValueError: style or script hold what would end their element.
+    """
+    for text, end in ((code, "</script"), (code, "<!--"), (style, "</style")):
+        if end in text.lower():
+            raise ValueError(f"the page's own style or script holds {end!r}, which HTML would take for its end")
+    environment = Environment(loader=DictLoader({_TEMPLATE: template}), autoescape=True, undefined=StrictUndefined)
+    return environment.get_template(_TEMPLATE).render(
+        title=one_line(str(data["title"])),
+        version=one_line(str(data["version"])),
+        policy=_POLICY.format(_hash(code)),
+        style=Markup(style),
+        script=Markup(code),
+        data=Markup(embed(data)),
+    )
+
+
+def embed(data: object) -> str:
+    """JSON for a script element: ASCII, and without the characters that could end the element or begin markup. What is no text in UTF-8
+    (a lone surrogate) is written as its escape, which JSON.parse reads.
+
+    Raises:
+        ValueError: a number that JSON cannot say.
+    """
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def script() -> str:
+    """All scripts of the page, in the order of their names, in one function of their own."""
+    names = sorted(entry.name for entry in _folder().iterdir() if entry.name.endswith(".js"))
+    return "(() => {\n" + "\n".join(_read(name) for name in names) + "\n})();\n"
+
+
+def _folder() -> Any:
+    return resources.files("report.page")
+
+
+@cache
+def _read(name: str) -> str:
+    text: str = (_folder() / name).read_text(encoding="utf-8")
+    return text.replace("\r\n", "\n")  # as a browser reads it: the hash is of that
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -1,0 +1,195 @@
+"""Shapes: what pods ask for and which rules tie them, once for all pods that are alike in both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from models import gangs, kube, requests
+from models.compile import required_terms
+from models.disruption import budgets
+from models.gang_markers import members
+from models.policy import Policy
+from models.scope import Scope
+from models.selectors import canonical
+from models.snapshot import InputError, Snapshot
+from report.page import words
+from report.page.rules import Rule, Rules
+from report.page.storage import Storage
+from report.page.ties import MANY, Ties
+
+Request = dict[str, int]
+
+
+class Shapes:
+    """The shape of each pod. ``found``: the shapes in the form of the page; ``notes``: what could not be worked out.
+
+    Raises:
+        InputError: a request that is no quantity, or beyond 64 bits.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, pods: Sequence[kube.Pod], workloads: Sequence[int], names: Sequence[str], policy: Policy, scope: Scope
+    ) -> None:
+        self.notes: list[str] = []
+        self.found: list[dict[str, Any]] = []
+        self._pods, self._names = pods, names
+        self._ties = Ties(snapshot, pods, workloads)
+        self._rules = Rules(snapshot, self._ties, policy)
+        self._storage = Storage(snapshot)
+        self._requests: dict[tuple[int, ...], Request] = {}
+        self._containers: dict[tuple[int, int], tuple[tuple[Any, ...], ...]] = {}
+        self._ids: dict[tuple[Any, ...], int] = {}
+        self._gangs = self._gang_rules(snapshot, policy, scope)
+        self._budgets = self._budget_rules(snapshot)
+        self._repelled = self._repelling(workloads)
+        memo: dict[tuple[Any, ...], int] = {}
+        self.of_pod: list[int] = []
+        for i, pod in enumerate(pods):
+            key = self._key(i, pod)
+            at = memo.get(key)
+            if at is None:
+                at = memo[key] = self._shape(i, pod)
+            self.of_pod.append(at)
+
+    def request(self, pod: kube.Pod, *, anew: bool = False) -> Request:
+        """The effective request of a pod; ``anew``: that of a new pod in its stead, without what a resize in place left behind."""
+        spec, status = pod.spec, pod.status
+        resized = status is not None and spec.nodeName is not None and bool(status.containerStatuses or status.initContainerStatuses)
+        state = id(status) if resized and not anew else 0
+        key = id(spec.containers), id(spec.initContainers), id(spec.overhead), id(spec.resources), state
+        found = self._requests.get(key)
+        if found is None:
+            asks = kube.Pod(pod.metadata, spec) if anew else pod
+            try:
+                found = self._requests[key] = requests.pod_request(asks)
+            except ValueError as error:
+                raise InputError([f"Pod {kube.pod_key(pod)}: requests: {error}"]) from error
+        return found
+
+    # --- what is known of a pod beside itself ---------------------------------------------------------------------------
+
+    def _gang_rules(self, snapshot: Snapshot, policy: Policy, scope: Scope) -> dict[int, str]:
+        """By place in ``pods``: what its gang asks for."""
+        found = {
+            i: f"member of gang {marker.name}" for marker, listed in members(self._pods, range(len(self._pods))).items() for i in listed
+        }
+        if not found:
+            return found
+        at = {id(pod): i for i, pod in enumerate(self._pods)}
+        try:
+            declared = gangs.find(snapshot, scope, tiers=policy.networkTiers)
+        except InputError as error:
+            self.notes += error.problems
+            return found
+        for gang in declared:
+            least = f"all {len(gang.pods) + len(gang.bound)}" if gang.minimum is None else f"at least {gang.minimum}"
+            where = ""
+            if gang.key is not None:
+                wish = "" if gang.required else ", if possible,"
+                where = f"{wish} {words.preposition(gang.key)} one {words.one_domain(gang.key).removeprefix('a ')}"
+            text = f"member of gang {gang.name}: {least} of its pods together{where}, or none"
+            for i in (*gang.pods, *gang.bound):
+                found[at[id(snapshot.pods[i])]] = text
+        return found
+
+    def _budget_rules(self, snapshot: Snapshot) -> dict[int, list[Rule]]:
+        """By class of :class:`Ties`: the budgets that select its pods."""
+        found: dict[int, list[Rule]] = {}
+        if not snapshot.pod_disruption_budgets:
+            return found
+        allowed = {budget.name: budget.allowed for budget in budgets(snapshot)}
+        for budget in snapshot.pod_disruption_budgets:
+            spec = budget.spec or kube.PodDisruptionBudgetSpec()
+            namespace = budget.metadata.namespace or "default"
+            name = f"{namespace}/{budget.metadata.name or ''}"
+            asks = [f"{key} {value}" for key in ("minAvailable", "maxUnavailable") if (value := getattr(spec, key)) is not None]
+            now = f"{words.counted(allowed[name], 'eviction') if allowed[name] else 'no eviction'} allowed now" if name in allowed else ""
+            text = f"{name}: {', '.join([*asks, *([now] if now else [])]) or 'asks for nothing'}"
+            for each in self._ties.selected(namespace, canonical(spec.selector)):
+                found.setdefault(each.index, []).append(Rule("PodDisruptionBudget", text))
+        return found
+
+    def _repelling(self, workloads: Sequence[int]) -> dict[int, list[Rule]]:
+        """By class: whose required anti-affinity keeps its pods away."""
+        terms: dict[tuple[Any, ...], None] = {}
+        seen: set[tuple[int, int]] = set()
+        for i, pod in enumerate(self._pods):
+            anti = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
+            if anti is None or (id(pod.spec.affinity), self._ties.of_pod[i]) in seen:
+                continue
+            seen.add((id(pod.spec.affinity), self._ties.of_pod[i]))
+            for term in required_terms(pod, "podAntiAffinity"):
+                matched = self._ties.term(pod, term)
+                if matched is not None:
+                    terms[workloads[i], matched[0], matched[1], term.topologyKey] = None
+        found, whole = self._ties.repelled((w, ns, s, k) for w, ns, s, k in terms)
+        if not whole:
+            self.notes.append("the anti-affinity of other pods is shown in part only: its selectors match too much")
+        rules: dict[int, list[Rule]] = {}
+        shared: dict[tuple[str, tuple[int, ...]], Rule] = {}
+        for at, by_key in found.items():
+            for key, owners in sorted(by_key.items()):
+                tied = tuple(sorted(owners))
+                if (key, tied) not in shared:
+                    whom = words.listed([self._names[w] for w in tied])
+                    text = f"kept away from {words.domains(key)} of {whom}, by {'its' if len(tied) == 1 else 'their'} anti-affinity"
+                    shared[key, tied] = Rule("InterPodAffinity", text, tied if len(tied) <= MANY else None)
+                rules.setdefault(at, []).append(shared[key, tied])
+        return rules
+
+    # --- shapes -----------------------------------------------------------------------------------------------------------
+
+    def _key(self, i: int, pod: kube.Pod) -> tuple[Any, ...]:
+        """What tells apart pods that may have different shapes, cheaply: equal parts are one object (models.sharing)."""
+        spec, metadata = pod.spec, pod.metadata
+        return (
+            self._ties.of_pod[i], id(self.request(pod)), id(spec.containers), id(spec.initContainers), id(spec.affinity),
+            id(spec.topologySpreadConstraints), id(spec.nodeSelector), id(spec.tolerations), id(spec.overhead), spec.priority,
+            spec.priorityClassName, spec.preemptionPolicy, id(spec.schedulingGates), id(metadata.annotations), id(metadata.ownerReferences),
+            self._gangs.get(i), self._storage.of(pod),
+        )  # fmt: skip
+
+    def _shape(self, i: int, pod: kube.Pod) -> int:
+        request, at = self.request(pod), self._ties.of_pod[i]
+        rules = [*self._rules.of(pod, request), *self._storage.of(pod)]
+        if i in self._gangs:
+            rules.append(Rule("GangScheduling", self._gangs[i]))
+        rules += self._repelled.get(at, [])
+        rules += self._budgets.get(at, [])
+        containers = self._listed(pod.spec)
+        key = request.get("cpu", 0), request.get("memory", 0), containers, tuple(rules)
+        known = self._ids.get(key)
+        if known is None:
+            known = self._ids[key] = len(self.found)
+            self.found.append(
+                {
+                    "cpu": key[0],
+                    "memory": key[1],
+                    "containers": [{"name": n, "cpu": c, "memory": m, "init": init} for n, c, m, init in containers],
+                    "rules": [_plain(rule) for rule in rules],
+                }
+            )
+        return known
+
+    def _listed(self, spec: kube.PodSpec) -> tuple[tuple[Any, ...], ...]:
+        """Name, cpu and memory as they are written, and whether it is an ordinary init container, of each container."""
+        key = id(spec.containers), id(spec.initContainers)
+        found = self._containers.get(key)
+        if found is None:
+            both = [*((c, c.restartPolicy != "Always") for c in spec.initContainers or ()), *((c, False) for c in spec.containers or ())]
+            found = self._containers[key] = tuple((c.name or "", _asked(c, "cpu"), _asked(c, "memory"), init) for c, init in both)
+        return found
+
+
+def _asked(container: kube.Container, resource: str) -> str:
+    given = container.resources.requests if container.resources is not None else None
+    raw = (given or {}).get(resource)
+    return "" if raw is None else str(raw)
+
+
+def _plain(rule: Rule) -> dict[str, Any]:
+    found: dict[str, Any] = {"rule": rule.rule, "text": rule.text}
+    if rule.workloads is not None:
+        found["workloads"] = list(rule.workloads)
+    return found

@@ -1,0 +1,96 @@
+"""What a pod's persistent volume claims mean for its node, in words; claims of one kind read alike, so that replicas share a shape.
+
+Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions}, as :mod:`models.volumes` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from models import kube
+from models.snapshot import Snapshot
+from models.volumes import NO_PROVISIONER, SELECTED_NODE, claim_keys
+from report.page import words
+from report.page.rules import Rule
+
+#: Labels of a volume that tie it to a place.
+_PLACES: Final = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+
+
+class Storage:
+    """The claims and volumes of a snapshot in words."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._claims: dict[str, tuple[Rule, ...]] = {}
+
+    def of(self, pod: kube.Pod) -> tuple[Rule, ...]:
+        """The rules of a pod's claims, in their order, without repeats."""
+        if not pod.spec.volumes:
+            return ()
+        found: dict[Rule, None] = {}
+        for key in claim_keys(pod):
+            if key not in self._claims:
+                self._claims[key] = tuple(self._claim(key))
+            found.update(dict.fromkeys(self._claims[key]))
+        return tuple(found)
+
+    def _claim(self, key: str) -> Iterator[Rule]:
+        claim = self._snapshot.persistent_volume_claims.get(key)
+        if claim is None:
+            yield Rule("VolumeBinding", f"claim {key} is not in the snapshot: no node takes the pod")
+            return
+        spec = claim.spec or kube.PersistentVolumeClaimSpec()
+        if claim.metadata.deletionTimestamp is not None or (claim.status is not None and claim.status.phase == "Lost"):
+            yield Rule("VolumeBinding", f"claim {key} is being deleted or has lost its volume: no node takes the pod")
+            return
+        if "ReadWriteOncePod" in (spec.accessModes or ()):
+            yield Rule("VolumeRestrictions", "has a volume that one pod at a time may use (ReadWriteOncePod)")
+        if spec.volumeName:
+            yield from self._volume(spec.volumeName)
+        else:
+            yield from self._unbound(key, claim, spec)
+
+    def _volume(self, name: str) -> Iterator[Rule]:
+        volume = self._snapshot.persistent_volumes.get(name)
+        if volume is None:
+            yield Rule("VolumeBinding", f"volume {name} is not in the snapshot: no node takes the pod")
+            return
+        spec = volume.spec or kube.PersistentVolumeSpec()
+        required = spec.nodeAffinity.required if spec.nodeAffinity is not None else None
+        if required is not None:
+            which = words.node_selector(required)
+            where = f"for nodes with {which}" if which else "that no node reaches"
+            yield Rule("VolumeBinding", f"has a volume{_of_class(spec.storageClassName)} {where}")
+        places = {key: value for key, value in (volume.metadata.labels or {}).items() if key in _PLACES}
+        if places:
+            yield Rule("VolumeZone", f"has a volume at {words.labels(places)}")
+
+    def _unbound(self, key: str, claim: kube.PersistentVolumeClaim, spec: kube.PersistentVolumeClaimSpec) -> Iterator[Rule]:
+        name = spec.storageClassName
+        storage = self._snapshot.storage_classes.get(name) if name else None
+        if storage is None or storage.volumeBindingMode != "WaitForFirstConsumer":
+            yield Rule("VolumeBinding", f"claim {key}{_of_class(name)} is not bound yet: no node takes the pod before it is")
+            return
+        node = (claim.metadata.annotations or {}).get(SELECTED_NODE)
+        if storage.provisioner in ("", NO_PROVISIONER):
+            yield Rule("VolumeBinding", f"takes a free volume{_of_class(name)}, and with it the nodes that reach it")
+        elif node is not None:
+            yield Rule("VolumeBinding", f"a volume{_of_class(name)} is being made on node {node}")
+        else:
+            where = [
+                words.listed([words.requirement(e.key, "In", e.values) for e in term.matchLabelExpressions or ()], ",")
+                for term in storage.allowedTopologies or ()
+            ]
+            only = f", which is possible on nodes with {words.listed(where, ' or ')}" if where else ""
+            yield Rule("VolumeBinding", f"a volume{_of_class(name)} is made where it runs{only}")
+
+
+def _of_class(name: str | None) -> str:
+    return f" of class {name}" if name else ""

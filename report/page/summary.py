@@ -1,0 +1,232 @@
+"""What the page says in figures: tiers, facts, notes, preferences, and the search over time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from models import edits, unmodelled
+from models.kube import pod_key
+from models.placement import FamilyResult, Placement, SearchPoint, TierResult, Unmodelled
+from models.plan import RebalancePlan
+from models.policy import Policy
+from models.scope import Scope
+from models.snapshot import InputError, Snapshot
+from report.documents import Violation
+from report.page import words
+from report.page.owners import short
+from report.page.places import GATED, MOVED, PENDING, Places, Result
+from report.progress import gap_text
+
+#: Entries of a list that are shown one by one.
+_LISTED: Final = 1_000
+#: Pods named for one unmodelled field.
+_NAMED: Final = 20
+#: From this many mCPU on whole cores are exact enough.
+_CORES: Final = 100_000
+
+
+def kind(result: Result) -> str:
+    if isinstance(result, Placement):
+        return "Rollout" if result.rollout is not None else "Placement"
+    return "RebalancePlan" if result is not None else "Snapshot"
+
+
+def title(snapshot: Snapshot, result: Result) -> str:
+    if isinstance(result, Placement):
+        if result.rollout is not None:
+            return f"Rollout of {result.rollout.workload}: {words.counted(len(result.rollout.waves), 'wave')}"
+        return f"Placement of {words.counted(result.snapshot.pending, 'pod')}"
+    if result is not None:
+        return f"Rebalancing plan: {words.counted(len(result.moves), 'move')}"
+    return f"Snapshot of {words.counted(len(snapshot.nodes), 'node')}, {words.counted(len(snapshot.pods), 'pod')}"
+
+
+def summary(
+    snapshot: Snapshot,
+    result: Result,
+    places: Places,
+    scope: Scope,
+    policy: Policy,
+    violations: Sequence[Violation],
+    usage: Sequence[Mapping[str, Sequence[int]]],
+    nodes: Mapping[str, Any],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """``summary`` of the page. ``notes``: what the making of the page has to say; ``nodes``: the columns."""
+    said = list(result.notes) if result is not None else list(snapshot.warnings)
+    if result is not None and result.snapshot.edits is not None:
+        said = [*edits.describe(result.snapshot.edits), *said]
+    if result is not None:
+        found = result.unmodelled
+    else:
+        try:
+            found = unmodelled.find(snapshot, [snapshot.pods[i] for i in scope.pending], tiers=policy.networkTiers)
+        except InputError as error:
+            found, said = [], [*said, *error.problems]
+    told = [{"pod": v.pod, "node": v.node or "", "rule": v.rule, "why": v.why} for v in violations[:_LISTED]]
+    if len(violations) > _LISTED:
+        said.append(f"{len(violations) - _LISTED:,} more violations are left out")
+    return {
+        "status": result.status if result is not None else None,
+        "engine": result.engine if result is not None else None,
+        "seconds": _seconds(result),
+        "tiers": _tiers(snapshot, result),
+        "facts": [[name, text] for name, text in _facts(snapshot, result, places, usage, nodes)],
+        "notes": list(dict.fromkeys([*said, *notes])),
+        "unmodelled": _unmodelled(found),
+        "violations": told,
+    }
+
+
+def _seconds(result: Result) -> dict[str, float] | None:
+    """By phase; none where the document has what is no number (YAML can say .nan)."""
+    found: dict[str, float] = msgspec.to_builtins(result.seconds) if result is not None and result.seconds is not None else {}
+    return found if found and all(map(math.isfinite, found.values())) else None
+
+
+def _label(tier: str, priority: int | None) -> str:
+    return tier if priority is None else f"{tier}, priority {priority}"
+
+
+def _tiers(snapshot: Snapshot, result: Result) -> list[dict[str, Any]]:
+    if result is None:
+        return []
+    of: Counter[int] = Counter()
+    if isinstance(result, Placement):
+        priorities = {pod_key(pod): pod.spec.priority or 0 for pod in snapshot.pods}
+        of.update(
+            priorities.get(pod, 0) for pod in [*(a.pod for a in result.assignments), *(u.pod for u in result.unplaced if not u.gated)]
+        )
+    return [
+        {
+            "label": _label(tier.tier, tier.priority),
+            "value": tier.value,
+            "bound": tier.bound,
+            "gap": gap_text(tier.value, tier.bound),
+            "of": _of(tier, of) if isinstance(result, Placement) else None,
+        }
+        for tier in result.objective
+    ]
+
+
+def _of(tier: TierResult, of: Counter[int]) -> int | None:
+    """How many pods there were to place."""
+    if tier.tier != "placed":
+        return None
+    return of[tier.priority] if tier.priority is not None else of.total()
+
+
+def _facts(
+    snapshot: Snapshot, result: Result, places: Places, usage: Sequence[Mapping[str, Sequence[int]]], nodes: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    states = Counter(places.state)
+    running = [f"{sum(1 for node in view if node >= 0):,}" for view in places.place]
+    found = [("Nodes", f"{len(snapshot.nodes):,}"), ("Pods running", _change(running))]
+    if isinstance(result, Placement):
+        found.append(("Placed", f"{len(result.assignments):,} of {result.snapshot.pending:,}"))
+    elif isinstance(result, RebalancePlan):
+        moved = sum(move.source is not None for move in result.moves)
+        found += [("Moves", f"{moved:,}"), ("Evictions", f"{len(result.evictions):,}"), ("Waves", f"{result.waves:,}")]
+        found += [("Nodes freed", f"{len(result.freed):,}")] if result.freed else []
+        found += [("Nodes drained", f"{len(result.drain):,}")] if result.drain else []
+    if isinstance(result, Placement) and result.rollout is not None:
+        found += [("Waves", f"{len(result.rollout.waves):,}"), ("Rollout", "completes" if result.rollout.complete else "comes to a halt")]
+    elif isinstance(result, Placement) and states[MOVED]:
+        found.append(("Moved", f"{states[MOVED]:,}"))
+    found += [(name, f"{states[state]:,}") for name, state in (("Pending", PENDING), ("Gated", GATED)) if states[state]]
+    lost = sum(1 for pod, node in zip(places.pods, places.place[0], strict=True) if pod.spec.nodeName and node < 0)
+    found += [("On nodes not in the snapshot", f"{lost:,}")] if lost else []
+    over = len(snapshot.pods) - len(places.pods)
+    found += [("Pods that have ended", f"{over:,}")] if over else []
+    for name, resource in (("CPU requested", "cpu"), ("Memory requested", "memory")):
+        total = sum(nodes[resource])
+        if total:
+            shares = [f"{_percent(sum(view[resource]), total)}%" for view in usage]
+            of = f"{total // 1000:,}" if resource == "cpu" and total >= _CORES else words.amount(resource, total)
+            found.append((name, f"{_change(shares)} of {of}"))
+    used = [f"{sum(1 for count in view['pods'] if count):,}" for view in usage]
+    found.append(("Nodes with pods", _change(used)))
+    return found
+
+
+def _percent(used: int, total: int) -> int:
+    """Rounded, but never to 100, as the map does: what is full and what is over must be right."""
+    rounded = (200 * used + total) // (2 * total)
+    return min(99, rounded) if used < total else max(101, rounded) if used > total else 100
+
+
+def _change(values: Sequence[str]) -> str:
+    return " → ".join(dict.fromkeys(values))
+
+
+def _unmodelled(found: Sequence[Unmodelled]) -> list[dict[str, str]]:
+    """The first pods of each field and effect, and how many more there are."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for entry in found:
+        groups.setdefault((entry.field, entry.effect), []).append(entry.pod)
+    told = []
+    for (field, effect), names in groups.items():
+        listed = names[:_NAMED] + ([f"and {len(names) - _NAMED:,} more"] if len(names) > _NAMED else [])
+        told += [{"pod": name, "field": field, "effect": effect} for name in listed]
+    return told[:_LISTED]
+
+
+# --- preferences, rules, search -------------------------------------------------------------------------------------------
+
+
+def preferences(result: Result) -> dict[str, Any] | None:
+    """What was gained and lost; of a plan what it begins with and what it leads to, which is not held against what there could be."""
+    if isinstance(result, RebalancePlan):
+        before = {f.family: f.value for f in result.before.preferences}
+        families = [
+            {"family": f.family, "before": before.get(f.family, 0), "value": f.value, "multiplier": f.multiplier}
+            for f in result.after.preferences
+        ]
+        return {"families": families, "workloads": [], "unmet": []} if families else None
+    found = result.preferences if result is not None else None
+    if found is None:
+        return None
+    return {
+        "families": _families(found.families),
+        "workloads": [{"workload": short(w.workload), "value": w.value, "lost": w.lost} for w in found.workloads[:_LISTED]],
+        "unmet": [
+            {"workload": short(u.workload), "family": u.family, "preference": u.preference, "pods": u.pods, "lost": u.lost}
+            for u in found.unmet[:_LISTED]
+        ],
+    }
+
+
+def _families(found: Sequence[FamilyResult]) -> list[dict[str, Any]]:
+    return [{"family": f.family, "value": f.value, "best": f.best, "multiplier": f.multiplier} for f in found]
+
+
+def rules_broken(result: Result) -> dict[str, dict[str, int]] | None:
+    """By rule: how many running pods break it, before and after a plan."""
+    if not isinstance(result, RebalancePlan):
+        return None
+    return {"before": dict(sorted(result.before.rules.items())), "after": dict(sorted(result.after.rules.items()))}
+
+
+def obstacles(result: Result) -> list[dict[str, Any]]:
+    if not isinstance(result, RebalancePlan):
+        return []
+    return [
+        {"goal": each.goal, "message": each.message, "proved": each.proved, "about": each.pod or each.node or ""}
+        for each in result.obstacles[:_LISTED]
+    ]
+
+
+def search(result: Result) -> list[dict[str, Any]]:
+    """Incumbent and bound over time, tier by tier."""
+    found: dict[tuple[str, int | None], list[SearchPoint]] = {}
+    for point in (each for each in (result.search if result is not None else ()) if math.isfinite(each.seconds)):
+        found.setdefault((point.tier, point.priority), []).append(point)
+    return [
+        {"label": _label(*tier), "points": [[p.seconds, p.value, p.bound] for p in sorted(points, key=lambda p: p.seconds)]}
+        for tier, points in found.items()
+    ]

@@ -1,0 +1,140 @@
+"""Which pods a selector matches, over all pods at once: what lets a rule name the workloads that it ties together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from models import kube
+from models.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
+from models.snapshot import Snapshot
+
+#: A rule that matches more workloads than this names none: it would name nearly all.
+MANY: Final = 100
+#: Classes looked at in all: selectors that exclude much make every pod a candidate, and a report is not worth minutes of that.
+_BUDGET: Final = 3_000_000
+
+Namespaces = frozenset[str] | None
+
+
+@dataclass(frozen=True)
+class Class:
+    """Pods of one workload that no selector tells apart. ``index``: its place among the classes."""
+
+    index: int
+    namespace: str
+    labels: dict[str, str]
+    workload: int
+
+
+class Ties:
+    """The classes of pods, and what selects them."""
+
+    def __init__(self, snapshot: Snapshot, pods: Sequence[kube.Pod], workloads: Sequence[int]) -> None:
+        self._snapshot = snapshot
+        self.classes: list[Class] = []
+        self.of_pod: list[int] = []
+        self._namespaces: dict[str, list[Class]] = {}
+        self._by: dict[tuple[str | None, str, str | None], list[Class]] = {}
+        self._tied: dict[tuple[Namespaces, Selector], tuple[int, ...] | None] = {}
+        self._looked = 0
+        self._selected: dict[Selector, frozenset[str]] = {}
+        ids: dict[tuple[str, int, int], int] = {}
+        for pod, workload in zip(pods, workloads, strict=True):
+            namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels
+            key = namespace, id(labels), workload
+            at = ids.get(key)
+            if at is None:
+                at = ids[key] = len(self.classes)
+                self._add(Class(at, namespace, labels or {}, workload))
+            self.of_pod.append(at)
+
+    def _add(self, found: Class) -> None:
+        self.classes.append(found)
+        self._namespaces.setdefault(found.namespace, []).append(found)
+        for key, value in found.labels.items():
+            for namespace in (found.namespace, None):
+                self._by.setdefault((namespace, key, value), []).append(found)
+                self._by.setdefault((namespace, key, None), []).append(found)
+
+    def namespaces(self, term: kube.PodAffinityTerm, own: str) -> Namespaces:
+        """Which namespaces a term covers; None: all of them (pkg/scheduler/framework/types.go, AffinityTerm)."""
+        if not term.namespaces and term.namespaceSelector is None:
+            return frozenset((own,))
+        given = frozenset(term.namespaces or ())
+        chosen = canonical(term.namespaceSelector)
+        if chosen is None:
+            return given
+        if not chosen:
+            return None
+        if chosen not in self._selected:
+            every = {*self._snapshot.namespaces, *self._namespaces}
+            self._selected[chosen] = frozenset(name for name in every if selector_matches(chosen, self._labels(name)))
+        return given | self._selected[chosen]
+
+    def _labels(self, namespace: str) -> dict[str, str]:
+        found = self._snapshot.namespaces.get(namespace)
+        return (found.metadata.labels or {}) if found is not None else {}
+
+    def term(self, pod: kube.Pod, term: kube.PodAffinityTerm) -> tuple[Namespaces, Selector] | None:
+        """Namespaces and selector of a pod's term; None: it has no selector and matches nothing."""
+        extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
+        found = canonical(term.labelSelector, extra)
+        return None if found is None else (self.namespaces(term, pod.metadata.namespace or "default"), found)
+
+    def _matching(self, namespaces: Namespaces, selector: Selector) -> list[Class] | None:
+        """The classes that a selector matches in some namespaces, or in all; None once too much has been looked at."""
+        candidates = self._candidates(namespaces, selector)
+        self._looked += len(candidates)
+        if self._looked > _BUDGET:
+            return None
+        return [
+            each for each in candidates if (namespaces is None or each.namespace in namespaces) and selector_matches(selector, each.labels)
+        ]
+
+    def _candidates(self, namespaces: Namespaces, selector: Selector) -> list[Class]:
+        """The fewest classes among which all matches are, by the most telling requirement."""
+        if namespaces is None or len(namespaces) > 1:
+            where: str | None = None
+            pools = [self.classes]
+        elif namespaces:
+            (where,) = namespaces
+            pools = [self._namespaces.get(where, [])]
+        else:
+            return []
+        pools += [found for each in selector if (found := self._pool(where, each)) is not None]
+        return min(pools, key=len)
+
+    def _pool(self, where: str | None, requirement: Requirement) -> list[Class] | None:
+        if requirement.operator == "In":
+            return [found for value in requirement.values for found in self._by.get((where, requirement.key, value), ())]
+        return self._by.get((where, requirement.key, None), []) if requirement.operator == "Exists" else None
+
+    def workloads(self, namespaces: Namespaces, selector: Selector) -> tuple[int, ...] | None:
+        """The workloads with pods that a selector matches, ascending; None if they are very many."""
+        key = namespaces, selector
+        if key not in self._tied:
+            matched = self._matching(namespaces, selector)
+            found = {each.workload for each in matched or ()}
+            self._tied[key] = tuple(sorted(found)) if matched is not None and len(found) <= MANY else None
+        return self._tied[key]
+
+    def repelled(self, terms: Iterable[tuple[int, Namespaces, Selector, str]]) -> tuple[dict[int, dict[str, set[int]]], bool]:
+        """By class, then topology key: the other workloads whose required anti-affinity keeps its pods away. ``terms``: of each the
+        workload, what it matches and the topology key. False: there was too much to look at all of it."""
+        found: dict[int, dict[str, set[int]]] = {}
+        for workload, namespaces, selector, key in dict.fromkeys(terms):
+            matched = self._matching(namespaces, selector)
+            if matched is None:
+                return found, False
+            for each in matched:
+                if each.workload != workload:
+                    found.setdefault(each.index, {}).setdefault(key, set()).add(workload)
+        return found, True
+
+    def selected(self, namespace: str, selector: Selector | None) -> list[Class]:
+        """The classes of a namespace that a budget selects."""
+        if selector is None:
+            return []
+        return self._matching(frozenset((namespace,)), selector) or []

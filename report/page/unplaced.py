@@ -1,0 +1,96 @@
+"""Pods without a node, those of equal reasons together, with causes and ways out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from models.placement import Cause, Placement, Unplaced, WayOut
+from report.documents import Verdict, nodes_per_rule
+from report.page.places import Result
+
+#: Pods named in one group; groups told.
+_NAMED: Final = 50
+_GROUPS: Final = 1_000
+
+_Reasons = tuple[tuple[str, int, str], ...]
+_Entry = tuple[str, str | None, _Reasons]
+
+
+def unplaced(result: Result, verdicts: Sequence[Verdict], causes: Sequence[Cause]) -> list[dict[str, Any]]:
+    """``unplaced`` of the page, the largest group first: what a Placement leaves, else what is judged of pending pods (``verdicts``)."""
+    if isinstance(result, Placement):
+        entries, why = _of_placement(result), [*result.causes, *causes]
+    else:
+        entries, why = [(v.pod, None, _judged(v)) for v in verdicts], list(causes)
+        told = {v.pod for v in verdicts}
+        entries += [(pod, cause.gang, ()) for cause in why for pod in dict.fromkeys(cause.pods) if pod not in told]
+    cause_of = {pod: i for i, cause in reversed(list(enumerate(why))) for pod in cause.pods}
+    groups: dict[tuple[str | None, _Reasons, int], list[str]] = {}
+    for pod, gang, reasons in entries:
+        groups.setdefault((gang, reasons, cause_of.get(pod, -1)), []).append(pod)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    found = [_group(pods, gang, reasons, why[at] if at >= 0 else None) for (gang, reasons, at), pods in ordered[:_GROUPS]]
+    rest = [pod for _, pods in ordered[_GROUPS:] for pod in pods]
+    if rest:
+        found.append(_group(rest, None, (("Other", 0, f"{len(ordered) - _GROUPS:,} other sets of reasons, left out here"),), None))
+    return [*_halt(result), *found]
+
+
+def _group(pods: Sequence[str], gang: str | None, reasons: _Reasons, cause: Cause | None) -> dict[str, Any]:
+    return {
+        "pods": list(pods[:_NAMED]),
+        "count": len(pods),
+        "gang": gang,
+        "reasons": [{"rule": rule, "nodes": nodes, "message": message} for rule, nodes, message in reasons],
+        "cause": _cause(cause) if cause is not None else None,
+    }
+
+
+def _of_placement(result: Placement) -> list[_Entry]:
+    return [(each.pod, each.gang, _reasons(each)) for each in result.unplaced]
+
+
+def _reasons(found: Unplaced) -> _Reasons:
+    return tuple((reason.rule, reason.nodes, reason.message) for reason in found.reasons)
+
+
+def _judged(verdict: Verdict) -> _Reasons:
+    """The rules that reject a pod, and that nodes would take it, where some do."""
+    found = [(rule, nodes, verdict.messages.get(rule, "")) for rule, nodes in nodes_per_rule(verdict).items()]
+    if verdict.feasible:
+        found.append(("Feasible", len(verdict.feasible), "would take the pod as things are"))
+    return tuple(found)
+
+
+def _cause(found: Cause) -> dict[str, Any]:
+    return {
+        "facts": [{"rule": fact.rule, "object": fact.object, "message": fact.message} for fact in found.facts],
+        "alone": found.alone,
+        "minimal": found.minimal,
+        "proved": found.proved,
+        "waysOut": [_way_out(way) for way in found.waysOut],
+    }
+
+
+def _way_out(way: WayOut) -> dict[str, Any]:
+    return {"message": way.message, "options": list(way.options)}
+
+
+def _halt(result: Result) -> Iterator[dict[str, Any]]:
+    """Where a rollout comes to a halt, and what would take it through."""
+    rollout = result.rollout if isinstance(result, Placement) else None
+    if rollout is None or rollout.complete:
+        return
+    stuck = [each.pod for each in rollout.stuck]
+    sure = "wherever its pods are put" if rollout.proved else "as far as was found in time"
+    message = f"the rollout of {rollout.workload} comes to a halt after {len(rollout.waves)} waves, {sure}"
+    yield {
+        "pods": stuck[:_NAMED],
+        "count": len(stuck),
+        "gang": None,
+        "reasons": [{"rule": "Rollout", "nodes": 0, "message": message}],
+        "cause": {
+            "facts": [], "alone": True, "minimal": False, "proved": rollout.proved, "waysOut": [_way_out(way) for way in rollout.waysOut],
+        },
+    }  # fmt: skip

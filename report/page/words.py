@@ -1,0 +1,113 @@
+"""Selectors, expressions, taints and domains as short phrases for people, in kubectl's notation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from models import kube, quantity
+from models.selectors import Requirement, Selector
+
+#: Values and names listed in one phrase.
+_LISTED: Final = 8
+_DOMAINS: Final = {
+    "kubernetes.io/hostname": "node",
+    "topology.kubernetes.io/zone": "zone",
+    "failure-domain.beta.kubernetes.io/zone": "zone",
+    "topology.kubernetes.io/region": "region",
+    "failure-domain.beta.kubernetes.io/region": "region",
+}
+_BYTES: Final = ("memory", "ephemeral-storage", "storage")
+_NUMERIC: Final = {"Gt": ">", "Lt": "<"}
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 pod``, ``1,200 pods``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], separator: str = ", ") -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - _LISTED
+    return separator.join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def one_domain(key: str) -> str:
+    """``a node``, ``a zone``, ``a domain of rack``: one value of a topology key."""
+    known = _DOMAINS.get(key)
+    return f"a {known}" if known is not None else f"a domain of {key}"
+
+
+def domains(key: str) -> str:
+    """``nodes``, ``zones``, ``domains of rack``."""
+    known = _DOMAINS.get(key)
+    return f"{known}s" if known is not None else f"domains of {key}"
+
+
+def preposition(key: str) -> str:
+    return "on" if _DOMAINS.get(key) == "node" else "in"
+
+
+def requirement(key: str, operator: str, values: Iterable[str] | None) -> str:
+    """One requirement on a label or field, as kubectl writes it: ``app=db``, ``tier in (a,b)``, ``!gpu``, ``cores>8``."""
+    found = list(values or ())
+    if operator in ("In", "NotIn"):
+        if len(found) == 1:
+            return f"{key}{'=' if operator == 'In' else '!='}{found[0]}"
+        return f"{key} {operator.lower()} ({listed(found, ',')})"
+    if operator in ("Exists", "DoesNotExist"):
+        return key if operator == "Exists" else f"!{key}"
+    return f"{key}{_NUMERIC.get(operator, f' {operator} ')}{listed(found, ',')}"
+
+
+def selector(found: Selector) -> str:
+    """A label selector: its requirements, all of which hold."""
+    return listed([_requirement(each) for each in found], ",")
+
+
+def _requirement(found: Requirement) -> str:
+    return requirement(found.key, found.operator, found.values)
+
+
+def pods(found: Selector, namespaces: frozenset[str] | None, own: str, *, others: bool = False) -> str:
+    """``pods of app=db in namespace shop``: what a term looks at; a pod's ``own`` namespace alone goes without saying. ``others``: the
+    pod itself would match, and other pods are meant."""
+    noun = f"{'other' if others else 'any'} pods" if not found else f"{'other ' if others else ''}pods of {selector(found)}"
+    if namespaces is None:
+        return f"{noun} in any namespace"
+    if namespaces == {own}:
+        return noun
+    if not namespaces:
+        return f"{noun} in no namespace"
+    return f"{noun} in namespace{'s' if len(namespaces) > 1 else ''} {listed(sorted(namespaces))}"
+
+
+def node_term(term: kube.NodeSelectorTerm) -> str:
+    """A node selector term: all of its expressions hold. Empty for an empty one, which matches nothing."""
+    parts = [requirement(e.key, e.operator, e.values) for e in term.matchExpressions or ()]
+    parts += [requirement(e.key, e.operator, e.values) for e in term.matchFields or ()]
+    return listed(parts, ",")
+
+
+def node_selector(found: kube.NodeSelector) -> str:
+    """A node selector: one of its terms holds. Empty where none can."""
+    terms = [text for term in found.nodeSelectorTerms or () if (text := node_term(term))]
+    if not terms:
+        return ""
+    return terms[0] if len(terms) == 1 else listed([f"({term})" for term in terms], " or ")
+
+
+def labels(found: dict[str, str]) -> str:
+    return listed([f"{key}={value}" for key, value in sorted(found.items())], ",")
+
+
+def taint(found: kube.Taint) -> str:
+    """``key=value:Effect``, as kubectl writes it."""
+    return f"{found.key}{'=' + found.value if found.value else ''}:{found.effect}"
+
+
+def amount(resource: str, value: int) -> str:
+    """An amount of a resource as Kubernetes writes it: ``250m``, ``1.5Gi``, ``2``."""
+    if resource == "cpu":
+        return quantity.format_cpu(value)
+    return quantity.format_bytes(value) if resource in _BYTES or resource.startswith("hugepages-") else f"{value:,}"

@@ -1,0 +1,243 @@
+"""Nodes, figures, preferences and the search over time, as the page gets them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from models.kube import Node, Pod
+from models.placement import (
+    Cause,
+    Fact,
+    FamilyResult,
+    Placement,
+    Preferences,
+    Reason,
+    SearchPoint,
+    Seconds,
+    SnapshotRef,
+    TierResult,
+    Unmet,
+    Unmodelled,
+    Unplaced,
+    WayOut,
+    WorkloadResult,
+)
+from models.plan import Move, Obstacle, RebalancePlan, Summary
+from models.policy import Multipliers, Policy
+from models.snapshot import Snapshot, from_objects
+from report.page.data import build
+from report.page.render import embed
+from tests.objects import node, pod
+from tests.report.page.consistency import check
+
+GIB = 2**30
+
+
+def _placement(**more: Any) -> Placement:
+    return Placement(**{
+        "snapshot": SnapshotRef("abc", 1, 1, 1), "engine": "exact", "status": "feasible", "objective": [], "assignments": [], **more,
+    })  # fmt: skip
+
+
+def test_a_placement(snapshot: Snapshot, placement: Placement) -> None:
+    data = build(snapshot, placement, version="0.1.0")
+    check(data, snapshot, placement)
+    assert (data["title"], data["kind"], data["version"]) == ("Placement of 4 pods", "Placement", "0.1.0")
+    assert data["snapshot"] == {"sha256": "abc", "nodes": 3, "pods": 5, "pending": 4}
+    assert [zone["name"] for zone in data["zones"]] == ["a", "b", ""]
+    assert data["nodes"]["zone"] == [0, 1, 2]
+    assert data["usage"][0]["cpu"] == [1000, 0, 0]
+    assert data["usage"][1] == {"cpu": [2000, 1000, 0], "memory": [2 * GIB, GIB, 0], "pods": [2, 1, 0]}
+    assert data["summary"]["seconds"] == {"load": 0.1, "compile": 0.2, "solve": 0.3, "verify": 0.1}
+    assert data["summary"]["tiers"] == [
+        {"label": "placed, priority 10", "value": 2, "bound": 2, "gap": "proved", "of": 2},
+        {"label": "placed, priority 0", "value": 0, "bound": 1, "gap": "100 %", "of": 2},
+    ]
+    assert data["summary"]["facts"] == [
+        ["Nodes", "3"], ["Pods running", "1 → 3"], ["Placed", "2 of 4"], ["Pending", "2"], ["CPU requested", "8% → 25% of 12"],
+        ["Memory requested", "4% → 13% of 24Gi"], ["Nodes with pods", "1 → 2"],
+    ]  # fmt: skip
+    assert data["unplaced"] == [
+        {
+            "pods": ["prod/db-0", "prod/db-1"], "count": 2, "gang": None, "cause": None,
+            "reasons": [{"rule": "NodeResourcesFit", "nodes": 3, "message": "insufficient cpu"}],
+        }
+    ]  # fmt: skip
+
+
+def test_a_large_cluster_counts_whole_cores(make_node: Callable[..., Node], make_pod: Callable[..., Pod]) -> None:
+    snapshot = Snapshot(nodes=[make_node(f"n{i}", cpu="64500m") for i in range(20)])
+    assert ["CPU requested", "0% of 1,290"] in build(snapshot, None, version="1")["summary"]["facts"]
+
+
+def test_nodes() -> None:
+    beta = {"failure-domain.beta.kubernetes.io/zone": "z", "node-role.kubernetes.io/master": ""}
+    cordoned = node("b", labels=beta, unschedulable=True, taints=[{"key": "k", "effect": "NoExecute"}])
+    data = build(from_objects([node("a", pods="7"), cordoned]), None, version="1")
+    nodes = data["nodes"]
+    assert data["zones"] == [{"name": name, "key": "failure-domain.beta.kubernetes.io/zone"} for name in ("z", "")]
+    assert (nodes["zone"], nodes["flags"], nodes["taints"]) == ([1, 0], [0, 3], [[], ["k:NoExecute"]])
+    assert (nodes["cpu"], nodes["memory"], nodes["pods"]) == ([4000, 4000], [8 * GIB, 8 * GIB], [7, 110])
+    assert nodes["labels"][0] == ["kubernetes.io/hostname=a"]
+
+
+def test_labels_of_very_many_nodes_are_left_out(make_node: Callable[..., Node]) -> None:
+    data = build(Snapshot(nodes=[make_node(f"n{i}") for i in range(501)]), None, version="1")
+    assert "labels" not in data["nodes"]
+
+
+def test_a_topology_that_cannot_be_read_is_a_note() -> None:
+    zone = {"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "capacity": "4", "allocatable": "4", "available": "4"}]}
+    kind = {"apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology"}
+    objects = [
+        node("a"),
+        node("b"),
+        {**kind, "metadata": {"name": "a"}, "zones": [zone]},
+        {**kind, "metadata": {"name": "b"}, "zones": [zone] * 2},
+    ]
+    data = build(from_objects(objects, validate=False), None, version="1")
+    assert data["nodes"]["numa"] == {"0": [{"name": "node-0", "resources": {"cpu": "4"}}]}
+    assert any(note.startswith("NodeResourceTopology b: zone 'node-0' is listed twice") for note in data["summary"]["notes"])
+
+
+def test_a_plan() -> None:
+    snapshot = from_objects([node("a"), node("b"), pod("p", node_name="a")])
+    moves = [Move(1, 1, "default/p", "a", "b", "drain: frees a")]
+    families = [FamilyResult("taints", 5, 9, 2)]
+    plan = RebalancePlan(
+        SnapshotRef("", 2, 1, 0), ["consolidate"], "exact", "optimal", [TierResult("freed", 1, 1)], moves, [],
+        Summary(1, 0, rules={"NodeAffinity": 1}, preferences=[FamilyResult("taints", 3, 3, 2)]), Summary(1, 0, preferences=families), freed=["a"],
+        obstacles=[Obstacle("repair", "stays", pod="default/p"), Obstacle("consolidate", "kept", node="b", proved=True)],
+    )  # fmt: skip
+    data = build(snapshot, plan, version="1")
+    check(data, snapshot, plan)
+    assert data["title"] == "Rebalancing plan: 1 move"
+    assert data["nodes"]["flags"] == [4, 0]
+    assert data["waves"] == [
+        {"wave": 1, "steps": [{"pod": 0, "from": 0, "to": 1, "reason": "drain: frees a", "evict": False, "stopover": False}]}
+    ]
+    assert data["obstacles"] == [
+        {"goal": "repair", "message": "stays", "proved": False, "about": "default/p"},
+        {"goal": "consolidate", "message": "kept", "proved": True, "about": "b"},
+    ]
+    assert data["rulesBroken"] == {"before": {"NodeAffinity": 1}, "after": {}}
+    assert data["preferences"] == {
+        "families": [{"family": "taints", "before": 3, "value": 5, "multiplier": 2}], "workloads": [], "unmet": [],
+    }  # fmt: skip
+    assert data["summary"]["tiers"][0]["of"] is None
+
+
+def test_preferences() -> None:
+    preferences = Preferences(
+        [FamilyResult("taints", 5, 9)], [WorkloadResult("Pod ns/a,ns/b,ns/c", 3, 1)], [Unmet("Deployment ns/d", "taints", "avoid k", 2, 4)]
+    )
+    data = build(Snapshot(), _placement(preferences=preferences), version="1")["preferences"]
+    assert data["workloads"] == [{"workload": "Pod ns/a and 2 more", "value": 3, "lost": 1}]
+    assert data["unmet"] == [{"workload": "Deployment ns/d", "family": "taints", "preference": "avoid k", "pods": 2, "lost": 4}]
+
+
+def test_search_over_time() -> None:
+    points = [SearchPoint("placed", 2.5, 4, 5, 0), SearchPoint("soft", 3.0, 1), SearchPoint("placed", 0.5, 3, None, 0)]
+    assert build(Snapshot(), _placement(search=points), version="1")["search"] == [
+        {"label": "placed, priority 0", "points": [[0.5, 3, None], [2.5, 4, 5]]},
+        {"label": "soft", "points": [[3.0, 1, None]]},
+    ]
+
+
+def test_causes_stand_with_their_pods(snapshot: Snapshot, placement: Placement) -> None:
+    cause = Cause(
+        ["prod/db-0"], [Fact("NodeResourcesFit", "Pod", "no")], minimal=True, waysOut=[WayOut("nodes", "one more", options=["--x"])]
+    )
+    placement.causes = [cause]
+    found = build(snapshot, placement, version="1")["unplaced"]
+    assert [(group["pods"], group["cause"] is not None) for group in found] == [(["prod/db-0"], True), (["prod/db-1"], False)]
+    assert found[0]["cause"] == {
+        "facts": [{"rule": "NodeResourcesFit", "object": "Pod", "message": "no"}], "alone": True, "minimal": True, "proved": True,
+        "waysOut": [{"message": "one more", "options": ["--x"]}],
+    }  # fmt: skip
+
+
+def test_large_groups_name_some_of_their_pods() -> None:
+    pods = [pod(f"p{i}") for i in range(60)]
+    snapshot = from_objects([node("a"), *pods])
+    left = [Unplaced(f"default/p{i}", []) for i in range(60)]
+    (group,) = build(snapshot, _placement(unplaced=left), version="1")["unplaced"]
+    assert (len(group["pods"]), group["count"]) == (50, 60)
+
+
+def test_much_that_is_not_modelled_is_summed_up() -> None:
+    found = [Unmodelled(f"default/p{i}", "f", "ignored") for i in range(30)]
+    told = build(Snapshot(), _placement(unmodelled=found), version="1")["summary"]["unmodelled"]
+    assert len(told) == 21
+    assert told[-1] == {"pod": "and 10 more", "field": "f", "effect": "ignored"}
+
+
+def test_a_snapshot_says_what_is_not_modelled_and_what_was_odd() -> None:
+    claims = pod("p", resourceClaims=[{"name": "gpu"}])
+    snapshot = from_objects([node("a"), claims, pod("lost", node_name="gone")])
+    summary = build(snapshot, None, version="1")["summary"]
+    assert [each["pod"] for each in summary["unmodelled"]] == ["default/p"]
+    assert summary["notes"] == snapshot.warnings != []
+    assert (summary["status"], summary["engine"], summary["tiers"]) == (None, None, [])
+
+
+class _Fault:
+    pod, node, rule, why = "default/p", None, "NodePorts", "taken"
+
+
+@pytest.mark.parametrize("count", [1, 1_001])
+def test_violations(count: int) -> None:
+    summary = build(Snapshot(), _placement(), violations=[_Fault()] * count, version="1")["summary"]
+    assert summary["violations"][0] == {"pod": "default/p", "node": "", "rule": "NodePorts", "why": "taken"}
+    assert len(summary["violations"]) == min(count, 1_000)
+    assert (summary["notes"] == ["1 more violations are left out"]) == (count > 1_000)
+
+
+def test_the_policy_of_the_result_decides_what_counts() -> None:
+    found = pod("p")
+    found["spec"]["containers"].append({"name": "d"})
+    found["metadata"]["annotations"] = {"resource-policy.nri.io/affinity": "c: [d]"}
+    snapshot = from_objects([node("a"), found])
+
+    def rules(policy: Policy | None) -> list[str]:
+        result = _placement(unplaced=[Unplaced("default/p", [])], policy=policy)
+        return [rule["rule"] for rule in build(snapshot, result, version="1")["shapes"][0]["rules"]]
+
+    assert rules(None) == ["ContainerAffinity"]
+    assert rules(Policy(multipliers=Multipliers(containerAffinity=0))) == []
+
+
+def test_what_is_no_number_of_seconds_is_left_out() -> None:
+    points = [SearchPoint("placed", math.nan, 1), SearchPoint("placed", math.inf, 2), SearchPoint("placed", 1.0, 3)]
+    data = build(Snapshot(), _placement(search=points, seconds=Seconds(math.nan)), version="1")
+    assert data["search"] == [{"label": "placed", "points": [[1.0, 3, None]]}]
+    assert data["summary"]["seconds"] is None
+    assert json.loads(embed(data)) == data
+
+
+@pytest.mark.parametrize(("cpu", "text"), [("3999m", "99%"), ("4", "100%"), ("4001m", "101%"), ("20m", "1%"), ("19m", "0%")])
+def test_shares_are_never_rounded_to_full(cpu: str, text: str) -> None:
+    data = build(from_objects([node("a"), pod("p", cpu=cpu, node_name="a")]), None, version="1")
+    assert dict(data["summary"]["facts"])["CPU requested"] == f"{text} of 4"
+
+
+def test_very_many_kinds_of_reasons_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("report.page.unplaced._GROUPS", 2)
+    snapshot = from_objects([node("a"), *(pod(f"p{i}") for i in range(5))])
+    left = [Unplaced(f"default/p{i}", [Reason(f"R{i}", 1, "")]) for i in range(5)]
+    data = build(snapshot, _placement(unplaced=left), version="1")
+    check(data, snapshot, _placement(unplaced=left))
+    assert [group["count"] for group in data["unplaced"]] == [1, 1, 3]
+    assert data["unplaced"][2]["reasons"][0]["rule"] == "Other"
+
+
+def test_causes_of_placed_pods_are_nothing_to_tell(snapshot: Snapshot, placement: Placement) -> None:
+    placement.causes = [Cause(["prod/web-1"], [])]
+    assert sum(group["count"] for group in build(snapshot, placement, version="1")["unplaced"]) == 2
+    told = build(snapshot, None, causes=[Cause(["prod/db-0"], [], gang="g")], version="1")["unplaced"]
+    assert [(group["pods"], group["gang"], group["reasons"]) for group in told] == [(["prod/db-0"], "g", [])]
