@@ -127,6 +127,19 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return value
 
 
+def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> dict[str, str]:
+    """STAGE=KEY as a mapping."""
+    found: dict[str, str] = {}
+    for text in value:
+        stage, _, key = text.partition("=")
+        if stage not in ("zones", "clouds", "locations") or not key:
+            raise click.BadParameter(f"{text!r} is not of the form STAGE=KEY, STAGE one of zones, clouds, locations")
+        if stage in found:
+            raise click.BadParameter(f"{stage} is given more than once")
+        found[stage] = key
+    return found
+
+
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="kubestow")
 def main() -> None:
@@ -157,13 +170,17 @@ def _output_options(*formats: str) -> Callable[[_Command], _Command]:
     return decorate
 
 
-def _scope_options(command: _Command) -> _Command:
-    command = click.option(
+def _daemon_option(command: _Command) -> _Command:
+    return click.option(
         "--daemon-namespaces",
         callback=_names,
         metavar="NS,...",
         help="Exempt pods of these namespaces from hard anti-affinity, in both directions.",
     )(command)
+
+
+def _scope_options(command: _Command) -> _Command:
+    command = _daemon_option(command)
     return click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending.")(command)
 
 
@@ -457,7 +474,7 @@ def verify(
     if isinstance(found, RebalancePlan):
         violations = _plan_violations(snapshot, found)
     else:
-        violations = _violations(snapshot, found, manifests, quiet=quiet, verbose=verbose)
+        _, violations = _violations(snapshot, found, manifests, quiet=quiet, verbose=verbose)
     form = form or _default_format(output)
     if form == "table":
         data = _draw(answers.violations_table(violations, found), _surface(output))
@@ -506,8 +523,10 @@ def _causes(
         return _in_thread(work, display, stop, time.monotonic())
 
 
-def _violations(snapshot: Snapshot, placement: Placement, manifests: Sequence[str], *, quiet: bool, verbose: bool) -> list[Any]:
-    """What is wrong with a document of a snapshot as it was read."""
+def _violations(
+    snapshot: Snapshot, placement: Placement, manifests: Sequence[str], *, quiet: bool, verbose: bool
+) -> tuple[Snapshot, list[Any]]:
+    """The snapshot that a document speaks of, made of the one that was read, and what is wrong with the document."""
     ref = placement.snapshot
     if ref.workloads and not manifests:
         _fail([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
@@ -518,12 +537,14 @@ def _violations(snapshot: Snapshot, placement: Placement, manifests: Sequence[st
         if given.workloads != ref.workloads:
             names = [", ".join(found) or "nothing" for found in (given.workloads, ref.workloads)]
             _fail([f"-w adds {names[0]}, the result was made with {names[1]}"])
-        return _input(lambda: list(check(given.snapshot, placement)))
+        return given.snapshot, _input(lambda: list(check(given.snapshot, placement)))
+    from report.page.rollouts import with_new_pods
     from solver.verify_rollout import verify_rollout
 
     edited = _edit(snapshot, (), ref.edits, quiet=quiet, verbose=verbose).snapshot
     revision = _manifests(manifests) if manifests else None
-    return _input(lambda: list(verify_rollout(edited, placement, revision)))
+    violations = _input(lambda: list(verify_rollout(edited, placement, revision)))
+    return _input(lambda: with_new_pods(edited, placement, revision)), violations
 
 
 @main.command()
@@ -633,6 +654,193 @@ def explain(
 
 
 @main.command()
+@_snapshot_argument
+@_manifest_option("-w", "--workload")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "info", "never"]),
+    default="error",
+    show_default=True,
+    help="Exit with 4 where a finding is at least as grave.",
+)
+@click.option(
+    "--machine-label",
+    "machine_labels",
+    multiple=True,
+    metavar="KEY",
+    help="Node label that names the physical machine; repeatable, the first that all control-plane nodes carry counts.",
+)
+@click.option(
+    "--stage-label",
+    "stage_labels",
+    multiple=True,
+    callback=_stages,
+    metavar="STAGE=KEY",
+    help="Node label of the stage zones, clouds or locations; repeatable.",
+)
+@click.option(
+    "--time-limit",
+    type=float,
+    callback=_positive,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds for the whole run; what was not checked by then is named.",
+)
+@_output_options("table", "json", "yaml", "junit")
+@_policy_options
+@_daemon_option
+@_noise_options
+def audit(
+    snapshots: tuple[str, ...],
+    manifests: tuple[str, ...],
+    fail_on: str,
+    machine_labels: tuple[str, ...],
+    stage_labels: dict[str, str],
+    time_limit: float,
+    output: str | None,
+    form: str | None,
+    policy_file: str | None,
+    shorthand: Any,
+    daemon_namespaces: tuple[str, ...],
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Look for what is wrong with a cluster, or will be.
+
+    Rules that are broken now, that can never hold or bind nobody, anti-affinity that can hog a cluster, rolling updates that would get
+    stuck, budgets that allow nothing, the redundancy of the control plane. Every finding has a code, which the documentation explains.
+    Exits with 4 when there is a finding at least as grave as --fail-on says.
+    """
+    from models.audit import to_builtins
+    from report import audit as answers
+    from report import documents, progress
+
+    _check_stdin([*snapshots, *manifests])
+    _check_noise(quiet, verbose)
+    _check_output(output)
+    policy = _policy(policy_file, shorthand=shorthand)
+    started = time.monotonic()
+    snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
+    snapshot = _edit(snapshot, manifests, None, quiet=quiet, verbose=verbose).snapshot
+    from solver.audit.catalogue import CODES
+    from solver.audit.run import AuditOptions
+    from solver.audit.run import audit as look
+
+    options = AuditOptions(policy, daemon_namespaces, machine_labels, stage_labels, time_limit)
+    stop = threading.Event()
+    with progress.choose(quiet=quiet, verbose=verbose) as display:
+        found = _input(lambda: _in_thread(partial(look, snapshot, options), display, stop, started))
+    titles = {code: kind.title for code, kind in CODES.items()}
+    form = form or _default_format(output)
+    if form == "table":
+        data = _draw(answers.audit_table(found, titles), _surface(output))
+    elif form == "junit":
+        data = answers.junit(found, titles, fail_on)
+    else:
+        data = documents.encode(to_builtins(found), "yaml" if form == "yaml" else "json")
+    _write(output, data)
+    if not quiet:
+        _say(f"{answers.audit_line(found)}, {time.monotonic() - started:.1f} s")
+    if stop.is_set():
+        _leave(INTERRUPTED)
+    _leave(VIOLATED if answers.failing(found, fail_on) else DONE)
+
+
+@main.command()
+@_snapshot_argument
+@click.option(
+    "--result",
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="The Placement or RebalancePlan to show; without one the cluster is shown as it is.",
+)
+@_manifest_option("-w", "--workload")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(allow_dash=True), help="Write the page to FILE, whole or not at all.")
+@click.option(
+    "--time-limit",
+    type=float,
+    callback=_positive,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds for causes, where there is no result.",
+)
+@_policy_options
+@_scope_options
+@_noise_options
+def report(
+    snapshots: tuple[str, ...],
+    result: str | None,
+    manifests: tuple[str, ...],
+    output: str | None,
+    time_limit: float,
+    policy_file: str | None,
+    shorthand: Any,
+    include_gated: bool,
+    daemon_namespaces: tuple[str, ...],
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Write one self-contained HTML page: the cluster, and what a result does with it.
+
+    Manifests that the result was made with are given once more with -w. Without a result the page shows the cluster as it is, and why
+    pending pods wait. The result is checked first; the page says what is wrong with it, and the command then exits with 4.
+    """
+    from models.plan import RebalancePlan
+    from report import documents
+
+    _check_stdin([*snapshots, *manifests, *([result] if result else [])])
+    _check_noise(quiet, verbose)
+    _check_output(output)
+    if output is None and sys.stdout is not None and sys.stdout.isatty():
+        raise click.UsageError("a page is nothing to read on a terminal: give -o FILE")
+    given = (policy_file, shorthand, *daemon_namespaces, include_gated or None)
+    if result is not None and any(option is not None for option in given):
+        raise click.UsageError(
+            "--policy, --shorthand, --daemon-namespaces and --include-gated are the result's own: they do not go with --result"
+        )
+    found = _input(lambda: documents.read_result(result)) if result is not None else None
+    if isinstance(found, RebalancePlan) and manifests:
+        raise click.UsageError("a RebalancePlan is shown without manifests (-w)")
+    policy = _policy(policy_file, shorthand=shorthand)
+    stop = threading.Event()
+    original = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy if found is None else None)
+    snapshot, violations, verdicts, causes = original, [], [], []
+    if found is None:
+        snapshot = _edit(original, manifests, None, quiet=quiet, verbose=verbose).snapshot
+        from solver.explain import explain as judge
+
+        exempt = daemon_namespaces or policy.daemonNamespaces
+        verdicts = _input(lambda: judge(snapshot, include_gated=include_gated, daemon_namespaces=exempt, policy=policy))
+        causes = _input(lambda: _causes(snapshot, verdicts, policy, exempt, time_limit, stop, whole=False, quiet=quiet))
+    elif isinstance(found, RebalancePlan):
+        violations = _plan_violations(original, found)
+        _check_same(found, original)
+    else:
+        snapshot, violations = _violations(original, found, manifests, quiet=quiet, verbose=verbose)
+        _check_same(found, snapshot)
+    from report.page import data, render
+
+    page = _input(
+        lambda: data.build(snapshot, found, original=original, violations=violations, verdicts=verdicts, causes=causes, version=VERSION)
+    )
+    _write(output, render.render(page))
+    if violations and not quiet:
+        _say(f"warning: the result does not hold: {len(violations)} violations, which the page shows")
+    if stop.is_set():
+        _leave(INTERRUPTED)
+    _leave(VIOLATED if violations else DONE)
+
+
+def _check_same(result: Placement | RebalancePlan, snapshot: Snapshot) -> None:
+    """That a result is of this snapshot: of another one there is nothing to show."""
+    theirs = result.snapshot.sha256
+    if theirs and theirs != snapshot.sha256:
+        _fail([f"the result is of another snapshot: its sha256 is {theirs[:12]}, that of this one {snapshot.sha256[:12]}"])
+
+
+@main.command()
 @click.option("--nodes", type=click.IntRange(1, 100_000), required=True, metavar="N", help="Number of nodes.")
 @click.option("--pods", type=click.IntRange(1, 10_000_000), required=True, metavar="P", help="Number of pods.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, metavar="S", help="Seed of all draws.")
@@ -706,9 +914,53 @@ def generate(
     if made.unplanted and planted is None:
         _say(f"warning: {made.unplanted} pods found no room while the rules were drawn; a complete placement may not exist")
     parts = _list_object(made.objects(), form)
-    if output is not None and output.endswith(".gz"):
-        parts = _gzip(parts)
-    _write(output, b"".join(parts))
+    _write(output, _gzip(parts) if output is not None and output.endswith(".gz") else parts)
+
+
+@main.command()
+@click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(allow_dash=True), help="Write to FILE (gzip if it ends in .gz), whole or not at all."
+)
+@click.option("--context", metavar="NAME", help="kubectl's context; default: its current one.")
+@click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="kubectl's configuration file.")
+@click.option("--kubectl", metavar="PROGRAM", default="kubectl", show_default=True, help="The program to run.")
+@click.option(
+    "-n", "--namespace", "namespaces", metavar="NAME", multiple=True, help="Only this namespace, and all that is in none (repeatable)."
+)
+@click.option("--redact/--no-redact", default=True, show_default=True, help="Keep only the fields that placement reads, or whole objects.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=float,
+    default=60,
+    show_default=True,
+    callback=_positive,
+    help="Give up when kubectl is silent for so long.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Only errors on standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="Also what kubectl says there.")
+def capture(output: str | None, quiet: bool, verbose: bool, **chosen: Any) -> None:
+    """Write a snapshot of a running cluster, read with kubectl; secrets are never asked for."""
+    _check_noise(quiet, verbose)
+    _check_output(output)
+    from instances.capture import CaptureOptions
+    from instances.capture import capture as read
+
+    try:
+        options = CaptureOptions(**chosen)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    heard = (lambda name, count: _say(f"{name}: {count}")) if verbose else None
+    found = _input(lambda: read(options, on_kind=heard))
+    if not quiet:
+        _warn(found.problems, verbose=verbose)
+        for note in found.notes if verbose else ():
+            _say(note)
+        _say("captured: " + (", ".join(f"{count} {kind}" for kind, count in found.counts.items()) or "nothing"))
+    parts = found.parts()
+    _write(output, _gzip(parts) if output is not None and output.endswith(".gz") else parts)
+    if found.problems:
+        _leave(INCOMPLETE)
 
 
 def _list_object(items: Iterable[object], form: str) -> Iterator[bytes]:
@@ -994,13 +1246,14 @@ def _render_placement(placement: Placement, snapshot: Snapshot, form: str, outpu
     return documents.encode(documents.placement_document(placement), "yaml" if form == "yaml" else "json")
 
 
-def _write(output: str | None, data: bytes) -> None:
+def _write(output: str | None, data: bytes | Iterable[bytes]) -> None:
     from report.output import write_file, write_stdout
 
+    parts = (data,) if isinstance(data, bytes) else data
     if output is None or output == "-":
-        write_stdout(data)
+        write_stdout(parts)
     else:
-        write_file(output, data)
+        write_file(output, parts)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import cli
+from tests.instances.capture_stand_in import Server, install
 
 ROOT = Path(cli.__file__).resolve().parent
 TEXT = (ROOT / "README.md").read_text()
@@ -39,7 +42,9 @@ spec:
 def test_the_commands_for_ones_own_cluster_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     quickstart = (ROOT / "instances" / "quickstart.yaml").read_text()
-    (tmp_path / "cluster.json").write_text(quickstart + WORKLOAD % "web")  # content decides, not the name
+    objects = [part for part in yaml.safe_load_all(quickstart + WORKLOAD % "web") if part]
+    install(tmp_path / "bin", Server(objects))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     (tmp_path / "app.yaml").write_text(WORKLOAD % "app")
     lines = [shlex.split(line) for line in shell_lines() if line.startswith("kubestow ")]
     assert {line[1] for line in lines} == set(cli.main.commands)
