@@ -22,9 +22,9 @@ class Doc(msgspec.Struct, omit_defaults=False, forbid_unknown_fields=False):
 
 
 class Edits(Doc, omit_defaults=True):
-    """What-if edits of a snapshot, each as the command line writes it: ``addNodes`` ``N:LIKE_NODE``, ``removeNodes`` names,
-    ``removeDomains`` ``KEY=VALUE``, ``replicas`` ``NAME=N`` (NAME: ``[KIND/][NAMESPACE/]NAME``). ``partial``: manifests need not be placed
-    whole."""
+    """What-if edits of a snapshot, each as the command line writes it. ``addNodes``: so many nodes more, like one of them, N:LIKE_NODE;
+    ``removeNodes``: names of nodes that are left out; ``removeDomains``: labels whose nodes are left out, KEY=VALUE; ``replicas``:
+    workloads that are scaled, [KIND/][NAMESPACE/]NAME=N; ``partial``: whether manifests need not be placed whole."""
 
     addNodes: list[str] = []
     removeNodes: list[str] = []
@@ -36,11 +36,11 @@ class Edits(Doc, omit_defaults=True):
 class SnapshotRef(Doc, omit_defaults=True):
     """Which snapshot a result belongs to.
 
-    ``sha256`` is the hash of the input, ``nodes``/``pods`` its numbers of Node and Pod objects, ``pending`` the number of pods
-    that were to be placed. ``fromScratch``: movable bound pods were treated as pending. ``includeGated``: pods with
-    scheduling gates were placed too. ``daemonNamespaces``: namespaces exempt from hard anti-affinity. ``workloads``: manifests that were
-    added (``Kind namespace/name``), ``edits``: what was changed before; both are part of the snapshot that the numbers speak of,
-    ``sha256`` is of the input files, manifests included. ``rollout``: the Deployment whose new revision is placed, as it was named.
+    ``sha256``: hash of the input files, manifests included. ``nodes``: number of Node objects, after manifests and edits. ``pods``: number
+    of Pod objects, after manifests and edits. ``pending``: number of pods that were to be placed. ``fromScratch``: whether movable bound
+    pods were treated as pending. ``includeGated``: whether pods with scheduling gates were placed too. ``daemonNamespaces``: namespaces
+    exempt from hard anti-affinity. ``workloads``: manifests that were added (``Kind namespace/name``). ``edits``: what-if edits that were
+    made before anything else. ``rollout``: the Deployment whose new revision is placed, as it was named.
     """
 
     sha256: str
@@ -56,7 +56,8 @@ class SnapshotRef(Doc, omit_defaults=True):
 
 
 class TierResult(Doc, omit_defaults=True):
-    """One tier of the lexicographic objective: its value, and a proven bound that no placement can beat."""
+    """One tier of the lexicographic objective. ``tier``: its name, as placed, soft or strategy; ``value``: what the result reaches, the
+    more the better; ``bound``: what no result can exceed, proved; ``priority``: that of the pods it counts, for the tiers placed."""
 
     tier: str
     value: int
@@ -70,8 +71,9 @@ class TierResult(Doc, omit_defaults=True):
 
 
 class SearchPoint(Doc, omit_defaults=True):
-    """Incumbent and bound of a tier, ``seconds`` after the start of the search, whenever one of them changed; ``bound``: None while none is
-    known."""
+    """Incumbent and bound of a tier, whenever one of them changed. ``tier``: its name, as in the objective; ``seconds``: since the start of
+    the search; ``value``: the best result by then; ``bound``: what no result can exceed, None while none is known; ``priority``: as in the
+    objective."""
 
     tier: str
     seconds: float
@@ -81,14 +83,16 @@ class SearchPoint(Doc, omit_defaults=True):
 
 
 class ContainerZones(Doc):
-    """The NUMA zones a container gets on its node."""
+    """The NUMA zones a container gets on its node. ``name``: the container; ``zones``: the names of its zones."""
 
     name: str
     zones: list[str]
 
 
 class Assignment(Doc):
-    """A pod (``namespace/name``) goes to a node. ``order``: its place in the bind order, from 1; pods of one gang may share it."""
+    """A pod goes to a node. ``pod``: the pod, namespace/name; ``node``: the name of its node; ``order``: its place in the bind order, from
+    1; pods of one gang may share it; ``gang``: its gang, namespace/name, None if it is in none; ``containers``: those that get NUMA
+    zones."""
 
     pod: str
     node: str
@@ -98,7 +102,8 @@ class Assignment(Doc):
 
 
 class Reason(Doc):
-    """A rule (scheduler plugin name) that rejects a pod on ``nodes`` nodes; one node may be counted under several rules."""
+    """A rule that rejects a pod. ``rule``: the scheduler plugin's name; ``nodes``: on how many nodes it does, each of which may be counted
+    under several rules; ``message``: a few words on it."""
 
     rule: str
     nodes: int
@@ -106,8 +111,9 @@ class Reason(Doc):
 
 
 class Unplaced(Doc, omit_defaults=True):
-    """A pod without a node, with the rules that reject it once everything else is placed. A gated pod is listed with the one
-    reason ``SchedulingGates``; it does not make a placement incomplete."""
+    """A pod without a node. ``pod``: the pod, namespace/name; ``reasons``: the rules that reject it once everything else is placed,
+    SchedulingGates alone for a gated pod, which does not make a placement incomplete; ``gang``: its gang, namespace/name, if it is in
+    one."""
 
     pod: str
     reasons: list[Reason]
@@ -119,7 +125,10 @@ class Unplaced(Doc, omit_defaults=True):
 
 
 class GangResult(Doc):
-    """A gang: how many of its ``pending`` members were placed (none, or at least ``needed``), and how many run already."""
+    """What became of a gang. ``gang``: the gang, namespace/name; ``pending``: members that were to be placed; ``placed``: how many of these
+    were, none or at least as many as are needed; ``needed``: how many of these must be placed, if any is; ``bound``: members that ran
+    already; ``topologyKey``: the node label of which all members are to share a value, None if they need not; ``domain``: the value that
+    all placed members share, None if there is none."""
 
     gang: str
     pending: int
@@ -132,8 +141,8 @@ class GangResult(Doc):
 
 class Fact(Doc, omit_defaults=True):
     """One rule or capacity of a cause. ``rule``: the scheduler plugin's name; ``object``: whose rule it is (``Pod``, ``Node``, ``Gang`` or
-    workload, with its name); ``domain``: ``key=value`` where it concerns one topology domain; ``resource``: of a capacity; ``message``:
-    the sentence."""
+    workload, with its name); ``domain``: the topology domain, key=value, where it concerns one; ``resource``: the resource, where it is a
+    capacity; ``message``: the fact as a sentence."""
 
     rule: str
     object: str
@@ -143,8 +152,9 @@ class Fact(Doc, omit_defaults=True):
 
 
 class WayOut(Doc, omit_defaults=True):
-    """A change after which the pods can be placed, proved by solving again. ``change``: what kind; ``arguments``: of it; ``message``: the
-    sentence; ``options``: of the command line that try it, where there are any."""
+    """A change after which the pods can be placed, proved by solving again. ``change``: what kind of change it is; ``message``: the change
+    as a sentence; ``arguments``: what the change is made of, by name, all of them texts; ``options``: options of the command line that try
+    it, where there are any."""
 
     change: str
     message: str
@@ -153,10 +163,11 @@ class WayOut(Doc, omit_defaults=True):
 
 
 class Cause(Doc, omit_defaults=True):
-    """Why pods (``pods``, ``namespace/name``, of ``gang`` if they are one) cannot be placed. ``facts`` together make it impossible; with
-    ``minimal`` no smaller part of them does. ``alone``: impossible even without the other waiting pods; otherwise the others are taken
-    where the result puts them. ``together``: how many of the pods are asked for at once: all that a gang needs, else one. ``waysOut``: the
-    cheapest first."""
+    """Why pods cannot be placed. ``pods``: the pods concerned, namespace/name; ``facts``: what together makes it impossible; ``gang``:
+    their gang, namespace/name, if they are one; ``alone``: whether it is impossible even without the other waiting pods; otherwise the
+    others are taken where the result puts them; ``together``: how many of the pods are asked for at once, all that a gang needs, else one;
+    ``minimal``: whether no smaller part of the facts makes it impossible; ``proved``: whether the impossibility is proved; ``waysOut``:
+    changes that were tried and work, the cheapest first."""
 
     pods: list[str]
     facts: list[Fact]
@@ -169,7 +180,8 @@ class Cause(Doc, omit_defaults=True):
 
 
 class RolloutPod(Doc):
-    """A pod of the new revision gets a node. ``order``: its place in the bind order of the whole rollout, from 1."""
+    """A pod of the new revision gets a node. ``pod``: the pod, namespace/name; ``node``: the name of its node; ``order``: its place in the
+    bind order of the whole rollout, from 1."""
 
     pod: str
     node: str
@@ -177,8 +189,8 @@ class RolloutPod(Doc):
 
 
 class Wave(Doc):
-    """One round of a rollout: ``create``: pods that are placed; ``waiting``: pods created by now that nothing takes yet; then ``delete``:
-    pods of old revisions that go."""
+    """One round of a rollout. ``wave``: its number, from 1; ``create``: pods that are placed; ``waiting``: pods created by now that nothing
+    takes yet; then ``delete``: pods of old revisions that go."""
 
     wave: int
     create: list[RolloutPod]
@@ -187,9 +199,10 @@ class Wave(Doc):
 
 
 class Rollout(Doc):
-    """A Deployment's (``Deployment namespace/name``) rollout, wave by wave; ``maxSurge`` and ``maxUnavailable`` in pods. Not ``complete``:
-    it comes to a halt with pods that nothing takes (``stuck``); ``proved``: that is so whatever earlier waves choose. ``waysOut``: single
-    changes with which it goes through."""
+    """A Deployment's rollout, wave by wave. ``workload``: the Deployment, Deployment namespace/name; ``strategy``: as the Deployment states
+    it; ``replicas``: how many pods it asks for; ``maxSurge``, ``maxUnavailable``: number of pods, percentages resolved; ``complete``:
+    whether it goes through, or comes to a halt; ``proved``: whether it comes to a halt whatever earlier waves choose; ``waves``: its
+    rounds, in their order; ``stuck``: new pods that nothing takes when it halts; ``waysOut``: single changes with which it goes through."""
 
     workload: str
     strategy: Literal["RollingUpdate", "Recreate"]
@@ -204,7 +217,8 @@ class Rollout(Doc):
 
 
 class Unmodelled(Doc):
-    """Something in the input that kubestow does not model. ``pod`` is ``namespace/name``, or ``Kind/name`` of another object."""
+    """Something in the input that kubestow does not model. ``pod``: the pod, namespace/name, or another object, Kind/name; ``field``: where
+    in the object; ``effect``: what becomes of it."""
 
     pod: str
     field: str
@@ -212,7 +226,8 @@ class Unmodelled(Doc):
 
 
 class Seconds(Doc):
-    """Wall-clock seconds per phase."""
+    """Wall-clock seconds of a run, by phase. ``load``: reading the input; ``compile``: making an instance of it; ``solve``: the search;
+    ``verify``: checking the result."""
 
     load: float = 0.0
     compile: float = 0.0
@@ -221,7 +236,8 @@ class Seconds(Doc):
 
 
 class FamilyResult(Doc):
-    """One family of preferences: its raw points, the most it could have on its own, and what a point counts in the soft tier."""
+    """One family of preferences. ``family``: its name; ``value``: its points, before the multiplier; ``best``: the most it could have on
+    its own; ``multiplier``: what a point counts in the soft tier."""
 
     family: str
     value: int
@@ -230,8 +246,8 @@ class FamilyResult(Doc):
 
 
 class WorkloadResult(Doc):
-    """What the preferences of one workload's pods (``Kind namespace/name``) gained, weighted, and what they lost against having all
-    they ask for."""
+    """The preferences of one workload's pods. ``workload``: whose pods, Kind namespace/name; ``value``: the weighted points they gained;
+    ``lost``: the weighted points they lack to have all they ask for."""
 
     workload: str
     value: int
@@ -239,7 +255,8 @@ class WorkloadResult(Doc):
 
 
 class Unmet(Doc):
-    """A preference that was not met in full: whose it is, what it asks for, how many pods lost how many weighted points by it."""
+    """A preference that was not met in full. ``workload``: whose it is; ``family``: the family it belongs to; ``preference``: what it asks
+    for; ``pods``: how many pods lost points by it; ``lost``: the weighted points that they lost."""
 
     workload: str
     family: str
@@ -249,7 +266,8 @@ class Unmet(Doc):
 
 
 class Preferences(Doc):
-    """How the soft tier comes about. ``unmet``: the costliest first."""
+    """How the soft tier comes about. ``families``: the points of each family; ``workloads``: who gained and lost; ``unmet``: preferences
+    that were not met in full, the costliest first."""
 
     families: list[FamilyResult] = []
     workloads: list[WorkloadResult] = []
@@ -257,9 +275,14 @@ class Preferences(Doc):
 
 
 class Placement(Doc):
-    """A placement of all pending pods. ``notes`` says what a reader must know to read the proof (cuts, engine choice); ``policy`` is the
-    policy that the objective was computed under, where it is not the default; ``search``: how incumbent and bound came about, where the run
-    kept time."""
+    """A placement of all pending pods. ``snapshot``: what was placed, and how that was asked for; ``engine``: what made it, greedy, or
+    exact or lns where CP-SAT took part; ``status``: optimal where every tier is proved, feasible where there is a placement, infeasible
+    where it is proved that nothing can be placed, else unknown; ``objective``: the tiers, the first counts before all others;
+    ``assignments``: pods with their nodes; ``unplaced``: pods without a node; ``gangs``: those with members to be placed; ``causes``: why
+    pods are left, and what would help; ``rollout``: its waves, where one was asked for; ``unmodelled``: what of the input is not honoured;
+    ``preferences``: where the soft tier comes from; ``policy``: the policy that the objective was computed under, where it is not the
+    default; ``notes``: what a reader must know to read the proof (cuts, engine choice); ``seconds``: how long it took, absent in a
+    deterministic run; ``search``: how incumbent and bound came about, where the run kept time."""
 
     snapshot: SnapshotRef
     engine: str

@@ -22,9 +22,11 @@ Exclusion = Literal[
 
 
 class Limits(Doc, omit_defaults=True):
-    """What a plan may do at most. ``alsoMove``: exclusions that were lifted (bare, local-storage); ``maxFreed``: nodes
-    that the goal consolidate frees, beside those that are free before; ``minGain``: preference points that each move of the goal improve
-    has to bring."""
+    """What a plan may do at most; None: as much as it takes. ``maxMoves``: moves of the whole plan, stopovers included; ``maxEvictions``:
+    pods that go for good; ``maxMovesPerNamespace``: moves of the pods of any one namespace; ``maxMovesPerWorkload``: moves of the pods of
+    any one workload; ``maxFreed``: nodes that the goal consolidate frees, beside those that are free before; ``allowEviction``: whether
+    pods may go for good; ``alsoMove``: exclusions that were lifted (bare, local-storage); ``minGain``: preference points that each move of
+    the goal improve has to bring."""
 
     maxMoves: int | None = None
     maxEvictions: int | None = None
@@ -37,8 +39,10 @@ class Limits(Doc, omit_defaults=True):
 
 
 class Move(Doc, omit_defaults=True):
-    """A pod goes ``from`` a node (None: it is pending) ``to`` another. ``step``: its place in the order of the plan, from 1, which moves
-    of a ``gang`` that bind as a unit share; ``wave``: from 1. ``stopover``: not yet where the plan wants it: room is made for others."""
+    """A pod goes to another node. ``step``: its place in the order of the plan, from 1; moves of a gang that bind as a unit share it;
+    ``wave``: the number of its wave, from 1; moves of one wave may run at once; ``pod``: the pod, namespace/name; ``from``: the node that
+    it leaves, None if it is pending; ``to``: the node that it gets; ``reason``: what it goes for, in a few words; ``stopover``: whether it
+    makes room for others there and goes on later; ``gang``: its gang, namespace/name, if it is in one."""
 
     step: int
     wave: int
@@ -51,7 +55,9 @@ class Move(Doc, omit_defaults=True):
 
 
 class Eviction(Doc):
-    """A pod goes, and nothing is placed in its stead: it will be pending."""
+    """A pod goes, and nothing is placed in its stead: it will be pending. ``step``: its place in the order of the plan, from 1; ``wave``:
+    the number of its wave, from 1; ``pod``: the pod, namespace/name; ``from``: the node that it leaves; ``reason``: what it goes for, in a
+    few words."""
 
     step: int
     wave: int
@@ -61,7 +67,9 @@ class Eviction(Doc):
 
 
 class NodeUse(Doc):
-    """Pods on a node that are not over, and what they request of cpu (mCPU) and memory (bytes) of what is allocatable."""
+    """How full a node is. ``node``: its name; ``pods``: how many run on it; ``cpu``: what these request, in mCPU; ``cpuAllocatable``: what
+    the node has for pods, in mCPU; ``memory``: what these request, in bytes; ``memoryAllocatable``: what the node has for pods, in
+    bytes."""
 
     node: str
     pods: int
@@ -72,9 +80,10 @@ class NodeUse(Doc):
 
 
 class Summary(Doc, omit_defaults=True):
-    """A cluster before or after a plan. ``nodes``: those whose pods the plan changes, by name; ``rules``: how many running pods break each
-    rule (a filter that rejects the pod on its own node); ``emptyNodes``: nodes without pods but DaemonSet and static ones; ``pending``:
-    pods without a node. ``preferences``: by family, raw points; ``balance``: of the strategy spread."""
+    """A cluster before or after a plan. ``emptyNodes``: nodes without pods but DaemonSet and static ones; ``pending``: pods without a node;
+    ``nodes``: those whose pods the plan changes, by name; ``rules``: how many running pods break each rule (a filter that rejects the pod
+    on its own node); ``preferences``: the points of each family, before multipliers; ``balance``: how even the utilisation is, in the units
+    of the strategy spread, at most 0."""
 
     emptyNodes: int
     pending: int
@@ -85,15 +94,16 @@ class Summary(Doc, omit_defaults=True):
 
 
 class Excluded(Doc):
-    """Running pods that the plan leaves where they are, and why."""
+    """Running pods that the plan leaves where they are. ``reason``: why they may not move; ``pods``: those pods, namespace/name."""
 
     reason: Exclusion
     pods: list[str]
 
 
 class Obstacle(Doc, omit_defaults=True):
-    """Something that a goal asks for and that the plan does not reach. ``pod`` or ``node``: what it is about; ``message``: the sentence;
-    ``proved``: that no plan leaves less of its goal undone, though another may leave other pods."""
+    """Something that a goal asks for and that the plan does not reach. ``goal``: which one; ``message``: what is left, and what is in the
+    way; ``pod``: the pod it is about, if it is one; ``node``: the node it is about, if it is one; ``proved``: whether no plan leaves less
+    of this goal undone, though another may leave other pods."""
 
     goal: str
     message: str
@@ -103,8 +113,15 @@ class Obstacle(Doc, omit_defaults=True):
 
 
 class RebalancePlan(Doc):
-    """A plan. ``goals``: in order of weight, ``drain`` first if nodes are to be drained; ``drain``: those nodes; ``freed``: nodes that the
-    plan empties; ``moves`` and ``evictions`` by step; ``obstacles``: what is in the way of a goal that is not reached."""
+    """A plan. ``snapshot``: what it is a plan of, and how it was asked for; ``goals``: in order of weight, the goal drain first if nodes
+    are to be drained; ``engine``: what made it, greedy, or exact or lns where CP-SAT took part; ``status``: optimal where every tier is
+    proved, else feasible; ``objective``: the tiers, the first counts before all others; ``moves``: in order of steps, bindings of pending
+    pods included; ``evictions``: pods that go for good, in order of steps; ``before``: the cluster as it is; ``after``: the cluster once
+    all is done; ``drain``: names of nodes that are to be emptied before all goals; ``freed``: nodes that the plan empties; ``limits``: what
+    it was allowed; ``obstacles``: what is in the way of a goal that is not reached; ``excluded``: pods that may not move; ``unmodelled``:
+    what of the input is not honoured; ``policy``: the policy that it was made under, where it is not the default; ``notes``: what a reader
+    must know to read the proof or to carry the plan out; ``seconds``: how long it took, absent in a deterministic run; ``search``: how
+    incumbent and bound came about, where the run kept time."""
 
     snapshot: SnapshotRef
     goals: list[str]

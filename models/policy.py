@@ -47,7 +47,10 @@ class Multipliers(_Section, frozen=True):
 
 class DefaultConstraint(_Section, frozen=True):
     """A spread constraint for pods that have none of their own and are selected by a Service, or owned by a ReplicaSet,
-    ReplicationController or StatefulSet. It only costs: ScheduleAnyway."""
+    ReplicationController or StatefulSet. It only costs: ScheduleAnyway.
+
+    ``topologyKey``: the node label whose values are the domains. ``maxSkew``: pods that a domain may have above the emptiest one.
+    """
 
     topologyKey: _Name
     maxSkew: Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -58,7 +61,11 @@ SYSTEM_CONSTRAINTS: Final = (DefaultConstraint("kubernetes.io/hostname", 3), Def
 
 
 class Closeness(_Section, frozen=True):
-    """Points per unit of container affinity: both in one NUMA zone, in one socket, on one node. Must not rise outwards."""
+    """Points per unit of container affinity; they must not rise outwards.
+
+    ``sameZone``: both containers in one NUMA zone. ``sameSocket``: in one socket, in different zones. ``sameNode``: on one node, with
+    nothing closer in common.
+    """
 
     sameZone: _Level = 2
     sameSocket: _Level = 1
@@ -70,7 +77,11 @@ class Closeness(_Section, frozen=True):
 
 
 class TopologyZone(_Section, frozen=True):
-    """A NUMA zone of a node topology; ``resources`` is what it has to give. Zones of equal ``socket`` share a socket."""
+    """A NUMA zone of a node topology.
+
+    ``name``: the zone's, unique on its node. ``resources``: the quantity of each resource that the zone has to give. ``socket``: zones
+    with the same text here share a socket.
+    """
 
     name: _Name
     resources: dict[str, str | int | float]
@@ -78,8 +89,12 @@ class TopologyZone(_Section, frozen=True):
 
 
 class Topology(_Section, frozen=True):
-    """The topology of nodes without a NodeResourceTopology object: those listed in ``nodes``, and those that have all ``nodeLabels``.
-    The first entry that covers a node counts."""
+    """The topology of nodes without a NodeResourceTopology object; the first entry that covers a node counts.
+
+    ``zones``: the NUMA zones of such a node. ``nodes``: names of nodes that the entry covers. ``nodeLabels``: it also covers every node
+    that has all of these labels. ``topologyManagerPolicy``: the policy of the kubelet's Topology Manager; restricted and single-numa-node
+    turn pods away. ``topologyManagerScope``: whether the kubelet aligns each container by itself, or the pod as a whole.
+    """
 
     zones: Annotated[tuple[TopologyZone, ...], Meta(min_length=1, max_length=64)]
     nodes: tuple[str, ...] = ()
@@ -135,22 +150,27 @@ _Cost = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class PriorityCost(_Section, frozen=True):
-    """Moving a pod of at least this priority costs so much."""
+    """A cost for moving important pods. ``atLeast``: the priority from which on it counts. ``cost``: what a move of such a pod
+    costs, where others cost 1."""
 
     atLeast: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
     cost: _Cost
 
 
 class AgeCost(_Section, frozen=True):
-    """Moving a pod that is at least so old, by the newest pod of the snapshot, costs so much."""
+    """A cost for moving pods that run for long. ``atLeastHours``: the age from which on it counts, by the newest pod of the snapshot.
+    ``cost``: what a move of such a pod costs, where others cost 1."""
 
     atLeastHours: Annotated[int, Meta(ge=0, le=10**6)]
     cost: _Cost
 
 
 class Moves(_Section, frozen=True):
-    """What moving a running pod costs, in plans: the highest cost that ``priorities`` and ``ages`` give it, else 1; ``annotation``: the
-    name of the annotation with which a pod gives its own cost, which counts before all."""
+    """What moving a running pod costs, in plans: its own annotation, else the highest cost that an entry gives it, else 1.
+
+    ``annotation``: the name of the annotation with which a pod states its own cost. ``priorities``: costs by the priority of the pod.
+    ``ages``: costs by its age.
+    """
 
     annotation: _Name = "kubestow.dev/move-cost"
     priorities: tuple[PriorityCost, ...] = ()
@@ -164,13 +184,14 @@ class Moves(_Section, frozen=True):
 class Policy(_Section, frozen=True):
     """All of a policy file.
 
-    ``hardPodAffinityWeight``: the implicit weight of each required pod affinity term. ``defaultConstraints``: spread constraints for
-    pods without their own. ``strategy``: what breaks ties after all preferences. ``priceLabel``: the node label that ``pack`` sums
-    instead of counting nodes. ``shorthand``: whether ``c3: [c1]`` also pulls c1 to c3. ``colocatePods``, ``colocateNamespaces``: +10
-    between containers of a pod or namespace, for those without an entry of their own. ``daemonNamespaces``: their pods are exempt
-    from hard anti-affinity. ``refuseAllNamespacesAntiAffinity``: required anti-affinity over all namespaces with a key other than
-    the hostname is bad input. ``topologies``: for nodes without a NodeResourceTopology. ``networkTiers``: the node labels that stand for
-    the tiers of Volcano's HyperNodes, tier 1 first. ``moves``: what moving a running pod costs.
+    ``multipliers``: what one point of each family of preferences counts. ``closeness``: points for containers that want to be near each
+    other. ``hardPodAffinityWeight``: the implicit weight of each required pod affinity term. ``defaultConstraints``: spread constraints for
+    pods without their own. ``strategy``: what breaks ties after all preferences. ``priceLabel``: the node label that ``pack`` sums instead
+    of counting nodes. ``shorthand``: whether ``c3: [c1]`` also pulls c1 to c3. ``colocatePods``, ``colocateNamespaces``: +10 between
+    containers of a pod or namespace, for those without an entry of their own. ``daemonNamespaces``: namespaces whose pods are exempt from
+    hard anti-affinity. ``refuseAllNamespacesAntiAffinity``: whether required anti-affinity over all namespaces with a key other than the
+    hostname is bad input. ``topologies``: NUMA zones of nodes without a NodeResourceTopology. ``networkTiers``: the node labels that stand
+    for the tiers of Volcano's HyperNodes, tier 1 first. ``moves``: what moving a running pod costs.
     """
 
     apiVersion: Literal["kubestow.dev/v1alpha1"] = API_VERSION

@@ -1,35 +1,77 @@
-"""The commands that docs/cli.md shows run as shown, and its tables name the options that exist."""
+"""The commands that docs/cli.md shows run as shown, and each command's section names its options, and no others."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import cli
+from models.snapshot import load
+from tests.instances.capture_stand_in import Server, install
+from tests.instances.test_redact import objects_of
 
 _ROOT = Path(cli.__file__).resolve().parent
-_TEXT = (_ROOT / "docs" / "cli.md").read_text()
+_TEXT = (_ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 _BLOCKS = re.findall(r"```console\n(.*?)```", _TEXT, re.DOTALL)
-_LINES = [line.removeprefix("$ ") for block in _BLOCKS for line in block.splitlines()]
+LINES = [line.removeprefix("$ ") for block in _BLOCKS for line in block.splitlines()]
+_SECTIONS = {title.split(":")[0]: body for title, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", _TEXT, re.MULTILINE | re.DOTALL)}
+#: What every command has, described once in the section of ``solve``.
+_COMMON = {"-h", "--help", "-q", "--quiet", "-v", "--verbose", "-o", "--output", "-f", "--format"}
 
 
 def test_the_shown_commands_run_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``capture`` asks a stand-in for kubectl."""
     (tmp_path / "instances").symlink_to(_ROOT / "instances")
     monkeypatch.chdir(tmp_path)
-    for line in _LINES:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    install(tmp_path / "bin", Server([*objects_of(_ROOT / "instances/quickstart.yaml"), shop]))
+    for line in LINES:
         name, *arguments = shlex.split(line)
         result = CliRunner().invoke(cli.main, arguments)
         assert name == "kubestow"
         assert result.exit_code == 0, f"{line}\n{result.stderr}"
+    assert load(["shop.json"]).counts()["Pod"] == 15
 
 
-def test_every_command_and_option_is_described_and_no_other() -> None:
-    commands = cli.main.commands
-    shown = {shlex.split(line)[1] for line in _LINES}
-    assert shown == set(commands)
-    options = {o for command in commands.values() for p in command.params for o in p.opts if o.startswith("--")}
-    assert set(re.findall(r"--[a-z][a-z-]+", _TEXT)) - {"--help"} == options - {"--verbose", "--quiet"}
+def options(command: click.Command) -> dict[str, set[str]]:
+    """The names of each option."""
+    return {p.name or "": {*p.opts, *p.secondary_opts} for p in command.params if isinstance(p, click.Option)}
+
+
+@pytest.mark.parametrize("name", cli.main.commands)
+def test_each_command_has_a_section_with_its_options(name: str) -> None:
+    """A name of an option is enough, where it has two; a row may say "as for solve"."""
+    section = _SECTIONS[name]
+    assert any(shlex.split(line)[1] == name for line in LINES if line in section), "no run of it"
+    said = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", section))
+    missing = [sorted(names) for names in options(cli.main.commands[name]).values() if not names & said and not names <= _COMMON]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", cli.main.commands)
+def test_no_row_of_a_command_names_an_option_that_it_lacks(name: str) -> None:
+    known = {spelt for names in options(cli.main.commands[name]).values() for spelt in names}
+    for cell in re.findall(r"^\| (`-.*?) \| ", _SECTIONS[name], re.MULTILINE):
+        assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", cell)) <= known, cell
+
+
+def test_no_other_option_is_described_anywhere_on_the_page() -> None:
+    known = {spelt for command in cli.main.commands.values() for names in options(command).values() for spelt in names}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", _TEXT)) - {"--help"} <= known
+
+
+@pytest.mark.parametrize("name", cli.main.commands)
+def test_choices_are_all_named(name: str) -> None:
+    """Each value of an option with a choice of values is in its section, or in that of ``solve``."""
+    text = _SECTIONS[name] + _SECTIONS["solve"]
+    for parameter in cli.main.commands[name].params:
+        if isinstance(parameter.type, click.Choice):
+            for value in parameter.type.choices:
+                assert re.search(rf"(?<![\w-]){re.escape(str(value))}(?![\w-])", text), (parameter.name, value)

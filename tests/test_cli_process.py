@@ -87,7 +87,7 @@ def test_completion(shell: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("kubestow ", [f"plain,{name}" for name in "audit capture explain generate rebalance report solve verify".split()]),
+        ("kubestow ", [f"plain,{name}" for name in ("audit", "capture", "explain", "generate", "rebalance", "report", "solve", "verify")]),
         ("kubestow solve ", ["file,"]),
         ("kubestow solve x --engine e", ["plain,exact"]),
     ],

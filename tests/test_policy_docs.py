@@ -144,6 +144,11 @@ def test_the_shown_errors_are_what_is_said(tmp_path: Path) -> None:
 # --- commands and their output --------------------------------------------------------------------------------------------------------
 
 
+def commands(page: str) -> list[str]:
+    """The commands of docs/policy.md or docs/preferences.md that are run here."""
+    return [command for command, _ in _shown({"docs/policy.md": _POLICY, "docs/preferences.md": _PREFERENCES}[page])]
+
+
 def _shown(text: str) -> list[tuple[str, list[str]]]:
     """(command, the passages of its output that are shown), in order."""
     found: list[tuple[str, list[str]]] = []
@@ -194,9 +199,3 @@ def test_the_numbers_in_preferences_are_those_of_the_code() -> None:
         f"more than {zones.MOST_PATTERNS:,} choices",
     ):
         assert phrase in " ".join(_PREFERENCES.split()), phrase
-
-
-def test_linked_files_exist() -> None:
-    for text in (_POLICY, _PREFERENCES):
-        links = [link.split("#")[0] for link in re.findall(r"\]\(([^):]+)\)", text)]
-        assert all((_ROOT / "docs" / link).exists() for link in links if link)
