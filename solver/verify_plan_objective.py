@@ -139,7 +139,7 @@ class Ledger:
                 return -sum(len(rules) for key, rules in broken.items() if key in self._subjects)
             case "evictions":
                 gone = [runners[entry.pod].pod.spec.priority or 0 for entry in listed if entry.target is None]
-                return -len(gone) if tier.priority is None else -gone.count(tier.priority)
+                return -gone.count(tier.priority or 0)
             case "placed":
                 return sum(runners[key].at is not None and rank(key) == tier.priority for key in self._pending & runners.keys())
             case "freed":
@@ -187,12 +187,10 @@ def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Colle
             needed.append((name, None))
     ranks["moves", None] = (len(plan.goals),)
     admits = "admit" in plan.goals
-    if admits:
-        needed += [("placed", priority) for priority in sorted(priorities)]
-        needed += [("evictions", priority) for priority in sorted(evicted)]
-    elif evicting := [place for place, goal in enumerate(plan.goals) if goal in ("drain", "repair")]:
-        ranks["evictions", None] = (evicting[-1], 1)  # pods are evicted for these two, not for the goals behind them
-        needed += [("evictions", None)] if evicted else []
+    # Without pods to be placed they are evicted for these two, not for the goals behind them.
+    evicting = [place for place, goal in enumerate(plan.goals) if goal in ("drain", "repair")]
+    needed += [("placed", priority) for priority in sorted(priorities)] if admits else []
+    needed += [("evictions", priority) for priority in sorted(evicted)] if admits or evicting else []
     needed.append(("moves", None))
     last: tuple[int, ...] = ()
     said: set[tuple[str, int | None]] = set()
@@ -201,6 +199,8 @@ def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Colle
         name = tier.tier if tier.priority is None else f"{tier.tier} of priority {tier.priority}"
         if tier.tier in ("placed", "evictions") and tier.priority is not None and admits:
             rank: tuple[int, ...] | None = (plan.goals.index("admit"), -tier.priority, int(tier.tier == "placed"))
+        elif tier.tier == "evictions" and tier.priority is not None and evicting:
+            rank = (evicting[-1], 1, -tier.priority)
         else:
             rank = ranks.get(key)
         if rank is None:

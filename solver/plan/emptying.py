@@ -21,15 +21,18 @@ LOOKED = 12
 
 
 def drain(walk: Walk) -> None:
-    """Move pods off the nodes to be drained; where one finds no place, others make room for it, and at last it is evicted if it may be."""
+    """Move pods off the nodes to be drained; where one finds no place, others make room for it, and at last it is evicted if it may be.
+    Then the places are for those of high priority first."""
     case = walk.case
+    leaving = [(g, n) for n in sorted(case.drain, key=lambda n: len(walk.running(n))) for g in walk.running(n)]
+    if case.evictable.any():
+        leaving.sort(key=lambda entry: -int(case.cluster.priority[entry[0]]))
     left: list[tuple[int, int]] = []
-    for n in sorted(case.drain, key=lambda n: len(walk.running(n))):
-        for g in walk.running(n):
-            if walk.over():
-                return
-            if not move_off(walk, g, n):
-                left.append((g, n))
+    for g, n in leaving:
+        if walk.over():
+            return
+        if not move_off(walk, g, n):
+            left.append((g, n))
     failed: dict[int, int] = {}  # by class, how often in a row no room was found
     for g, n in left:
         if walk.over():

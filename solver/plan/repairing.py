@@ -14,8 +14,16 @@ from solver.plan.walk import Walk
 
 
 def repair(walk: Walk) -> None:
-    """Move pods that break rules, those first that break most; a pod that finds no place gets room made for it. What is left and may be
-    evicted goes, where its rule asks for that."""
+    """Move pods that break rules, those first that break most; a pod that finds no place gets room made for it. Of what is left the pod of
+    lowest priority goes, if it may be evicted and its rule asks for that; then moves may do for the rest."""
+    _mend(walk)
+    while _evict(walk):
+        if not walk.over():
+            _mend(walk)
+
+
+def _mend(walk: Walk) -> None:
+    """Moves only."""
     case, state = walk.case, walk.state
     progress = True
     while progress and not walk.over():
@@ -31,11 +39,17 @@ def repair(walk: Walk) -> None:
                     failed[g] = failed.get(g, 0) + 1
                     break
                 progress, failed[g] = True, 0
-    for g, n in _worst(walk):
-        while state.counts[g, n] and case.evictable[g] and not case.closed[n] and state.breaks(g, np.array([n])):
-            if not (walk.within(g, eviction=True) and state.may_go(g, n)):
-                break
+
+
+def _evict(walk: Walk) -> bool:
+    """Evict one pod; whether there was one to be evicted."""
+    case, state = walk.case, walk.state
+    priority = case.cluster.priority
+    for g, n in sorted(_worst(walk), key=lambda entry: int(priority[entry[0]])):
+        if case.evictable[g] and not case.closed[n] and walk.within(g, eviction=True) and state.may_go(g, n):
             walk.take(Step(g, n, -1))
+            return True
+    return False
 
 
 def _worst(walk: Walk) -> list[tuple[int, int]]:

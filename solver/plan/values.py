@@ -33,7 +33,8 @@ class Tier:
 
 
 def tiers(case: Case, goals: Iterable[str]) -> list[Tier]:
-    """The tiers of the goals in their order, those of a drain before them. Tiers of evictions are left out where no pod may be evicted."""
+    """The tiers of the goals in their order, those of a drain before them. Evictions count by priority, the highest first, and have no
+    tiers where no pod may be evicted."""
     found = [Tier("drained")] if case.drain else []
     priority = case.cluster.priority
     for goal in dict.fromkeys(goals):
@@ -47,7 +48,7 @@ def tiers(case: Case, goals: Iterable[str]) -> list[Tier]:
             found.append(Tier({"repair": "rules", "consolidate": "freed", "improve": "improve"}[goal]))
     if case.evictable.any() and not any(tier.name == "evictions" for tier in found):  # before all that no pod is evicted for
         after = max((i + 1 for i, tier in enumerate(found) if tier.name in ("drained", "rules")), default=len(found))
-        found.insert(after, Tier("evictions"))
+        found[after:after] = [Tier("evictions", p) for p in sorted(set(priority[case.evictable].tolist()), reverse=True)]
     return [*found, Tier("moves")]
 
 

@@ -85,7 +85,9 @@ class Brute(Accepting):
                     found.append(("improve", None, self.score(named) - 100 * self.limits.minGain * moves))
         if self.evictable and "admit" not in self.goals:
             last = max(place for place, tier in enumerate(found) if tier[0] in ("drained", "rules"))
-            found.insert(last + 1, ("evictions", None, -sum(at[i] == ABSENT for i in self.movable)))
+            lost = [self.world.pods[i].priority for i in self.movable if at[i] == ABSENT]
+            owned = sorted({self.world.pods[i].priority for i in self.evictable}, reverse=True)
+            found[last + 1 : last + 1] = [("evictions", priority, -lost.count(priority)) for priority in owned]
         return tuple(found)
 
     def _free(self, n: int, at: State) -> bool:

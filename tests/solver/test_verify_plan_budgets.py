@@ -113,7 +113,7 @@ def test_evicted_pods_stay_missing() -> None:
     things = [*(node(f"n{i}") for i in range(3)), *_pods(4), budget("a", minAvailable=3)]
     gone = evict(1, 1, "a-0", "n0")
     document = plan(
-        things, ("drain",), (tier("drained", 0), tier("evictions", -1), tier("moves", -1)), gone, move(2, 2, "a-2", "n0", "n1"),
+        things, ("drain",), (tier("drained", 0), tier("evictions", -1, 0), tier("moves", -1)), gone, move(2, 2, "a-2", "n0", "n1"),
         drain=("n0",), limits=Limits(allowEviction=True),
     )  # fmt: skip
     assert [rule for rule, _ in faults(*document)] == ["PodDisruptionBudget"]
@@ -122,7 +122,7 @@ def test_evicted_pods_stay_missing() -> None:
 def _moved_on(thing: Object, *budgets: Object, evicted: bool = False) -> list[str]:
     """What is wrong with a plan that moves a pod from a node that is drained, and then again, or evicts it."""
     things = [*(node(f"n{i}") for i in range(3)), thing, *budgets]
-    tiers = (tier("drained", 0), tier("evictions", -int(evicted)), tier("moves", -2 + int(evicted)))
+    tiers = (tier("drained", 0), tier("evictions", -int(evicted), 0), tier("moves", -2 + int(evicted)))
     second = evict(2, 2, "a-0", "n1") if evicted else move(2, 2, "a-0", "n1", "n2")
     document = plan(things, ("drain",), tiers, move(1, 1, "a-0", "n0", "n1", stopover=True), second, drain=("n0",),
                     limits=Limits(allowEviction=True))  # fmt: skip

@@ -166,15 +166,24 @@ def _near(app: str) -> Object:
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def test_evictions_have_one_tier_without_admission() -> None:
+def test_evictions_have_a_tier_for_each_priority_without_admission_too() -> None:
     things = [node("n0"), running("a-0", "n0")]
     for tiers, expected in (
-        ((tier("drained", 0), tier("evictions", -1), tier("moves", 0)), []),
-        ((tier("drained", 0), tier("moves", 0)), ["there is no tier evictions"]),
-        ((tier("evictions", -1), tier("drained", 0), tier("moves", 0)), ["tier drained stands behind one of less weight"]),
+        ((tier("drained", 0), tier("evictions", -1, 0), tier("moves", 0)), []),
+        ((tier("drained", 0), tier("evictions", 0, 5), tier("evictions", -1, 0), tier("moves", 0)), []),
+        (
+            (tier("drained", 0), tier("evictions", -1, 0), tier("evictions", 0, 5), tier("moves", 0)),
+            ["tier evictions of priority 5 stands behind one of less weight"],
+        ),
+        ((tier("drained", 0), tier("moves", 0)), ["there is no tier evictions of priority 0"]),
+        (
+            (tier("drained", 0), tier("evictions", -1), tier("moves", 0)),
+            ["the goals have no tier evictions", "there is no tier evictions of priority 0"],
+        ),
+        ((tier("evictions", -1, 0), tier("drained", 0), tier("moves", 0)), ["tier drained stands behind one of less weight"]),
     ):
         document = plan(things, ("drain",), tiers, evict(1, 1, "a-0", "n0"), drain=("n0",), limits=Limits(allowEviction=True))
-        assert [why for _, why in faults(*document)] == expected
+        assert [why for _, why in faults(*document)] == expected, tiers
 
 
 @pytest.mark.parametrize(
@@ -192,7 +201,7 @@ def test_evictions_weigh_as_much_as_the_last_goal_that_asks_for_them(goals: tupl
     for at in range(len(order)):
         names = [name for name in order if name != "evictions"]
         names.insert(at, "evictions")
-        tiers = [tier(name, values[name]) for name in names]
+        tiers = [tier(name, values[name], 0 if name == "evictions" else None) for name in names]
         gone = evict(1, 1, "a-0", "n0")
         document = plan(things, goals, tiers, gone, drain=("n0",), freed=("n0",) if "consolidate" in goals else (),
                         limits=Limits(allowEviction=True))  # fmt: skip

@@ -102,7 +102,7 @@ def test_a_drain_that_cannot_succeed_takes_what_fits() -> None:
     found = best(objects, [], ["n1"])
     assert (found.tiers, found.moves) == ((("drained", None, -2),), 1)
     gone = best(objects, [], ["n1"], allow_eviction=True)
-    assert (gone.tiers, gone.evictions, gone.moves) == ((("drained", None, 0), ("evictions", None, -2)), 2, 1)
+    assert (gone.tiers, gone.evictions, gone.moves) == ((("drained", None, 0), ("evictions", 0, -2)), 2, 1)
 
 
 def test_budgets_limit_evictions_for_good_and_single_moves_only_one_by_one() -> None:
@@ -111,7 +111,7 @@ def test_budgets_limit_evictions_for_good_and_single_moves_only_one_by_one() -> 
     assert best(objects, [], ["n1"]).moves == 3  # one after the other
     objects[1] = node("n2", pods="0")
     found = best(objects, [], ["n1"], allow_eviction=True)
-    assert (found.tiers, found.evictions) == ((("drained", None, -2), ("evictions", None, -1)), 1)
+    assert (found.tiers, found.evictions) == ((("drained", None, -2), ("evictions", 0, -1)), 1)
 
 
 def test_evictions_weigh_less_than_drain_and_more_than_consolidation() -> None:
@@ -119,10 +119,10 @@ def test_evictions_weigh_less_than_drain_and_more_than_consolidation() -> None:
     objects = [node("n1", cpu="1"), node("n2", cpu="1"), *(_running(f"p{i}", "n1", cpu="500m") for i in range(2)), pod("stays", cpu="500m")]
     objects[-1]["spec"]["nodeName"] = "n2"
     found = best(objects, ["consolidate"], ["n1"], allow_eviction=True)
-    assert found.tiers == (("drained", None, 0), ("evictions", None, -1), ("freed", None, 1))
+    assert found.tiers == (("drained", None, 0), ("evictions", 0, -1), ("freed", None, 1))
     objects.pop()
     found = best(objects, ["consolidate"], ["n1"], allow_eviction=True)
-    assert found.tiers == (("drained", None, 0), ("evictions", None, 0), ("freed", None, 1))
+    assert found.tiers == (("drained", None, 0), ("evictions", 0, 0), ("freed", None, 1))
 
 
 def test_nobody_goes_for_pods_that_do_not_preempt() -> None:

@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 from models.plan import Limits
+from models.snapshot import from_objects
+from solver.options import Engine, Options
+from solver.plan.options import PlanOptions
+from solver.plan.rebalance import rebalance
 from solver.plan.repairing import repair
 from solver.plan.state import State
 from solver.plan.walk import Walk
@@ -122,3 +126,19 @@ def test_never_more_is_broken_than_before(kind: str) -> None:
         assert after < before if walk.steps else after == before, seed
         mended += after < before
     assert mended >= 8
+
+
+@pytest.mark.parametrize("engine", ["greedy", "exact"])
+def test_of_those_that_may_go_the_lowest_goes_first_and_then_moves_are_tried_again(engine: Engine) -> None:
+    """Both pods of a pair may go; once the lower one has, the other pair comes apart by a move."""
+    rule = apart("loud", during="Required")
+    quiet = [pod(f"quiet-{i}", node_name=f"n{i}", owner="ReplicaSet/quiet", priority=9, affinity=rule) for i in (1, 2)]
+    noisy = [
+        pod(f"noisy-{i}", node_name=f"n{i}", owner="ReplicaSet/noisy", labels={"app": "loud"}, priority=p) for i, p in ((1, 0), (2, 9))
+    ]
+    asked = PlanOptions(("repair",), (), Limits(allowEviction=True), Options(engine=engine, time_limit=20.0))
+    found = rebalance(from_objects([node("n1"), node("n2"), *quiet, *noisy]), asked)
+    assert [entry.pod for entry in found.evictions] == ["default/noisy-1"]
+    assert [(tier.tier, tier.priority, tier.value) for tier in found.objective] == [
+        ("rules", None, 0), ("evictions", 9, 0), ("evictions", 0, -1), ("moves", None, -1),
+    ]  # fmt: skip
