@@ -31,6 +31,9 @@ _STATES: Final = frozenset(
         "DeletionCandidateOfClusterAutoscaler",
     }
 )  # fmt: skip
+_PLACES: Final = frozenset(
+    f"{prefix}/{level}" for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io") for level in ("zone", "region")
+)
 _LISTED: Final = 3
 _change = msgspec.structs.replace
 
@@ -106,9 +109,10 @@ def _resident(pod: kube.Pod) -> bool:
 
 
 def _clone(like: kube.Node, name: str) -> kube.Node:
-    """A node as it would join: schedulable, in no trouble. Labels whose value is the node's own name (topologies of one node) follow."""
+    """A node as it would join: schedulable, in no trouble. Labels whose value is the node's own name (topologies of one node) follow, but
+    those of zone and region: a cluster may call a node like its zone."""
     old = like.metadata.name
-    labels = {key: name if value == old else value for key, value in (like.metadata.labels or {}).items()}
+    labels = {key: name if value == old and key not in _PLACES else value for key, value in (like.metadata.labels or {}).items()}
     metadata = kube.ObjectMeta(name, labels={**labels, HOSTNAME: name}, annotations=like.metadata.annotations)
     taints = [taint for taint in (like.spec.taints if like.spec else None) or () if taint.key not in _STATES]
     return kube.Node(metadata, kube.NodeSpec(taints=taints or None), like.status)

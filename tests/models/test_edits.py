@@ -126,6 +126,13 @@ def test_removed_nodes_take_their_own_pods_along(edits: Object) -> None:
     assert select(found).pending == [0, 1, 2, 4]
 
 
+def test_a_clone_stays_in_its_zone_even_if_the_node_is_called_like_it() -> None:
+    zone = "topology.kubernetes.io/zone"
+    found = edited([node("east", labels={zone: "east", "rack": "east"})], addNodes=["1:east"])
+    labels = found.nodes[1].metadata.labels or {}
+    assert (labels[zone], labels["rack"], labels["kubernetes.io/hostname"]) == ("east", "east-added-1", "east-added-1")
+
+
 def test_clones_of_a_removed_node_stay() -> None:
     found = edited([*CLUSTER, pod("rs", owner="ReplicaSet/web", node_name="a")], addNodes=["2:a"], removeDomains=["zone=1"])
     assert [n.metadata.name for n in found.nodes] == ["c", "a-added-1", "a-added-2"]
