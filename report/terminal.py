@@ -46,7 +46,8 @@ def summary(placement: Placement, seconds: float) -> str:
     on = f" on {counted(nodes, 'node')}" if placed else ""
     score = score_line(placement)
     scored = f", {score}" if score is not None else ""
-    return f"placed {placed:,} of {counted(pending, 'pod')}{on}, {placement.status}{scored}, {seconds:.1f} s"
+    done = f"placed {placed:,} of {counted(pending, 'pod')}{on}" if pending else "nothing to place"
+    return f"{done}, {placement.status}{scored}, {seconds:.1f} s"
 
 
 def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
@@ -83,7 +84,12 @@ def _header(result: Placement) -> Text:
         s = result.seconds
         parts.append(f"{s.load + s.compile + s.solve + s.verify:.1f} s")
     text = Text(result.status, style=_STATUS_STYLE[result.status])
-    text.append(f": {len(result.assignments):,} of {counted(result.snapshot.pending, 'pod')} placed", style="bold")
+    placed = (
+        f"{len(result.assignments):,} of {counted(result.snapshot.pending, 'pod')} placed"
+        if result.snapshot.pending
+        else "nothing to place"
+    )
+    text.append(f": {placed}", style="bold")
     return text.append_text(plain(f" ({', '.join(parts)})", style="dim"))
 
 
