@@ -26,7 +26,7 @@ class Sink(Protocol):
     def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
         """An object of a kind that is read."""
 
-    def ignore(self, kind: str) -> None:
+    def ignore(self, kind: str, api_version: str | None) -> None:
         """An object of another kind."""
 
     def problem(self, source: str, where: str, message: str) -> None:
@@ -173,7 +173,7 @@ class Reader:
 
     def _unread(self, data: Buffer, api_version: Any, kind: Any, source: str, where: str) -> None:
         if isinstance(kind, str) and kind and isinstance(api_version, str | None):
-            self.sink.ignore(kind)
+            self.sink.ignore(kind, api_version)
             return
         self._odd_document(data, source, where)
 
@@ -208,7 +208,7 @@ class Reader:
             return
         found = kinds.find(api_version, kind)
         if found is None:
-            self.sink.ignore(kind)
+            self.sink.ignore(kind, api_version)
             return
         try:
             obj = msgspec.convert(value, found.type)

@@ -14,6 +14,7 @@ from typing import Final
 
 from models import kube
 from models.snapshot import InputError, Snapshot
+from models.structure import shorten
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 #: What the API server fills in for maxSurge and maxUnavailable.
@@ -72,7 +73,7 @@ def pace(deployment: kube.Deployment, replicas: int | None = None) -> Pace:
     if strategy.type == "Recreate":
         return Pace(replicas, 0, replicas, recreate=True)
     if strategy.type not in (None, "", "RollingUpdate"):
-        raise InputError([f"{where}.type: got {strategy.type!r}, expected RollingUpdate or Recreate"])
+        raise InputError([f"{where}.type: got {shorten(strategy.type)}, expected RollingUpdate or Recreate"])
     rolling = strategy.rollingUpdate or kube.RollingUpdate()
     found = []
     for field, up in (("maxSurge", True), ("maxUnavailable", False)):

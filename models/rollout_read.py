@@ -11,7 +11,7 @@ from models.placement import Edits, Unmodelled
 from models.rollout import Old, Pace, old_pods, pace
 from models.snapshot import InputError, Snapshot
 from models.workload_merge import merge
-from models.workloads import owned, revision_pods
+from models.workloads import MOST_PODS, owned, revision_pods
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ def read(snapshot: Snapshot, name: str, manifests: Snapshot | None, edits: Edits
         raise InputError([f"--rollout {name}: spec.template.spec.nodeName: its pods are not scheduled, expected none"])
     namespace, short = deployment.metadata.namespace or "default", deployment.metadata.name or ""
     steps = pace(deployment)
+    if steps.replicas > MOST_PODS:
+        raise InputError([f"--rollout {name}: spec.replicas: got {steps.replicas}, expected at most {MOST_PODS:,}"])
     old, going = old_pods(merged, owned(_undeleted(merged), "Deployment", namespace, short))
     new, _ = revision_pods(merged, deployment, steps.replicas)
     merged = merged.copy()

@@ -13,6 +13,7 @@ import msgspec
 from models import defaults, kinds, kube, requests, sharing, sources, validation
 from models.collector import no_gc
 from models.decode import Reader, identity, is_json
+from models.structure import shorten
 from models.yaml_reader import YamlError, documents
 
 _YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
@@ -20,6 +21,10 @@ _YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
 _LARGE_YAML: Final = 10_000_000
 #: Names listed in one warning line.
 _LISTED: Final = 3
+#: Documents of our own, and the options that take them.
+_OWN: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
+#: Characters of an object's identity, and of a complaint: more than what a namespace, a name and a path of 253 each take.
+_LONGEST: Final = 1000
 
 
 class InputError(Exception):
@@ -196,9 +201,12 @@ class _Intake:
         self._snapshot.warnings.append(message)
 
     def problem(self, source: str, where: str, message: str) -> None:
-        self._problems.append(": ".join(_one_line(part) for part in (source, where, message) if part))
+        self._problems.append(": ".join(_one_line(part) for part in (source, _cut(where), _cut(message)) if part))
 
-    def ignore(self, kind: str) -> None:
+    def ignore(self, kind: str, api_version: str | None) -> None:
+        if (api_version or "").startswith("kubestow.dev/"):
+            option = f": it is given with {_OWN[kind]}" if kind in _OWN else ""
+            self.warn(f"a {shorten(kind)} of kubestow is no part of a snapshot and was ignored{option}")
         self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
 
     def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
@@ -271,11 +279,11 @@ class _Intake:
                     self._unknown_class(pod)
             spec.priority = value
         for name, pods in unknown.items():
-            self.warn(f"priority class {name!r} is not in the snapshot: priority 0 for {_some(pods, 'pod')}")
+            self.warn(f"priority class {shorten(name)} is not in the snapshot: priority 0 for {_some(pods, 'pod')}")
 
     def _unknown_class(self, pod: kube.Pod) -> None:
         key = kube.pod_key(pod)
-        message = f"no PriorityClass {pod.spec.priorityClassName!r} in the input, expected it or spec.priority"
+        message = f"no PriorityClass {shorten(pod.spec.priorityClassName)} in the input, expected it or spec.priority"
         self.problem(self._seen["Pod"][key][1], f"Pod {key}", f"spec.priorityClassName: {message}")
 
     def _storage_classes(self) -> None:
@@ -304,7 +312,7 @@ class _Intake:
                     asked = [c.resources.requests or {} for c in containers if c.resources is not None]
                     seen[id(containers)] = {name for names in asked for name in names if not requests.counts_as_resource(name)}
         for name in sorted({name for names in seen.values() for name in names}):
-            self.warn(f"requests for {name!r} are ignored: no resource that the scheduler knows, and not of the form domain/name")
+            self.warn(f"requests for {shorten(name)} are ignored: no resource that the scheduler knows, and not of the form domain/name")
 
 
 def _key(kind: kinds.Kind, obj: Any) -> str:
@@ -325,6 +333,11 @@ def _list(names: Sequence[str]) -> str:
 
 def _some(names: Sequence[str], noun: str) -> str:
     return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({_list(names)})"
+
+
+def _cut(text: str) -> str:
+    """Names may be of any length as well, other than those that an API server takes."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _one_line(text: str) -> str:

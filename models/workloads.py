@@ -15,6 +15,7 @@ import msgspec
 from models import kube, sources, workload_checks, workload_claims, workload_gangs, workload_plan
 from models.placement import Unmodelled
 from models.snapshot import InputError, Snapshot
+from models.structure import shorten
 from models.workload_merge import located, merge
 from models.workload_owned import Owners, named
 from models.workload_plan import Plan, Slot
@@ -132,7 +133,7 @@ def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int)
     try:
         made = maker.fill(workload, plan.slots, owner)
     except UnknownClass as error:
-        raise InputError([f"{workload.ref}: no PriorityClass {str(error)!r} in the input"]) from None
+        raise InputError([f"{workload.ref}: no PriorityClass {shorten(str(error))} in the input"]) from None
     found.warnings += [f"{workload.ref}: {text}" for text in plan.warnings]
     return found, workload_claims.provide(found, [found.pods[i] for i in made], maker.claims, ())
 

@@ -90,4 +90,6 @@ def _text(value: str) -> str:
 def _escape(code: int) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
+    if 0xD800 <= code < 0xE000:  # half of a pair is no character, and no reader of YAML takes it: encoding refuses it, as for JSON
+        return chr(code)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.placement import API_VERSION, FamilyResult, Seconds, SnapshotRef, TierResult, Unmodelled
+from models.placement import API_VERSION, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled
 from models.plan import Eviction, Excluded, Limits, Move, NodeUse, Obstacle, RebalancePlan, Summary, from_builtins, to_builtins
 from models.policy import Policy
 
@@ -42,6 +42,7 @@ def _full() -> RebalancePlan:
         policy=Policy(strategy="pack"),
         notes=["a note"],
         seconds=Seconds(compile=0.5),
+        search=[SearchPoint("moves", 0.5, -1, -1)],
     )
 
 
@@ -56,8 +57,8 @@ def test_every_field_is_written_in_the_documents_order() -> None:
     plain = to_builtins(_full())
     assert set(plain) == {field.encode_name for field in msgspec.structs.fields(RebalancePlan)}
     assert list(plain)[:4] == ["apiVersion", "kind", "snapshot", "goals"]
-    assert list(plain)[-3:] == ["policy", "notes", "seconds"]
-    assert set(to_builtins(_least())) == set(plain) - {"policy", "seconds"}
+    assert list(plain)[-4:] == ["policy", "notes", "seconds", "search"]
+    assert set(to_builtins(_least())) == set(plain) - {"policy", "seconds", "search"}
 
 
 def test_what_a_move_does_not_have_is_left_out() -> None:

@@ -195,3 +195,9 @@ def test_names_that_do_not_say_which(name: str, manifest: list[dict[str, Any]] |
     cluster = from_objects([node("n1"), named("web", "a"), named("web", "b")])
     with pytest.raises(InputError, match=message):
         read(cluster, name, None if manifest is None else from_objects(manifest))
+
+
+def test_more_replicas_than_anybody_has_are_refused_before_pods_are_made() -> None:
+    cluster = from_objects([node("n1"), deployment(replicas=2**31 - 1), replica_set()])
+    with pytest.raises(InputError, match=r"--rollout web: spec\.replicas: got 2147483647, expected at most 1,000,000"):
+        read(cluster, "web", None)

@@ -420,3 +420,12 @@ def test_objects_of_other_python_types_are_problems() -> None:
         "Pod default/(no name): metadata.name: missing, expected text",
         "got 'text', expected an object",
     ]
+
+
+def test_documents_of_our_own_are_no_part_of_a_snapshot_and_that_is_said(tmp_path: Path) -> None:
+    own, other = "kubestow.dev/v1alpha1", "cluster.open-cluster-management.io/v1beta1"
+    (tmp_path / "result.json").write_text(json.dumps({"apiVersion": own, "kind": "Placement", "assignments": []}))
+    (tmp_path / "others.json").write_text(json.dumps({"apiVersion": other, "kind": "Placement", "metadata": {"name": "p"}}))
+    snapshot = load([str(tmp_path)])
+    assert snapshot.ignored == {"Placement": 2}
+    assert snapshot.warnings == ["a 'Placement' of kubestow is no part of a snapshot and was ignored: it is given with --result"]

@@ -43,6 +43,12 @@ def test_unicode_is_kept_and_control_characters_are_not() -> None:
     assert yamltext.dump("a\x1b\u2028\U000e0001") == '"a\\x1b\\u2028\\U000e0001"\n'
 
 
+def test_half_a_surrogate_pair_cannot_be_encoded() -> None:
+    """An escape for it is no YAML, and JSON refuses it too."""
+    with pytest.raises(UnicodeEncodeError):
+        yamltext.dump({"namespace": "a\udced\ud800"}).encode()
+
+
 def test_layout() -> None:
     document = {"a": [{"b": 1, "c": []}, {"d": {"e": None}}], "f": {}, "g": [[True], "x"]}
     assert yamltext.dump(document) == "a:\n- b: 1\n  c: []\n- d:\n    e: null\nf: {}\ng:\n- - true\n- x\n"
