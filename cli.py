@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
-# ^C while the modules below are read: there is nothing to be saved, and nobody yet who could turn it into one line.
-_EARLY = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+# ^C before a command runs: there is nothing to be saved, and nobody yet who could turn it into one line. Not where another program
+# imports this one.
+_EARLY = signal.getsignal(signal.SIGINT) is signal.default_int_handler and os.path.basename((sys.argv or [""])[0]) in ("kubestow", "cli.py")
 if _EARLY:
     try:  # noqa: SIM105 (contextlib is among what is still to be read)
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
@@ -19,7 +21,6 @@ if _EARLY:
 import contextlib
 import dataclasses
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,10 +28,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
-
-if _EARLY:
-    with contextlib.suppress(ValueError):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -85,6 +82,9 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            if _EARLY:
+                with contextlib.suppress(ValueError):
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
             return super().invoke(ctx)
         except _Aborted:
             _say("kubestow: aborted")
@@ -217,9 +217,9 @@ def _search_options(command: _Command) -> _Command:
     again = "The same input gives the same bytes; the time limit counts deterministic seconds."
     refuse = "Refuse a snapshot that uses something kubestow does not model (exit 4)."
     seconds = "Seconds for the whole run."
-    seeds = click.IntRange(0, 2**31 - 1)
+    seeds, workers = click.IntRange(0, 2**31 - 1), click.IntRange(1, 1024)
     command = click.option("--strict", is_flag=True, help=refuse)(command)
-    command = click.option("--workers", type=click.IntRange(1), metavar="N", help="Parallel searches.  [default: one per core]")(command)
+    command = click.option("--workers", type=workers, metavar="N", help="Parallel searches.  [default: one per core]")(command)
     command = click.option("--deterministic", is_flag=True, help=again)(command)
     command = click.option("--seed", type=seeds, default=0, show_default=True, metavar="N", help="Seed of the search.")(command)
     command = click.option("--engine", type=engines, default="auto", show_default=True, help="How to search.")(command)

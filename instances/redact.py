@@ -2,12 +2,14 @@
 
 An object is decoded into the types of :mod:`models.kube`, which skip what they do not name, and encoded again. So nothing is kept that
 nobody has written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of volumes,
-managed fields and most of the status. Names, labels, and the annotations of :mod:`models.sharing` stay, as rules read them.
+managed fields and most of the status. Names, labels, and the annotations of :mod:`models.sharing` stay, as rules read them; what of that
+names a secret or an address and is not read as such goes, too (:func:`_conceal`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -98,15 +100,14 @@ class Keeper:
     def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
         """An object of a kind that is read."""
         if kind.name != self._kind.name:
-            self.ignore(kind.name)
+            self.ignore(kind.name, None)
             return
-        for metadata in _metadata(obj):
-            sharing.trim(metadata)
+        _conceal(obj)
         if isinstance(obj, kube.PodGroup):
             obj.apiVersion = None  # said by the head
         self._found.append(self._head + _encode(obj)[1:])
 
-    def ignore(self, kind: str) -> None:
+    def ignore(self, kind: str, api_version: str | None) -> None:
         """An object of another kind than was asked for."""
         self.problem("", kind, f"expected a {self._kind.name}")
 
@@ -120,6 +121,29 @@ def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes, what: str) -> Any:
         return decoder.decode(data)
     except JSON_ERRORS as error:
         raise ValueError(f"got no API {what}: {error}") from None
+
+
+def _conceal(obj: Any) -> None:
+    """Take out what the types keep and nothing reads.
+
+    Annotations of volume controllers name secrets (``volume.kubernetes.io/provisioner-deletion-secret-name``). Drivers of network storage
+    have servers and shares in the handles of volumes, of which only the equal ones matter: a hash says as much. CSI names nodes by their
+    addresses where it likes. Volumes of pods without a source that is read are mostly those of secrets, and called like them.
+    """
+    for metadata in _metadata(obj):
+        sharing.trim(metadata)
+        if metadata.annotations:
+            metadata.annotations = {key: text for key, text in metadata.annotations.items() if "secret" not in key.lower()} or None
+    template = kinds.pod_template(obj)
+    spec = template[1].spec if template is not None else getattr(obj, "spec", None)
+    if isinstance(spec, kube.PodSpec) and spec.volumes:
+        spec.volumes = [volume for volume in spec.volumes if volume != kube.Volume(volume.name)] or None
+    elif isinstance(spec, kube.PersistentVolumeSpec) and spec.csi is not None:
+        handle = spec.csi.volumeHandle.encode("utf-8", "surrogatepass")
+        spec.csi.volumeHandle = blake2b(handle, digest_size=16).hexdigest()
+    elif isinstance(spec, kube.CSINodeSpec):
+        for driver in spec.drivers or ():
+            driver.nodeID = None
 
 
 def _metadata(obj: Any) -> Iterator[kube.ObjectMeta]:

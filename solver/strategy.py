@@ -1,7 +1,8 @@
 """The strategy tier: what breaks ties once every preference has its due.
 
 `spread` minimises Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable, rounded up. f is u²/100
-between multiples of 100, linearly interpolated: convex, whole numbers, and a node at 90 % costs as much as nine at 30 %.
+between multiples of 100, linearly interpolated: convex, whole numbers, and a node at 90 % costs as much as nine at 30 %. u counts up to
+a thousand times allocatable, which only nodes with less than they run with reach.
 `pack` minimises the nodes that run anything but DaemonSet and static pods, or the sum of their prices, in thousandths.
 Values are negative costs, so that every tier is maximised.
 """
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Width of a linear piece of f, in thousandths.
 STEP = 100
+#: Beyond a thousand times what is allocatable, in thousandths, more does not cost more: sums of squares stay within 64 bits.
+CAP = 1_000_000
 #: A node with less memory, in bytes, counts as one without: its utilisation may be beyond what 64 bits hold.
 LEAST_MEMORY = 16 * 2**20
 #: Dearest node, in thousandths: sums over millions of nodes stay within 64 bits.
@@ -58,8 +61,8 @@ class Spread:
         safe = np.maximum(self.total, 1)
         if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:  # beyond what 64 bits multiply
             safe, used = safe.astype(object), used.astype(object)
-        found = used // safe * 1000 - (-(used % safe) * 1000) // safe
-        return np.asarray(np.where(self.total > 0, found, 0), dtype=np.int64)
+        found = np.minimum(used // safe, CAP) * 1000 - (-(used % safe) * 1000) // safe
+        return np.asarray(np.where(self.total > 0, np.minimum(found, CAP), 0), dtype=np.int64)
 
     def value(self, counts: Ints) -> int:
         """Of a placement int64[G, N]."""
@@ -69,7 +72,7 @@ class Spread:
         """No placement of the same pods is better: the demand is poured over the nodes in fractions. By Lagrangian duality any price
         per unit gives a bound; the one used is where pouring would end."""
         best = -int(bend(self._load(self.used)).sum())
-        if not complete:
+        if not complete or (self._load(self.used + counts.T @ self.demand) >= CAP).any():
             return best
         total = 0
         for r in range(self.demand.shape[1]):
@@ -125,7 +128,7 @@ class Spread:
         safe = np.maximum(total, 1)
         if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:
             safe, used = safe.astype(object), used.astype(object)
-        load = np.where(total > 0, used // safe * 1000 - (-(used % safe) * 1000) // safe, 0)
+        load = np.where(total > 0, np.minimum(np.minimum(used // safe, CAP) * 1000 - (-(used % safe) * 1000) // safe, CAP), 0)
         return np.asarray(bend(np.asarray(load, dtype=np.int64)).sum(axis=1), dtype=np.int64)
 
     def encode(self, encoding: Encodes) -> Points:
@@ -139,9 +142,9 @@ class Spread:
                 total, used = int(self.total[n, r]), int(self.used[n, r])
                 if total <= 0:
                     continue
-                now = -(-1000 * used // total)
+                now = min(-(-1000 * used // total), CAP)
                 asking = [g for g in here if self.demand[g, r]]
-                if not asking:
+                if not asking or now == CAP:  # nothing comes to such a node that asks for more
                     points.constant -= int(bend(np.array([now]))[0])
                     continue
                 most = max(now, 1000)

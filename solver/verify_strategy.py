@@ -16,6 +16,8 @@ from solver import verify_resources as resources
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 #: A node with less of a resource counts as one without it: its utilisation says nothing.
+#: Thousandths of allocatable beyond which more does not cost more.
+_CAP: Final = 1_000_000
 _LEAST: Final = {"memory": 16 * 2**20}
 
 
@@ -81,7 +83,7 @@ def _utilisation(capacity: resources.Amounts, held: resources.Amounts) -> int:
     for name in ("cpu", "memory"):
         whole = capacity.get(name, 0)
         if whole >= _LEAST.get(name, 1):  # with next to nothing a node counts as one without
-            share = -(-1000 * held.get(name, 0) // whole)
+            share = min(-(-1000 * held.get(name, 0) // whole), _CAP)
             full, part = divmod(share, 100)
             cost += 100 * full**2 + part * (2 * full + 1)
     return cost

@@ -8,6 +8,7 @@ Shapes: G classes, N nodes, R resources, as of models.cluster.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,6 +85,23 @@ class Case:
     def spare(self) -> Ints:
         """int64[N, R]: what pods that run hold less than they ask for, as a resize waits: models of end states take it for free."""
         return np.asarray(self.start.T @ np.maximum(-self.extra, 0), dtype=np.int64)
+
+    @cached_property
+    def held(self) -> Bools:
+        """bool[G]: classes with a claim that is not bound though another pod runs with it. No cluster has such claims; whoever landed with
+        one would choose the volume for the other, wherever that is."""
+        running: Counter[str] = Counter()
+        for g, cls in enumerate(self.cluster.classes):
+            for key in cls.claims:
+                running[key] += int(self.start[g].sum())
+        volumes, fixed = self.cluster.volumes, self.cluster.fixed_claims
+        return np.array(
+            [
+                any(volumes.claim(key).delayed and (key in fixed or running[key] > bool(self.start[g].any())) for key in cls.claims)
+                for g, cls in enumerate(self.cluster.classes)
+            ],
+            dtype=bool,
+        )
 
     def end(self, steps: Iterable[Step]) -> Ints:
         """int64[G, N]: running pods after some steps from the start."""

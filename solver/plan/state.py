@@ -16,6 +16,7 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.numa import NodeResourceTopologyMatch
 from solver.rules.pod_topology_spread import PodTopologySpread
+from solver.rules.volumes import VolumeBinding
 
 #: What running pods are never said to break: a cordon is about new pods.
 CORDON = ("NodeUnschedulable", "NodeName")
@@ -63,7 +64,7 @@ class State:
         """bool[N]: nodes that no pod of the class can get, whoever goes."""
         found = self._static.get(g)
         if found is None:
-            found = self.case.closed.copy()
+            found = self.case.closed | self.case.held[g]
             for rule in self.rules:
                 if isinstance(rule, StaticRule) or rule not in self._moving[g]:
                     found |= rule.never(g)
@@ -187,7 +188,7 @@ class State:
                 mask = np.zeros(len(nodes), dtype=bool)
                 for i, n in enumerate(nodes.tolist()):
                     rule.remove(g, n)
-                    mask[i] = rule.rejects(g)[n]
+                    mask[i] = rule.stranded(g, n) if isinstance(rule, VolumeBinding) else rule.rejects(g)[n]
                     rule.place(g, n)
             if mask.any():
                 found[rule.name] = np.asarray(mask, dtype=bool)

@@ -59,12 +59,13 @@ class _Choices:
         self._taken: dict[str, str] = {}  # volume -> claim
         self._at: dict[str, dict[int, int]] = {}  # claim -> node -> pods placed there
 
-    def pick(self, g: int, n: int) -> dict[str, str | None] | None:
-        """Volumes for the open claims of one more pod of class g on node n; None where one of its claims gets nothing."""
+    def pick(self, g: int, n: int, *, meeting: bool = True) -> dict[str, str | None] | None:
+        """Volumes for the open claims of one more pod of class g on node n; None where one of its claims gets nothing. ``meeting``: pods
+        that share a ReadWriteOnce claim have to be on one node."""
         picked: dict[str, str | None] = {}
         for claim in self.delayed[g]:
             at = self._at.get(claim.key)
-            if claim.one_node and at and set(at) != {n}:
+            if meeting and claim.one_node and at and set(at) != {n}:
                 return None
             if claim.key in self.chosen:
                 volume = self.chosen[claim.key]
@@ -136,6 +137,11 @@ class VolumeBinding(Rule):
         for n in np.flatnonzero(~mask):
             mask[n] = self._choices.pick(g, int(n)) is None
         return mask
+
+    def stranded(self, g: int, n: int) -> bool:
+        """Whether the scheduler's filter would not let a pod of class g come to node n, where it runs, again; that pods of one claim meet
+        is a rule for those that are placed together."""
+        return bool(self._never[g][n]) or self._choices.pick(g, n, meeting=False) is None
 
     def concerned(self, g: int) -> bool:
         return bool(self.cluster.classes[g].claims)
@@ -257,7 +263,7 @@ class VolumeRestrictions(Rule):
         return np.where(self.rejects(g), 0, 1 if self._single[g] else PLENTY)
 
     def concerned(self, g: int) -> bool:
-        return bool(self._single[g])
+        return bool(self._single[g]) or self._missing[g]
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         for key in self._single[g]:

@@ -22,7 +22,7 @@ def finding(code: str = "KS101", severity: Severity = "error", obj: str = "Deplo
 
 def document(*findings: Finding, control_plane: ControlPlane | None = None) -> Audit:
     ordered = sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), f.code))
-    counts = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
+    counts: dict[str, int] = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
     return Audit(SnapshotRef("a" * 64, 3, 7, 0), counts, ordered, control_plane)
 
 
