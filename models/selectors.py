@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -112,6 +112,14 @@ class NodeTable:
         self._taint_sets = list(sets.values())
         self.taint_sets = np.array([keys[taints_key(t)] for t in self._taints], dtype=np.int32)
 
+    @cached_property
+    def _named(self) -> dict[str, list[int]]:
+        """Nodes by name."""
+        found: dict[str, list[int]] = {}
+        for n, name in enumerate(self.names):
+            found.setdefault(name, []).append(n)
+        return found
+
     def column(self, key: str) -> tuple[Codes, list[str]]:
         found = self._columns.get(key)
         if found is None:
@@ -160,8 +168,9 @@ class NodeTable:
         values = requirement.values or []
         if len(values) != 1 or requirement.operator not in ("In", "NotIn"):
             return np.zeros(self.size, dtype=bool)
-        names = self.names if requirement.key == "metadata.name" else [""] * self.size
-        equal = np.array([name == values[0] for name in names], dtype=bool)
+        equal = np.full(self.size, requirement.key != "metadata.name" and not values[0], dtype=bool)
+        if requirement.key == "metadata.name":
+            equal[self._named.get(values[0], [])] = True
         return equal if requirement.operator == "In" else ~equal
 
     def term(self, term: NodeSelectorTerm) -> Bools:

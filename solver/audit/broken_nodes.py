@@ -15,6 +15,7 @@ from models.scope import is_mirror
 from models.snapshot import InputError
 from solver.audit.base import Code, some
 from solver.audit.broken_state import Group, Running, whose
+from solver.audit.hygiene import RESOURCES, stated
 from solver.cause_text import amounts
 from solver.rules.node_ports import NodePorts, clash
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -66,7 +67,7 @@ def ports(running: Running) -> Iterator[Finding]:
 
 def fit(running: Running) -> Iterator[Finding]:
     """Findings of overcommitted nodes, one for each. What running pods hold counts: the larger of spec and status, as they may have been
-    resized in place (:func:`models.requests.pod_request`)."""
+    resized in place (:func:`models.requests.pod_request`). What every node has and this one does not state is KS805's."""
     cluster, view = running.cluster, running.view
     held = Held(running)
     used = np.zeros((cluster.n_nodes, len(cluster.resources)), dtype=object)
@@ -81,15 +82,19 @@ def fit(running: Running) -> Iterator[Finding]:
                 used[n] += held.of(g, i)
     over = (used > cluster.allocatable).any(axis=1) | (slots > cluster.slots)
     for n in np.flatnonzero(over).tolist():
+        given = stated(running.snapshot.nodes[n])
+        silent = [name for name in (*RESOURCES, "pods") if name not in given]
         room = {name: int(have) for name, have in zip(cluster.resources, cluster.allocatable[n].tolist(), strict=True)}
         taken = {name: int(amount) for name, amount in zip(cluster.resources, used[n], strict=True)}
         room["pods"], taken["pods"] = int(cluster.slots[n]), int(slots[n])
         said = []
         for name, amount in taken.items():
-            if amount > room[name]:
+            if amount > room[name] and name not in silent:
                 wanted, excess = amounts(name, (amount, amount - room[name]))
                 said.append(f"{wanted} requested, {excess} above allocatable")
-        pods = _to_go(running, held, n, {name: taken[name] - room[name] for name in taken})
+        if not said:
+            continue
+        pods = _to_go(running, held, n, {name: taken[name] - room[name] for name in taken if name not in silent})
         keys = view.keys(pods)
         going = (
             f"would have to go, in this order: {some(keys, 10)}" if keys else "pods that are being deleted leave enough when they are gone"
@@ -148,7 +153,8 @@ def _to_go(running: Running, held: Held, n: int, excess: dict[str, int]) -> list
 
     def leave(i: int, by: int) -> None:
         for name, amount in of[i].items():
-            left[name] -= by * amount
+            if name in left:
+                left[name] -= by * amount
 
     for i in of:
         if not running.is_steady(i):
@@ -157,7 +163,7 @@ def _to_go(running: Running, held: Held, n: int, excess: dict[str, int]) -> list
     order.sort(key=lambda i: is_mirror(pods[i]))
     gone: list[int] = []
     for i in order:
-        if any(left[name] > 0 for name in of[i]):
+        if any(left.get(name, 0) > 0 for name in of[i]):
             leave(i, 1)
             gone.append(i)
     for i in reversed(gone.copy()):  # as after a preemption: whoever fits again stays, the highest priority first

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from models.audit import Finding
 from models.cluster import HARD_EFFECTS
-from models.kube import Pod, Taint
-from models.scope import select
+from models.kube import Pod, Taint, controller_of
+from models.scope import is_mirror, select
 from models.selectors import UNSCHEDULABLE_TAINT, tolerates
 from solver import zone_pools
 from solver.audit.base import Code, some
 from solver.audit.broken_state import Group, Running, has_execution, runs, whose
+from solver.audit.passing import is_passing
 from solver.audit.view import View
 from solver.cause_text import node_rule
 from solver.rules.node_static import NodeAffinity, TaintToleration
@@ -22,8 +24,8 @@ from solver.rules.numa import NodeResourceTopologyMatch
 
 SELECTION = Code(
     "KS101", "node-affinity-broken", "warning", "Running pods are on nodes that their nodeSelector or required node affinity excludes",
-    "Kubernetes lets them run on (IgnoredDuringExecution), but what they need of the node may be missing by now, and once they are "
-    "restarted they go elsewhere, or nowhere if no other node fits.",
+    "Kubernetes lets them run on (IgnoredDuringExecution; only those of a DaemonSet are deleted by its controller), but what they need of "
+    "the node may be missing by now, and once they are restarted they go elsewhere, or nowhere if no other node fits.",
     "Give the nodes their labels back, correct the rule, or move the pods (kubestow rebalance --goal repair).",
 )  # fmt: skip
 TAINT = Code(
@@ -50,12 +52,13 @@ ZONES = Code(
     "not run here again, and the scheduler may send its replacements here without knowing.",
     "Ask for less in one container, move the pod to nodes with larger zones, or change the node's Topology Manager policy.",
 )  # fmt: skip
-#: Taints by which the node lifecycle controller tells of the state of a node.
-_CONDITIONS: Final = "node.kubernetes.io/"
+#: A scheduler that looks at no taints: of EKS Fargate, whose pods have no toleration of their node's.
+_UNTAINTED: Final = "fargate-scheduler"
+_PASSES: Final = "Nothing, if the node comes back or is about to go anyway: the taint goes with its state, and the pods with the node."
 
 
 def selection(running: Running) -> Iterator[Finding]:
-    """Findings of nodeSelector and required node affinity: one for each workload."""
+    """Findings of nodeSelector and required node affinity: one for each workload. Static pods are the kubelet's, whatever they select."""
     view, cluster = running.view, running.cluster
     rule = NodeAffinity(cluster)
     found: dict[tuple[str, str, str], Group] = {}
@@ -65,14 +68,28 @@ def selection(running: Running) -> Iterator[Finding]:
                 n, pods = cells[at]
                 for i in pods:
                     pod = running.snapshot.pods[i]
-                    if not (has_execution(pod) and _is_plainly_kept(running, pod, n)):
-                        found.setdefault((*whose(view, i), node_rule(pod)), Group()).add([i], cluster.nodes.names[n])
+                    if not (is_mirror(pod) or (has_execution(pod) and _is_plainly_kept(running, pod, n))):
+                        found.setdefault((*whose(view, i), node_rule(_of_all(pod))), Group()).add([i], cluster.nodes.names[n])
     for (name, path, wanted), group in found.items():
         pods, nodes = list(group.pods), list(group.places)
         yield SELECTION.found(
             name, f"excluded by {wanted}: {some(nodes)}, where {runs(view, pods)}", field=path, rule=rule.name,
             pods=view.keys(pods), nodes=nodes,
         )  # fmt: skip
+
+
+def _of_all(pod: Pod) -> Pod:
+    """The pod without the one node that the controller of a DaemonSet names for it: its other rules are those of all of them."""
+    owner, affinity = controller_of(pod), pod.spec.affinity
+    own = affinity.nodeAffinity if affinity is not None else None
+    required = own.requiredDuringSchedulingIgnoredDuringExecution if own is not None else None
+    if owner is None or owner.kind != "DaemonSet" or affinity is None or own is None or required is None:
+        return pod
+    change = msgspec.structs.replace
+    terms = [change(t, matchFields=None) for t in required.nodeSelectorTerms or () if t.matchExpressions]
+    kept = change(required, nodeSelectorTerms=terms) if terms else None
+    node_affinity = change(own, requiredDuringSchedulingIgnoredDuringExecution=kept)
+    return change(pod, spec=change(pod.spec, affinity=change(affinity, nodeAffinity=node_affinity)))
 
 
 def _is_plainly_kept(running: Running, pod: Pod, n: int) -> bool:
@@ -83,10 +100,11 @@ def _is_plainly_kept(running: Running, pod: Pod, n: int) -> bool:
 
 
 def taints(running: Running) -> Iterator[Finding]:
-    """Findings of taints: one for each workload and taint. A cordon breaks nothing, whichever way it is told."""
+    """Findings of taints: one for each workload and taint, or node and taint of its state. A cordon breaks nothing, whichever way it is
+    told, and a taint nothing of static pods: the kubelet runs them without asking."""
     view, cluster = running.view, running.cluster
     rule = TaintToleration(cluster)
-    found: dict[tuple[str, str, str, str], tuple[Code, Group]] = {}
+    found: dict[tuple[str, str, str, bool], tuple[Code, Group]] = {}
     for g, cells in enumerate(running.cells):
         if not running.steady[g]:
             continue
@@ -101,14 +119,24 @@ def taints(running: Running) -> Iterator[Finding]:
                 ):
                     code = EVICTED if taint.effect == "NoExecute" else TAINT
                     for i in pods:
-                        key = (*whose(view, i), _shown(taint), taint.key)
+                        pod = running.snapshot.pods[i]
+                        if is_mirror(pod) or pod.spec.schedulerName == _UNTAINTED:
+                            continue
+                        passing = code is TAINT and is_passing(taint)
+                        owner = (f"Node {cluster.nodes.names[n]}", "spec.taints") if passing else whose(view, i)
+                        key = (*owner, _shown(taint), passing)
                         found.setdefault(key, (code, Group()))[1].add([i], cluster.nodes.names[n])
-    for (name, path, shown, taint_key), (code, group) in found.items():
+    for (name, path, shown, passing), (code, group) in found.items():
         pods, nodes = list(group.pods), list(group.places)
-        passing = code is TAINT and taint_key.startswith(_CONDITIONS)  # it goes with the node's condition
+        if passing:
+            text = f"taint {shown}, which tells of its state, is not tolerated by {len(pods)} pod{'s' * (len(pods) != 1)} on it"
+            yield code.found(
+                name, text, field=path, rule=rule.name, pods=view.keys(pods), nodes=nodes, severity="info", fix=_PASSES,
+            )  # fmt: skip
+            continue
         yield code.found(
             name, f"taint {shown} is not tolerated on {some(nodes)}, where {runs(view, pods)}",
-            field=f"{path}.tolerations", rule=rule.name, pods=view.keys(pods), nodes=nodes, severity="info" if passing else None,
+            field=f"{path}.tolerations", rule=rule.name, pods=view.keys(pods), nodes=nodes,
         )  # fmt: skip
 
 

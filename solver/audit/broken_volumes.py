@@ -48,7 +48,8 @@ _PATH = "volumes"
 
 def volumes(running: Running) -> Iterator[Finding]:
     """Findings of volumes, one for each workload and claim, or claim, or node and driver. Where the snapshot has no claims or no volumes at
-    all they were not captured, and nothing is said of what is missing."""
+    all they were not captured, and nothing is said of what is missing; nor where those of a namespace are missing altogether, as a claim
+    that is mounted cannot go."""
     snapshot, view = running.snapshot, running.view
     users = [g for g, cls in enumerate(running.cluster.classes) if cls.claims]
     if users and not snapshot.persistent_volume_claims:
@@ -92,7 +93,8 @@ def _broken(running: Running, claim: Claim, n: int, *, named: bool) -> tuple[Cod
     snapshot = running.snapshot
     known = snapshot.persistent_volume_claims.get(claim.key)
     if known is None:
-        return USELESS, "there is no such claim"
+        space = claim.key.partition("/")[0] + "/"
+        return (USELESS, "there is no such claim") if any(key.startswith(space) for key in snapshot.persistent_volume_claims) else None
     if known.metadata.deletionTimestamp is not None:
         return USELESS, "the claim is being deleted"
     if known.status is not None and known.status.phase == "Lost":

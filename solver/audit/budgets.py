@@ -113,14 +113,16 @@ def _one(
     scale = sum(subject.wanted for subject in chosen)
     plain = bool(chosen) and all(subject.kind in SCALED for subject in chosen)
     if field == "maxUnavailable" and scaled(given, 100, up=True) == 0:
-        yield NEVER.found(name, f"maxUnavailable {given} allows no eviction of {some(who)}", field="spec.maxUnavailable", pods=pods)
+        yield NEVER.found(
+            name, f"maxUnavailable {given} allows no eviction of {some(who) or 'its pods'}", field="spec.maxUnavailable", pods=pods
+        )
         return
     if plain and scale:
         number = scaled(given, scale, up=True)
         kept = number if field == "minAvailable" else scale - number
         if kept >= scale:
             code = SINGLE if scale == 1 else NEVER
-            text = f"{field} {given} keeps {number} of {scale} replica{'s' * (scale > 1)} of {some(who)}"
+            text = f"{field} {given} keeps {min(number, scale)} of {scale} replica{'s' * (scale > 1)} of {some(who)}"
             yield code.found(name, text, field=f"spec.{field}", pods=pods)
             return
         if kept <= 0 and scale > 1:
@@ -130,7 +132,9 @@ def _one(
     known = stated is not None or counted or plain  # else an unknown controller may have a scale
     if known and running is not None and running.allowed == 0 and set(running.pods) - running.free:
         ready = sum(is_ready(view.snapshot.pods[i]) for i in running.pods)
-        text = f"{field} {given}; {ready} of the {len(running.pods)} pods that it selects are ready"
+        text = f"{field} {given}; {ready} of the {len(running.pods)} running pods that it selects are ready"
+        if plain and scale > len(running.pods):
+            text += f", and {scale} are wanted"
         yield NOW.found(name, text, field=f"spec.{field}", pods=pods)
 
 

@@ -13,7 +13,7 @@ NOT_DOUBLED: Final = Code(
     "KS901",
     "control-plane-not-doubled",
     "error",
-    "A component of the control plane runs only once",
+    "The control plane, or a component of it, runs only once",
     "The SCS decision requires every component at least twice: while the only one is down, nothing is scheduled, repaired or changed, and "
     "with the only member of etcd the state of the cluster can be lost.",
     "Add control-plane nodes on other machines; three in all, so that etcd keeps its majority when one fails.",
@@ -39,7 +39,7 @@ EVEN: Final = Code(
     "KS904",
     "etcd-even-members",
     "info",
-    "etcd has an even number of members",
+    "An even number of etcd members",
     "The majority of an even number is one more than half: the last member adds a machine that can fail and no failure that is outlived.",
     "Add a member, or remove one.",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from models.audit import Finding
+from models.audit import Finding, Severity
 from solver.audit import control_plane_codes as codes
 from solver.audit.base import some
 from solver.audit.control_plane_domains import HOST_ID, lacking, spread
@@ -29,15 +29,17 @@ def check(found: Layout) -> Iterator[Finding]:
 
 
 def _doubled(found: Layout) -> Iterator[Finding]:
+    if len(found.members.nodes) == 1:
+        (node,) = found.members.nodes
+        message = f"node {node} is its only node, so that nothing there is double; at least two are required"
+        pods = found.view.keys([i for part in found.members.components for i in part.pods])
+        severity: Severity | None = "warning" if len(found.labels) == 1 else None  # where there is no other node, it is meant
+        yield codes.NOT_DOUBLED.found(WHOLE, message, pods=pods, nodes=[node], severity=severity)
+        return
     for part in found.members.components:
         if len(part.homes) == 1:
             message = f"runs once, on node {part.homes[0]}; at least two are required, on different nodes"
             yield codes.NOT_DOUBLED.found(f"Component {part.name}", message, pods=found.view.keys(part.pods), nodes=part.homes)
-    if not found.members.components and len(found.members.nodes) == 1:
-        (node,) = found.members.nodes
-        yield codes.NOT_DOUBLED.found(
-            f"Node {node}", "is the only node of the control plane, so that nothing there is double", nodes=[node]
-        )
 
 
 def _halves(found: Layout, where: Mapping[str, str], key: str | None) -> Iterator[Finding]:
@@ -58,7 +60,7 @@ def _halves(found: Layout, where: Mapping[str, str], key: str | None) -> Iterato
 def _distributed(found: Layout, where: Mapping[str, str], key: str | None) -> Iterator[Finding]:
     """A machine whose failure is too much for a component. Known machines or nodes: what is shown here holds however machines lie."""
     stopped = found.stopped(where)
-    if stopped:
+    if stopped and len(found.members.nodes) > 1:  # else nothing is double, as was said
         noun = "machine" if key else "node"
         yield codes.NOT_DISTRIBUTED.found(WHOLE, failures(stopped, noun), nodes=found.members.nodes)
 

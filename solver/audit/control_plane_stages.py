@@ -52,7 +52,11 @@ def check_labels(view: View, labels: Labels, workers: tuple[str, ...], key: str)
     if bare:
         verb = "lacks" if len(bare) == 1 else "lack"
         message = f"{len(bare)} of {len(labels)} nodes {verb} {key}: {some(bare)}"
-        yield codes.UNLABELLED.found(f"Node {bare[0]}" if len(bare) == 1 else "Nodes", message, nodes=bare, field=f"metadata.labels[{key}]")
+        misspelt = key in view.machine_labels and len(bare) == len(labels)  # or so it may be
+        yield codes.UNLABELLED.found(
+            f"Node {bare[0]}" if len(bare) == 1 else "Nodes", message, nodes=bare, field=f"metadata.labels[{key}]",
+            severity="warning" if misspelt else None,
+        )  # fmt: skip
     yield from _workers(labels, workers, key)
     for stage, default in STAGE_LABELS.items():
         wider = view.stage_labels.get(stage, default)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 
 from models.cluster import Matchers
-from models.kube import is_terminal
-from models.selectors import Bools, Selector
+from models.kube import Service, is_terminal, is_terminating
+from models.selectors import Bools, Requirement, Selector
 from solver.audit.terms import Term, terms
 from solver.audit.view import Subject, View
 
@@ -25,13 +24,19 @@ ADDED: Final = frozenset(
 
 class Crowd:
     """All terms of a view's subjects, by subject, over profiles: distinct (namespace, labels), the labels cut down to what some selector
-    reads. P profiles; ``own``: the profile of each subject's template; ``members``: by profile the indices of its living pods (pods that
-    are over match nothing); ``makers``: by profile the subjects whose template has it."""
+    reads (those of Services as well). P profiles; ``own``: the profile of each subject's template; ``members``: by profile the indices of
+    its living pods (pods that are over match nothing); ``makers``: by profile the subjects whose template has it."""
 
-    def __init__(self, view: View, selectors: Iterable[Selector] = ()) -> None:
+    def __init__(self, view: View) -> None:
         self.view = view
+        #: Services that select pods, each with its selector.
+        self.services: list[tuple[Service, Selector]] = [
+            (service, tuple(sorted(Requirement(key, "In", (value,)) for key, value in service.spec.selector.items())))
+            for service in view.snapshot.services
+            if service.spec is not None and service.spec.selector
+        ]
         self.terms: list[list[Term]] = [list(terms(view, subject)) for subject in view.subjects]
-        read = {r.key for each in self.terms for term in each for r in term.selector or ()} | {r.key for s in selectors for r in s}
+        read = {r.key for each in self.terms for term in each for r in term.selector or ()} | {r.key for _, s in self.services for r in s}
         index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
 
         def profile(namespace: str, labels: dict[str, str]) -> int:
@@ -53,6 +58,8 @@ class Crowd:
             made[p] |= view.subjects[s].workload is not None
         self._made = made
         self._number = {subject.name: s for s, subject in enumerate(view.subjects)}
+        #: Namespaces that pods or templates are in.
+        self.spaces = frozenset(namespace for namespace, _ in index)
         self._matchers = Matchers()
         self._matchers.freeze(list(index))
 
@@ -74,9 +81,13 @@ class Crowd:
         return self._number[subject.name]
 
     def pods(self, profiles: Bools, *, without: int | None = None) -> list[int]:
-        """Indices of the living pods of some profiles, those of one subject left out."""
-        leave = set(self.view.subjects[without].pods) if without is not None else set()
-        return [i for p in np.flatnonzero(profiles) for i in self.members[p] if i not in leave]
+        """Indices of the living pods of some profiles; those of one subject left out, and those being deleted, which may be its own."""
+        pods = self.view.snapshot.pods
+        found = [i for p in np.flatnonzero(profiles) for i in self.members[p]]
+        if without is None:
+            return found
+        leave = set(self.view.subjects[without].pods)
+        return [i for i in found if i not in leave and not is_terminating(pods[i])]
 
     def subjects(self, profiles: Bools, *, without: int | None = None) -> list[int]:
         """The subjects whose template, or one of whose pods, is of some profiles, one of them left out; ascending."""

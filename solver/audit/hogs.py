@@ -46,9 +46,8 @@ CODES: Final[tuple[Code, ...]] = (_ALL, _CLAIMS, _HOLDS, _NODES)
 
 
 def check(view: View) -> Iterator[Finding]:
-    crowd = Crowd(view)
+    crowd = view.once(Crowd)
     spaces = len({s.namespace for s in view.subjects} | {p.metadata.namespace or "default" for p in view.snapshot.pods})
-    reach: Reach | None = None
     for s, subject in enumerate(view.subjects):
         for term in crowd.terms[s]:
             if not (term.required and term.kind == "anti-affinity") or term.selector is None:
@@ -74,9 +73,7 @@ def check(view: View) -> Iterator[Finding]:
                 if not broad:
                     continue
             if (others or pods) and view.snapshot.nodes:
-                if reach is None and any(not view.snapshot.pods[i].spec.nodeName for i in pods):
-                    reach = Reach(view, [other for other in view.subjects if other.kind != "DaemonSet"])
-                yield from _held(crowd, reach, subject, term, pods)
+                yield from _held(crowd, subject, term, pods)
 
 
 def _found(
@@ -118,7 +115,7 @@ def _broad(crowd: Crowd, s: int, term: Term, others: list[int]) -> bool:
     return len(there) > 2 and 2 * len(others) > len(there)
 
 
-def _held(crowd: Crowd, reach: Reach | None, subject: Subject, term: Term, pods: list[int]) -> Iterator[Finding]:
+def _held(crowd: Crowd, subject: Subject, term: Term, pods: list[int]) -> Iterator[Finding]:
     """The domains in which a subject's pods run now. ``pods``: those of others that the term matches."""
     view = crowd.view
     codes, values = view.nodes.column(term.key)
@@ -132,7 +129,7 @@ def _held(crowd: Crowd, reach: Reach | None, subject: Subject, term: Term, pods:
     held: Bools = np.isin(codes, sorted(set(holders.values())))
     domains = [f"{term.key}={values[d]}" for d in sorted(set(holders.values()))]
     waiting = [i for i in pods if not view.snapshot.pods[i].spec.nodeName]
-    shut = [i for i in waiting if reach is not None and _nowhere_else(view, reach, i, held)]
+    shut = [i for i in waiting if _nowhere_else(view, i, held)]
     inside = int(np.count_nonzero(held))
     text = f"closes {some(domains)} ({inside} of {view.nodes.size} nodes) to the pods that its anti-affinity matches"
     if shut:
@@ -145,10 +142,10 @@ def _held(crowd: Crowd, reach: Reach | None, subject: Subject, term: Term, pods:
     )  # fmt: skip
 
 
-def _nowhere_else(view: View, reach: Reach, i: int, held: Bools) -> bool:
+def _nowhere_else(view: View, i: int, held: Bools) -> bool:
     """Whether a waiting pod could use nodes of the held domains, and no others."""
     subject = view.subject_of.get(i)
     if subject is None or subject.kind == "DaemonSet":
         return False
-    usable = reach.place(subject).usable
+    usable = view.once(Reach).place(subject).usable
     return bool(usable.any() and not (usable & ~held).any())

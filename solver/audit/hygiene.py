@@ -7,7 +7,7 @@ from typing import Final
 
 from models import quantity
 from models.audit import Finding, Severity
-from models.kube import Container, Node, Pod, PodAffinity, PodSpec
+from models.kube import Container, Node, NodeStatus, Pod, PodAffinity, PodSpec
 from models.qos import BEST_EFFORT, qos_class
 from solver.audit.base import Code, some
 from solver.audit.view import Subject, View
@@ -91,7 +91,8 @@ def _requests(view: View, subject: Subject) -> Iterator[Finding]:
         return
     texts = [f"{container} requests no {' and no '.join(n for n in RESOURCES if container in bare[n])}" for container in names]
     field, pods = f"{subject.path}.containers", view.keys(subject.pods)
-    severity: Severity = "info" if subject.kind == "DaemonSet" else "warning"
+    filled = not subject.pods and "LimitRange" in view.snapshot.ignored  # what these add is not read
+    severity: Severity = "warning" if subject.wanted and subject.kind != "DaemonSet" and not filled else "info"
     yield REQUESTS.found(subject.name, some(texts), field=field, pods=pods, severity=severity)
     priority = pod.spec.priority or 0
     if priority > 0 and qos_class(pod) == BEST_EFFORT:
@@ -112,9 +113,12 @@ def _without(spec: PodSpec, name: str) -> list[str]:
 
 def _labels(view: View) -> Iterator[Finding]:
     asked: dict[str, str] = {}
+    required: set[str] = set()
     for subject in view.subjects:
-        for key in _asked(subject.pod):
+        for key, hard in _asked(subject.pod):
             asked.setdefault(key, subject.name)
+            if hard:
+                required.add(key)
     old = {new: key for key, new in DEPRECATED.items()}
     for key in (HOST, ZONE, REGION):
         codes, _ = view.nodes.column(key)
@@ -126,28 +130,29 @@ def _labels(view: View) -> Iterator[Finding]:
         if key in old and all(view.nodes.column(old[key])[0][view.node_index[name]] >= 0 for name in lacking):
             text += f"; they have the deprecated {old[key]}"
         yield LABELS.found(
-            f"Node {lacking[0]}",
+            f"Node {lacking[0]}" if len(lacking) == 1 else "Nodes",
             text,
             field=f"metadata.labels[{key}]",
             nodes=lacking,
-            severity=None if key in asked or key != REGION else "info",
+            severity="info" if key not in required and (key == REGION or len(lacking) == view.nodes.size) else None,
         )
 
 
-def _asked(pod: Pod) -> Iterator[str]:
-    """The topology keys of a pod's own rules."""
+def _asked(pod: Pod) -> Iterator[tuple[str, bool]]:
+    """The topology keys of a pod's own rules, and whether they are required."""
     spec = pod.spec
     for constraint in spec.topologySpreadConstraints or ():
-        yield constraint.topologyKey
+        yield constraint.topologyKey, constraint.whenUnsatisfiable == "DoNotSchedule"
     parts: list[PodAffinity | None] = [spec.affinity.podAffinity, spec.affinity.podAntiAffinity] if spec.affinity is not None else []
     for part in parts:
         if part is not None:
             for term in (
                 *(part.requiredDuringSchedulingIgnoredDuringExecution or ()),
                 *(part.requiredDuringSchedulingRequiredDuringExecution or ()),
-                *(weighted.podAffinityTerm for weighted in part.preferredDuringSchedulingIgnoredDuringExecution or ()),
             ):
-                yield term.topologyKey
+                yield term.topologyKey, True
+            for weighted in part.preferredDuringSchedulingIgnoredDuringExecution or ():
+                yield weighted.podAffinityTerm.topologyKey, False
 
 
 def _hostnames(nodes: list[Node]) -> Iterator[Finding]:
@@ -187,9 +192,15 @@ def _regions(nodes: list[Node]) -> Iterator[Finding]:
 # --- others -------------------------------------------------------------------------------------------------------------
 
 
+def stated(node: Node) -> dict[str, str | int | float]:
+    """What a node has to give; its capacity where it says nothing of that, as the API server fills it in."""
+    status = node.status or NodeStatus()
+    return (status.allocatable if status.allocatable is not None else status.capacity) or {}
+
+
 def _allocatable(nodes: list[Node]) -> Iterator[Finding]:
     for node in nodes:
-        given = (node.status.allocatable if node.status is not None else None) or {}
+        given = stated(node)
         lacking = [name for name in (*RESOURCES, "pods") if name not in given or quantity.parse(given[name]) <= 0]
         if lacking:
             text = f"status.allocatable has no {', no '.join(lacking)}"

@@ -18,13 +18,13 @@ CODES: Final[tuple[Code, ...]] = (*never_nodes.CODES, *never_affinity.CODES, *ne
 def check(view: View) -> Iterator[Finding]:
     reach = None
     if view.snapshot.nodes:
-        reach = Reach(view, view.subjects)
+        reach = view.once(Reach)
     else:
         view.not_checked.append("whether pods can ever be placed (rules about nodes, affinity, requests): the snapshot has no nodes")
     for subject in view.subjects:
         yield from never_nodes.judge(view, subject, reach)
     if reach is not None:
-        crowd = Crowd(view)
+        crowd = view.once(Crowd)
         for s, subject in enumerate(view.subjects):
             if crowd.terms[s] or reach.rules(subject).ports:
                 yield from never_affinity.judge(crowd, reach, s)

@@ -12,14 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from models.audit import Finding
+from models.audit import Finding, Severity
+from models.cluster import Ids, Ints
 from models.selectors import Bools, NodeTable
 from models.workload_checks import describe
 from solver.audit.base import Code, some
 from solver.audit.crowd import Crowd
 from solver.audit.reach import Place, Reach, grave, running, wanted
 from solver.audit.terms import Term
-from solver.audit.view import Subject
+from solver.audit.view import Subject, View
 
 _KEY: Final = Code(
     "KS215", "affinity-key-missing", "error",
@@ -84,7 +85,7 @@ def judge(crowd: Crowd, reach: Reach, s: int) -> Iterator[Finding]:
     affinity = [t for t in crowd.terms[s] if t.required and t.kind == "affinity"]
     if affinity and all(t.selector is not None for t in affinity):  # a nil selector is KS203
         yield from _affinity(crowd, reach, s, place, affinity)
-    yield from _replicas(crowd, s, place)
+    yield from _replicas(crowd, reach, s, place)
     yield from _ports(crowd, reach, subject, place)
 
 
@@ -191,7 +192,32 @@ def _within(nodes: NodeTable, inner: str, outer: str) -> bool:
     return inner == outer or _columns(nodes, inner, outer)
 
 
-def _replicas(crowd: Crowd, s: int, place: Place) -> Iterator[Finding]:
+def _homes(crowd: Crowd, subject: Subject) -> Ints:
+    """int64[N]: pods of a subject on each node; they run on, whatever became of the node."""
+    view, found = crowd.view, np.zeros(crowd.view.nodes.size, dtype=np.int64)
+    for i in subject.pods:
+        n = view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")
+        if n is not None:
+            found[n] += 1
+    return found
+
+
+def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
+    """How many pods can run if each domain takes one, beside those that are together already. Usable nodes have a domain."""
+    size = int(codes.max(initial=-1)) + 1
+    there = np.bincount(codes[codes >= 0], weights=homes[codes >= 0], minlength=size).astype(np.int64)
+    takes = np.zeros(size, dtype=np.int64)
+    takes[codes[usable]] = 1
+    return int(np.maximum(there, takes).sum() + homes[codes < 0].sum())
+
+
+def _for_good(view: View, subject: Subject, later: int) -> Severity:
+    """As ``grave``, but no more than a warning where nodes that are cordoned, or not well, would do. ``later``: pods that these take."""
+    found = grave(view, subject)
+    return "warning" if found == "error" and wanted(subject) <= later else found
+
+
+def _replicas(crowd: Crowd, reach: Reach, s: int, place: Place) -> Iterator[Finding]:
     view, subject = crowd.view, crowd.view.subjects[s]
     for term in crowd.terms[s]:
         if not (term.required and term.kind == "anti-affinity" and crowd.hits(term.selector, term.namespaces)[crowd.own[s]]):
@@ -199,25 +225,34 @@ def _replicas(crowd: Crowd, s: int, place: Place) -> Iterator[Finding]:
         codes, _ = view.nodes.column(term.key)
         if (codes[place.usable] < 0).any():
             continue  # nodes without the key take as many as they like
-        fit = len(np.unique(codes[place.usable]))
-        if wanted(subject) <= fit:
-            continue
-        later = np.unique(codes[place.selected & ~place.small & (codes >= 0)])
-        severity = grave(view, subject)
-        held = f" (of {len(later)}, the others tainted or cordoned)" if len(later) > fit else ""
-        yield _MANY.found(
-            subject.name,
-            f"wants {wanted(subject)} pods, each in a domain of {term.key} of its own, and the nodes that it may use are in {fit}{held}:"
-            f" at most {fit} can run",
-            field=term.path, rule=term.rule, severity=severity,
-        )  # fmt: skip
+        homes, fit = _homes(crowd, subject), len(np.unique(codes[place.usable]))
+        most = _one_each(codes, place.usable, homes)
+        if wanted(subject) > most:
+            later = place.selected & ~place.small & ~(place.tainted & ~reach.passing(subject)) & (codes >= 0)
+            held = _one_each(codes, place.usable | later, homes)
+            more = f", {held} once nodes are uncordoned or well again" if held > most else ""
+            yield _MANY.found(
+                subject.name,
+                f"wants {wanted(subject)} pods, each in a domain of {term.key} of its own, and the nodes that it may use are in {fit}:"
+                f" at most {most} can run{more}",
+                field=term.path, rule=term.rule, severity=_for_good(view, subject, held),
+            )  # fmt: skip
 
 
 def _ports(crowd: Crowd, reach: Reach, subject: Subject, place: Place) -> Iterator[Finding]:
-    ports, fit = reach.rules(subject).ports, int(np.count_nonzero(place.usable))
-    if ports and wanted(subject) > fit:
+    ports = reach.rules(subject).ports
+    if not ports:
+        return
+    homes, nodes = _homes(crowd, subject), np.arange(len(place.usable), dtype=np.int32)
+    most = _one_each(nodes, place.usable, homes)
+    if wanted(subject) > most:
+        later = place.usable | (place.selected & ~place.small & ~(place.tainted & ~reach.passing(subject)))
+        held, fit = _one_each(nodes, later, homes), int(np.count_nonzero(place.usable))
         names = some(sorted(f"{number}/{protocol}" for _, protocol, number in ports))
-        text = f"wants {wanted(subject)} pods with host port {names}, and may use {fit} node{'s' * (fit != 1)}: at most {fit} can run"
+        more = f", {held} once nodes are uncordoned or well again" if held > most else ""
+        text = (
+            f"wants {wanted(subject)} pods with host port {names}, and may use {fit} node{'s' * (fit != 1)}: at most {most} can run{more}"
+        )
         yield _PORTS.found(
-            subject.name, text, field=f"{subject.path}.containers", rule="NodePorts", severity=grave(crowd.view, subject),
+            subject.name, text, field=f"{subject.path}.containers", rule="NodePorts", severity=_for_good(crowd.view, subject, held),
         )  # fmt: skip

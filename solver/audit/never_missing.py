@@ -34,32 +34,33 @@ CODES: Final[tuple[Code, ...]] = (_PRIORITY, _CLAIM, _CLASS)
 
 
 def find(view: View) -> Iterator[Finding]:
-    """What a snapshot has none of at all was most likely not captured, and is not judged."""
+    """What a snapshot has none of at all was most likely not captured, and is not judged; nor is what manifests alone leave to the
+    cluster."""
     snapshot = view.snapshot
     asked: list[str] = []
+
+    def told(kind: str, there: object) -> bool:
+        if not (there and snapshot.nodes):
+            asked.append(kind)
+        return bool(there and snapshot.nodes)
+
     for subject in view.subjects:
         spec = subject.pod.spec
         name = spec.priorityClassName
-        if name and subject.workload is not None and priority_of(subject.workload.spec, snapshot) is None:
-            if snapshot.priority_classes:
-                yield _PRIORITY.found(
-                    subject.name, f"there is no PriorityClass {name}", field=f"{subject.path}.priorityClassName", rule="Priority",
-                    severity=grave(view, subject),
-                )  # fmt: skip
-            else:
-                asked.append("PriorityClasses")
-        if any(v.persistentVolumeClaim is not None for v in spec.volumes or ()):
-            if snapshot.persistent_volume_claims:
-                yield from _claims(view, subject)
-            else:
-                asked.append("PersistentVolumeClaims")
-    if any(True for _ in _unbound(view)):
-        if snapshot.storage_classes:
-            yield from _classes(view)
-        else:
-            asked.append("StorageClasses")
+        unknown = name and subject.workload is not None and priority_of(subject.workload.spec, snapshot) is None
+        if unknown and told("PriorityClasses", snapshot.priority_classes):
+            yield _PRIORITY.found(
+                subject.name, f"there is no PriorityClass {name}", field=f"{subject.path}.priorityClassName", rule="Priority",
+                severity=grave(view, subject),
+            )  # fmt: skip
+        mounts = any(v.persistentVolumeClaim is not None for v in spec.volumes or ())
+        if mounts and told("PersistentVolumeClaims", snapshot.persistent_volume_claims):
+            yield from _claims(view, subject)
+    if any(True for _ in _unbound(view)) and told("StorageClasses", snapshot.storage_classes):
+        yield from _classes(view)
     for kind in dict.fromkeys(asked):
-        view.not_checked.append(f"whether the {kind} that pods ask for exist: the snapshot has none at all")
+        why = "has none at all" if snapshot.nodes else "is of no cluster"
+        view.not_checked.append(f"whether the {kind} that pods ask for exist: the snapshot {why}")
 
 
 def _claims(view: View, subject: Subject) -> Iterator[Finding]:

@@ -10,9 +10,9 @@ import numpy as np
 from models import kube
 from models.audit import Finding
 from models.cluster import HARD_EFFECTS
-from models.selectors import UNSCHEDULABLE_TAINT, NodeTable, tolerates
+from models.selectors import NodeTable, tolerates
 from solver.audit.base import Code, some
-from solver.audit.reach import Place, Reach, grave
+from solver.audit.reach import Place, Reach, grave, wanted
 from solver.audit.view import Subject, View
 
 _MATCH: Final = Code(
@@ -33,6 +33,7 @@ _REFUSED: Final = Code(
     "No pod of it can be placed as long as its tolerations and the taints stay as they are.",
     "Add the toleration that is missing, remove the taint, or uncordon the nodes.",
 )  # fmt: skip
+_WAIT: Final = "Uncordon a node, or see why those with a taint of their state are not well; then the workload needs no change."
 _LARGE: Final = Code(
     "KS214", "requests-exceed-nodes", "error",
     "Its requests exceed every node that it could use",
@@ -58,6 +59,8 @@ def judge(view: View, subject: Subject, reach: Reach | None) -> Iterator[Finding
         return  # pods of a DaemonSet have the affinity of their one node
     place = reach.place(subject)
     if not place.selected.any():
+        if _is_told(view, subject):
+            return
         yield _MATCH.found(
             subject.name,
             f"no node has {_asked(subject.pod.spec)}",
@@ -68,9 +71,21 @@ def judge(view: View, subject: Subject, reach: Reach | None) -> Iterator[Finding
     elif subject.kind == "DaemonSet":
         return  # it runs where it may, and nowhere is often meant
     elif not (place.selected & ~place.tainted & ~place.cordoned).any():
-        yield _refused(view, subject, place)
+        yield _refused(view, subject, reach, place)
     elif not place.usable.any():
         yield _large(view, subject, reach, place)
+
+
+def _is_told(view: View, subject: Subject) -> bool:
+    """Whether all of a workload's pods run, and break these very rules where they do: KS101 tells of them."""
+    spec, pods = subject.pod.spec, [view.snapshot.pods[i].spec for i in subject.pods]
+    same = all(
+        pod.nodeName in view.node_index
+        and pod.nodeSelector == spec.nodeSelector
+        and (subject.kind == "DaemonSet" or pod.affinity == spec.affinity)
+        for pod in pods
+    )
+    return same and 0 < wanted(subject) <= len(pods)
 
 
 def _node_name(view: View, subject: Subject) -> Iterator[Finding]:
@@ -83,7 +98,7 @@ def _node_name(view: View, subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _refused(view: View, subject: Subject, place: Place) -> Finding:
+def _refused(view: View, subject: Subject, reach: Reach, place: Place) -> Finding:
     own = subject.pod.spec.tolerations or ()
     taints: dict[str, int] = {}
     for n in np.flatnonzero(place.selected & place.tainted).tolist():
@@ -95,22 +110,15 @@ def _refused(view: View, subject: Subject, place: Place) -> Finding:
     total = int(np.count_nonzero(place.selected))
     parts = [text if total == 1 else f"{text} on {count}" for text, count in sorted(taints.items(), key=lambda item: -item[1])]
     parts += ["cordoned" if total == 1 else f"{cordoned} cordoned"] if cordoned else []
-    # A cordon is for a time: if uncordoning is enough, the workload is not wrong.
-    held = [
-        n
-        for n in np.flatnonzero(place.selected & place.cordoned).tolist()
-        if all(
-            t.key == UNSCHEDULABLE_TAINT.key or t.effect not in HARD_EFFECTS or any(tolerates(o, t) for o in own)
-            for t in view.nodes.taints(n)
-        )
-    ]
+    # A cordon, as the state of a node, is for a time: if its end is enough, the workload is not wrong.
+    held = bool((place.selected & reach.passing(subject)).any())
     severity = grave(view, subject)
     return _REFUSED.found(
         subject.name,
         f"{'the one node' if total == 1 else f'each of the {total} nodes'} that its node rules allow refuses it: {some(parts)}",
         field=f"{subject.path}.tolerations", rule="TaintToleration" if taints else "NodeUnschedulable",
         nodes=[view.nodes.names[n] for n in np.flatnonzero(place.selected)[:20]],
-        severity="warning" if held and severity == "error" else severity,
+        severity="warning" if held and severity == "error" else severity, fix=_WAIT if held else None,
     )  # fmt: skip
 
 
@@ -127,6 +135,8 @@ def _large(view: View, subject: Subject, reach: Reach, place: Place) -> Finding:
                 else f"{cluster.resources[r]}, which none has"
             )
     total = int(np.count_nonzero(open_))
+    if not cluster.slots[open_].any():
+        parts.append("a place, and none of them takes any pod (allocatable pods)")
     text = "; ".join(parts) or "more than any one of them has of everything together"
     return _LARGE.found(
         subject.name, f"of the {_count(total, 'node', 'nodes')} that it may use it asks {text}", field=f"{subject.path}.containers",
@@ -153,7 +163,8 @@ def _contradictions(view: View, subject: Subject) -> Generator[Finding, None, bo
         if len(dead) == len(listed):
             none_left = True
             text = some(list(dict.fromkeys(dead.values()))) or "the list of terms is empty, which matches no node"
-            yield _CONTRADICT.found(subject.name, text, field=path, rule="NodeAffinity", severity=grave(view, subject))
+            severity = "warning" if subject.kind == "DaemonSet" else grave(view, subject)
+            yield _CONTRADICT.found(subject.name, text, field=path, rule="NodeAffinity", severity=severity)
         else:
             for i, why in dead.items():
                 text = f"{why}: of {len(listed)} alternatives this one never holds"

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from models.audit import Severity
-from models.cluster import Cluster, Ints, PodClass
+from models.cluster import HARD_EFFECTS, Cluster, Ints, PodClass
 from models.compile import compile_cluster
+from models.kube import Pod
 from models.policy import Multipliers, Policy
 from models.scope import Scope
-from models.selectors import Bools
+from models.selectors import Bools, tolerates
 from models.workload_plan import job
+from solver.audit.passing import is_passing
 from solver.audit.view import Subject, View
 from solver.rules.base import PLENTY
 from solver.rules.node_static import NodeUnschedulable, TaintToleration
@@ -41,14 +44,16 @@ class Place:
 
 
 class Reach:
-    """Subjects against nodes. ``cluster``: compiled for one pod of each of the subjects, as the template has it, beside the pods ``fixed``
-    (indices), those that matter to what is asked of it."""
+    """Subjects (by default all) against nodes. ``cluster``: compiled for one pod of each of the subjects, as the template has it, beside
+    the pods ``fixed`` (indices), those that matter to what is asked of it. Annotations are not read: they decide nothing here, and what
+    cannot be read is another check's."""
 
-    def __init__(self, view: View, subjects: list[Subject], fixed: list[int] | None = None) -> None:
+    def __init__(self, view: View, subjects: list[Subject] | None = None, fixed: list[int] | None = None) -> None:
+        subjects = view.subjects if subjects is None else subjects
         whole = view.snapshot.copy()
         whole.node_topologies = {}  # NUMA zones are another check's, as are annotations that cannot be read
         first = len(whole.pods)
-        whole.pods = [*whole.pods, *(subject.pod for subject in subjects)]
+        whole.pods = [*whole.pods, *(_plain(subject.pod) for subject in subjects)]
         scope = Scope(fixed=fixed or [], pending=list(range(first, len(whole.pods))))
         self.cluster: Cluster = compile_cluster(whole, scope, daemon_namespaces=view.exempt, policy=_QUIET)
         self._class = {subjects[i - first].name: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods}
@@ -57,6 +62,16 @@ class Reach:
     def place(self, subject: Subject) -> Place:
         cluster, g = self.cluster, self._class[subject.name]
         return Place(g, cluster.node_sets[cluster.classes[g].node_rule], self._taints.never(g), self._cordons.never(g), self.empty(g) < 1)
+
+    def passing(self, subject: Subject) -> Bools:
+        """bool[N]: nodes that refuse a subject by taints that go with their state only, if they refuse it by any."""
+        cluster, table = self.cluster, self.cluster.nodes
+        own = cluster.toleration_sets[cluster.classes[self._class[subject.name]].tolerations]
+        kept = [
+            any(t.effect in HARD_EFFECTS and not is_passing(t) and not any(tolerates(o, t) for o in own) for t in table.taints(n))
+            for n in range(table.size)
+        ]
+        return ~np.array(kept, dtype=bool)
 
     def rules(self, subject: Subject) -> PodClass:
         return self.cluster.classes[self._class[subject.name]]
@@ -79,6 +94,11 @@ class Reach:
         return cluster.slots + held
 
 
+def _plain(pod: Pod) -> Pod:
+    change = msgspec.structs.replace
+    return change(pod, metadata=change(pod.metadata, annotations=None)) if pod.metadata.annotations else pod
+
+
 def running(view: View, subject: Subject) -> int:
     """How many of a subject's pods are on nodes of the snapshot."""
     return sum(view.snapshot.pods[i].spec.nodeName in view.node_index for i in subject.pods)
@@ -94,6 +114,8 @@ def wanted(subject: Subject) -> int:
 
 def grave(view: View, subject: Subject) -> Severity:
     """How grave it is that no pod of a subject can be placed: an error where it lacks some, a warning where all run (only none could come
-    back), worth knowing where it wants none."""
+    back; a CronJob's next run), worth knowing where it wants none."""
     asked = wanted(subject)
+    if subject.kind == "CronJob" and asked and not subject.pods:
+        return "warning"
     return "info" if not asked else "warning" if running(view, subject) >= asked else "error"

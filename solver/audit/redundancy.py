@@ -120,7 +120,8 @@ class _Cluster:
         zone = next(iter(found))
         if len(found) > 1 or zone < 0 or len(possible | found) < 2 or self._kept(keys, np.flatnonzero(codes == zone).tolist()):
             return None
-        text = f"all {len(nodes)} pods run in zone {names[zone]}, of {len(possible | found)} zones that take them{self._guard(subject)}"
+        among = f"of {len(possible | found)} that its rules about nodes allow"
+        text = f"all {len(nodes)} pods run in zone {names[zone]}, {among}{self._guard(subject)}"
         return ONE_ZONE.found(
             subject.name, text, field=subject.path, domain=f"{ZONE}={names[zone]}", pods=self.view.keys(subject.pods),
             severity="info" if keys or self._defaults(subject) else "warning",

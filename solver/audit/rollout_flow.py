@@ -1,8 +1,9 @@
-"""Which Deployments surely roll out in the cluster as it is, told without a search: most do, and then nothing has to be searched.
+"""What becomes of rollouts in the cluster as it is, told without a search: most complete, and some cannot even begin.
 
-Two ways to tell. Where pods of a Deployment do not mind each other, and the old ones ask for what the new ones do: if new pods could have
-all places of the old ones, and either some old pod goes first or some node takes one more pod, then each new pod takes the place of an
-old one that has gone, until all have. Else the rollout is played, with the places that old pods leave taken first.
+Two ways to tell that one completes. Where pods of a Deployment do not mind each other, and the old ones ask for what the new ones do: if
+new pods could have all places of the old ones, and either some old pod goes first or some node takes one more pod, then each new pod takes
+the place of an old one that has gone, until all have. Else the rollout is played, with the places that old pods leave taken first. If not
+one new pod is placed before that comes to a halt, nothing was the scheduler's choice: it is a deadlock.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -24,6 +25,8 @@ from models.rollout import Old, Pace, creations, deletions, old_pods
 from models.scope import Scope
 from models.selectors import Bools
 from models.snapshot import Snapshot
+from models.workload_owned import HASH
+from models.workload_template import template_hash
 from models.workload_view import controller
 from solver import rules
 from solver.audit.view import Subject, View
@@ -37,8 +40,8 @@ _INDIFFERENT: Final = Multipliers(0, 0, 0, 0, 0, 0)
 class Flow:
     """All Deployments in one compiled instance: their pods as pods that come and go, and one new pod of each."""
 
-    def __init__(self, view: View, subjects: Sequence[Subject]) -> None:
-        """``subjects``: Deployments all of whose pods run on nodes of the snapshot.
+    def __init__(self, view: View, subjects: Sequence[Subject], least: int | None = None) -> None:
+        """``subjects``: Deployments all of whose pods run on nodes of the snapshot; ``least``: without other pods of a lower priority.
 
         Raises:
             InputError: what :func:`models.compile.compile_cluster` cannot use.
@@ -48,10 +51,12 @@ class Flow:
         self._places = [[(i, view.node_index[pods[i].spec.nodeName or ""]) for i in subject.pods] for subject in subjects]
         own = {i for places in self._places for i, _ in places}
         snapshot = view.snapshot.copy()
-        snapshot.pods = [*pods, *(_plain(subject.pod) for subject in subjects)]
+        snapshot.pods = [*pods, *(_plain(_revised(subject, pods)) for subject in subjects)]
         for i in own:
             snapshot.pods[i] = _plain(pods[i])
         fixed = [i for i in view.running if i not in own and not is_terminating(pods[i])]
+        if least is not None:
+            fixed = [i for i in fixed if (pods[i].spec.priority or 0) >= least]
         scope = Scope(fixed=fixed, pending=[*sorted(own), *range(first, len(snapshot.pods))])
         policy = msgspec.structs.replace(view.policy, multipliers=_INDIFFERENT, defaultConstraints=())
         with no_gc():
@@ -60,6 +65,8 @@ class Flow:
         self._class = {i: g for g, cls in enumerate(self._cluster.classes) for i in cls.pods}
         self._new = [self._class[first + k] for k in range(len(subjects))]
         self._rules = rules.build(self._cluster)
+        #: By Deployment whose rollout is a deadlock: rules that reject its first new pod, each with the number of nodes and words.
+        self.rejected: dict[int, list[tuple[str, int, str]]] = {}
         self._moving: dict[int, list[Rule]] = {}
         self._sets: dict[tuple[str, str], list[object]] = {}  # ReplicaSets by their Deployment
         for obj in view.snapshot.workloads.get("ReplicaSet", ()):
@@ -69,11 +76,11 @@ class Flow:
         for (g, n), number in Counter((self._class[i], n) for places in self._places for i, n in places).items():
             self._put(g, n, number)
 
-    def surely(self, k: int, pace: Pace) -> bool:
-        """Whether the rollout of a Deployment (its place in ``subjects``) completes; False: that is not known."""
+    def verdict(self, k: int, pace: Pace) -> Literal["complete", "deadlock"] | None:
+        """What surely becomes of the rollout of a Deployment (its place in ``subjects``); None: that is not known."""
         if any(tree.rejects for tree in self._cluster.trees.values()):
-            return False  # which zones come free when a pod goes is not known
-        return self._exchanged(k, pace) or self._played(k, pace)
+            return None  # which zones come free when a pod goes is not known
+        return "complete" if self._exchanged(k, pace) else self._played(k, pace)
 
     def _exchanged(self, k: int, pace: Pace) -> bool:
         g, cluster = self._new[k], self._cluster
@@ -96,8 +103,8 @@ class Flow:
             self._put(old, n, number)
         return fits
 
-    def _played(self, k: int, pace: Pace) -> bool:
-        """One course of the rollout, with places taken as they come free."""
+    def _played(self, k: int, pace: Pace) -> Literal["complete", "deadlock"] | None:
+        """One course of the rollout, with places taken as they come free; it is the only one until a new pod is placed."""
         g, subject = self._new[k], self._subjects[k]
         own: list[object] = self._sets.get((subject.namespace, subject.name.rpartition("/")[2]), [])
         snapshot: Snapshot = replace(self._snapshot, workloads={"ReplicaSet": own})
@@ -124,12 +131,15 @@ class Flow:
             complete = not alive and placed == pace.replicas
             if not made and not doomed:
                 break
+        if created and not placed:
+            found = [(r.name, int(np.count_nonzero(mask)), r.message(g, mask)) for r in self._rules if (mask := r.rejects(g)).any()]
+            self.rejected[k] = sorted(found, key=lambda each: (-each[1], each[0]))
         for cls, n, number in reversed(done):
             if number > 0:
                 self._take(cls, n)
             else:
                 self._put(cls, n)
-        return complete
+        return "complete" if complete else "deadlock" if created and not placed else None
 
     def _place(self, g: int, freed: list[int]) -> int | None:
         rejected = self._rejected(g)
@@ -168,6 +178,17 @@ class Flow:
         if found is None:
             found = self._moving[g] = [rule for rule in self._rules if rule.concerned(g)]
         return found
+
+
+def _revised(subject: Subject, pods: Sequence[Pod]) -> Pod:
+    """A pod of a Deployment's next revision: its hash is none of its old pods'."""
+    assert subject.workload is not None
+    taken = {(pods[i].metadata.labels or {}).get(HASH) for i in subject.pods}
+    salt = 0
+    while (label := template_hash(subject.workload.template, salt)) in taken:
+        salt += 1
+    change = msgspec.structs.replace
+    return change(subject.pod, metadata=change(subject.pod.metadata, labels={**subject.labels, HASH: label}))
 
 
 def _plain(pod: Pod) -> Pod:

@@ -7,8 +7,8 @@ ValidateRollingUpdateDaemonSet) of Kubernetes; seed 004 for the deadlock.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,7 @@ from models.kube import is_terminating
 from models.rollout import DEFAULT, Pace, pace, scaled
 from models.snapshot import InputError, Snapshot
 from solver.audit.base import Code, some
+from solver.audit.reach import Reach
 from solver.audit.rollout_flow import Flow
 from solver.audit.view import Subject, View
 from solver.options import Options
@@ -104,20 +105,77 @@ def _halts(view: View) -> Iterator[Finding]:
     subjects = list(_running(view))
     if not subjects:
         return
+    began = time.monotonic()
     try:
         flow = Flow(view, [subject for subject, _ in subjects])
+        verdicts = [flow.verdict(k, steps) for k, (_, steps) in enumerate(subjects)]
+        stuck = [k for k, verdict in enumerate(verdicts) if verdict == "deadlock"]
+        codes = _preempted(view, {k: subjects[k] for k in stuck})
     except InputError as error:
         view.not_checked.append(f"rollouts: {error.problems[0]}")
         return
-    doubtful = [(subject, steps) for k, (subject, steps) in enumerate(subjects) if not flow.surely(k, steps)]
+    halts = [Halt(*subjects[k], code, flow.rejected[k]) for k, code in codes.items()]
+    doubtful = [Halt(*subjects[k]) for k, verdict in enumerate(verdicts) if verdict is None or (k in stuck and k not in codes)]
     del flow
     settled = replace(view.snapshot, pods=[pod for pod in view.snapshot.pods if not is_terminating(pod)])
-    for number, (subject, _) in enumerate(doubtful):
-        if view.stop.is_set() or time.monotonic() >= view.deadline:
-            left = [subject.name for subject, _ in doubtful[number:]]
-            view.not_checked.append(f"rollouts that may come to a halt, for lack of time: {some(left)}")
-            return
-        yield from _searched(view, settled, subject)
+    until, least = view.search_until(), time.monotonic() - began  # a search compiles as much as all this did
+    left: list[str] = []
+    for halt in (*doubtful, *halts):  # of these the ways out are searched for
+        if not view.stop.is_set() and time.monotonic() + least < until:
+            yield from _searched(view, settled, halt, until)
+        elif halt.code is not None:
+            yield halt.found(view)
+        else:
+            left.append(halt.subject.name)
+    if left:
+        view.not_checked.append(f"rollouts that may come to a halt, for lack of time (--time-limit): {some(left)}")
+
+
+@dataclass(frozen=True)
+class Halt:
+    """A rollout that comes to a halt, or may (``code`` None). ``rejected``: rules that reject the first new pod, each with the number of
+    nodes and words."""
+
+    subject: Subject
+    pace: Pace
+    code: Code | None = None
+    rejected: Sequence[tuple[str, int, str]] = ()
+
+    def found(self, view: View, code: Code | None = None, placed: int = 0, fix: Sequence[str] = ()) -> Finding:
+        texts = [f"{rule} on {nodes} node{'s' * (nodes != 1)} ({message})" for rule, nodes, message in self.rejected]
+        steps = self.pace
+        how = "Recreate" if steps.recreate else f"maxSurge {steps.surge}, maxUnavailable {steps.unavailable} pods"
+        left = "" if not texts else f", the next one is rejected by {', '.join(texts)}"
+        code = self.code or code
+        assert code is not None
+        return code.found(
+            self.subject.name,
+            f"with {how}: {placed} of {steps.replicas} new pods placed{left}",
+            field="spec.strategy",
+            rule=self.rejected[0][0] if self.rejected else None,
+            pods=view.keys(self.subject.pods),
+            fix=f"one of: {'; '.join(fix)}" if fix else None,
+        )
+
+
+def _preempted(view: View, stuck: Mapping[int, tuple[Subject, Pace]]) -> dict[int, Code]:
+    """Which deadlocks remain without the pods that the new ones could preempt; those are left out of which that is not known."""
+    found: dict[int, Code] = {}
+    by_priority: dict[int, list[int]] = {}
+    lowest = min((view.snapshot.pods[i].spec.priority or 0 for i in view.running), default=0)
+    for k, (subject, _) in stuck.items():
+        spec = subject.pod.spec
+        if spec.preemptionPolicy == "Never" or (spec.priority or 0) <= lowest:
+            found[k] = DEADLOCK
+        else:
+            by_priority.setdefault(spec.priority or 0, []).append(k)
+    for priority, several in by_priority.items():
+        flow = Flow(view, [stuck[k][0] for k in several], priority)
+        for place, k in enumerate(several):
+            verdict = flow.verdict(place, stuck[k][1])
+            if verdict is not None:
+                found[k] = DEADLOCK if verdict == "deadlock" else PREEMPTS
+    return dict(sorted(found.items()))
 
 
 def _running(view: View) -> Iterator[tuple[Subject, Pace]]:
@@ -136,6 +194,8 @@ def _running(view: View) -> Iterator[tuple[Subject, Pace]]:
         elif subject.pod.spec.nodeName or any(not _bound(view.snapshot, claims.get(f"{subject.namespace}/{name}")) for name in asked):
             unknown.append(subject.name)
         else:
+            if not view.once(Reach).place(subject).usable.any():
+                continue  # no node at all takes a pod of it: KS101 and KS211 to KS214 tell
             try:
                 yield subject, pace(subject.workload.obj)
             except InputError as error:
@@ -154,48 +214,42 @@ def _bound(snapshot: Snapshot, claim: Any) -> bool:
     return claim is not None and claim.spec.volumeName in snapshot.persistent_volumes
 
 
-def _searched(view: View, snapshot: Snapshot, subject: Subject) -> Iterator[Finding]:
+def _searched(view: View, snapshot: Snapshot, halt: Halt, until: float) -> Iterator[Finding]:
     """``snapshot``: without pods that are being deleted, which hold nobody up for long."""
+    subject = halt.subject
     try:
-        result = _rolled(view, snapshot, subject)
+        result = _rolled(view, snapshot, subject, until)
         if result is None:
             return
         rollout = result.rollout
         assert rollout is not None
-        code, fix = (DEADLOCK if rollout.proved else HALT), [way.message for way in rollout.waysOut]
-        if code is HALT and _rolled(view, snapshot, subject, zones=False) is None:
+        code = halt.code or (DEADLOCK if rollout.proved else HALT)
+        if code is HALT and _rolled(view, snapshot, subject, until, zones=False) is None:
             view.not_checked.append(f"rollout of {subject.name}: which NUMA zones come free when its pods go is not known")
             return
-        lesser = _without_lesser(snapshot, subject)
-        if lesser is not None and _rolled(view, lesser, subject) is None:
+        lesser = _without_lesser(snapshot, subject) if halt.code is None else None
+        if lesser is not None and _rolled(view, lesser, subject, until) is None:
             code = PREEMPTS
     except InputError as error:
-        view.not_checked.append(f"rollout of {subject.name}: {error.problems[0]}")
+        if halt.code is not None:
+            yield halt.found(view)
+        else:
+            view.not_checked.append(f"rollout of {subject.name}: {error.problems[0]}")
         return
     if view.stop.is_set() and code is HALT:
         view.not_checked.append(f"rollout of {subject.name}: the search was stopped")
         return
-    reasons = [reason for stuck in rollout.stuck[:1] for reason in stuck.reasons]
-    texts = [f"{reason.rule} on {reason.nodes} node{'s' * (reason.nodes != 1)} ({reason.message})" for reason in reasons]
+    reasons = [(reason.rule, reason.nodes, reason.message) for stuck in rollout.stuck[:1] for reason in stuck.reasons]
     placed = sum(len(wave.create) for wave in rollout.waves)
-    how = "Recreate" if rollout.strategy == "Recreate" else f"maxSurge {rollout.maxSurge}, maxUnavailable {rollout.maxUnavailable} pods"
-    left = "" if not texts else f", the next one is rejected by {', '.join(texts)}"
-    yield code.found(
-        subject.name,
-        f"with {how}: {placed} of {rollout.replicas} new pods placed{left}",
-        field="spec.strategy",
-        rule=reasons[0].rule if reasons else None,
-        pods=view.keys(subject.pods),
-        fix=f"one of: {'; '.join(fix)}" if fix else None,
-    )
+    yield replace(halt, rejected=reasons).found(view, code, placed, [way.message for way in rollout.waysOut])
 
 
-def _rolled(view: View, snapshot: Snapshot, subject: Subject, *, zones: bool = True) -> doc.Placement | None:
+def _rolled(view: View, snapshot: Snapshot, subject: Subject, until: float, *, zones: bool = True) -> doc.Placement | None:
     """The rollout if it comes to a halt. ``zones``: with those that kubelets align pods to."""
     policy = view.policy
     if not zones:
         snapshot, policy = replace(snapshot, node_topologies={}), msgspec.structs.replace(policy, topologies=())
-    left = max(0.1, min(EACH, view.deadline - time.monotonic()))
+    left = max(0.1, min(EACH, until - time.monotonic()))
     options = Options(time_limit=left, daemon_namespaces=view.exempt, policy=policy)
     result = roll_out(snapshot, subject.name.partition(" ")[2], None, options, stop=view.stop)
     return None if result.rollout is None or result.rollout.complete else result

@@ -20,9 +20,9 @@ from solver.options import OnProgress, Progress
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Choices of an audit. ``machine_labels``: node labels that name physical machines, the first that all control-plane nodes have counts; ``stage_labels``:
-    labels of the stages beyond, by name (zones, clouds, locations); both empty: the defaults. ``time_limit``: seconds for checks that
-    search."""
+    """Choices of an audit. ``machine_labels``: node labels that name physical machines, the first that all control-plane nodes have counts;
+    ``stage_labels``: labels of the stages beyond, by name (zones, clouds, locations); both empty: the defaults. ``time_limit``: seconds for
+    all of it; checks that search take at most a quarter."""
 
     policy: Policy = DEFAULT
     daemon_namespaces: tuple[str, ...] = ()
@@ -51,6 +51,7 @@ def audit(
         exempt=options.daemon_namespaces or options.policy.daemonNamespaces,
         machine_labels=options.machine_labels,
         stage_labels=dict(options.stage_labels),
+        began=started,
         deadline=started + options.time_limit,
         stop=stop or threading.Event(),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from models.audit import Finding, Severity
-from models.selectors import Requirement, Selector, requirement_holds, selector_matches
+from models.selectors import Selector, requirement_holds, selector_matches
 from models.workload_checks import describe
 from models.workload_view import selector as adopts
 from solver.audit.base import Code, some
@@ -66,16 +66,15 @@ _SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Re
 
 
 def check(view: View) -> Iterator[Finding]:
-    services = [
-        (service, _plain(service.spec.selector)) for service in view.snapshot.services if service.spec is not None and service.spec.selector
-    ]
-    crowd = Crowd(view, (selector for _, selector in services))
+    crowd = view.once(Crowd)
     for s, subject in enumerate(view.subjects):
         for term in crowd.terms[s]:
             yield from _judge(view, crowd, subject, term)
         yield from _own_template(subject)
     where = _where(view)
-    for service, selector in services:
+    if crowd.services and not crowd.members:
+        view.not_checked.append("whether Services select pods: the snapshot has neither pods nor workloads")
+    for service, selector in crowd.services if crowd.members else ():
         namespace = service.metadata.namespace or "default"
         if not crowd.may_hit(selector, frozenset((namespace,))).any():
             name, text = (
@@ -92,7 +91,7 @@ def check(view: View) -> Iterator[Finding]:
 def _judge(view: View, crowd: Crowd, subject: Subject, term: Term) -> Iterator[Finding]:
     field = f"{term.path}.labelSelector"
     what = _WORDS[term.kind] if term.kind == "spread" else f"{'required' if term.required else 'preferred'} {_WORDS[term.kind]}"
-    astray = list(_namespaces(view, subject, term, what)) if _whole(view) else []
+    astray = list(_namespaces(crowd, subject, term, what)) if _whole(view) else []
     yield from astray
     if term.selector is None:
         never = term.kind == "affinity" and term.required
@@ -151,9 +150,9 @@ def _empty(crowd: Crowd, subject: Subject, term: Term, what: str, field: str) ->
     yield _EMPTY.found(subject.name, f"{what} over {term.key} is for every pod {term.where}", field=field, rule=term.rule)
 
 
-def _namespaces(view: View, subject: Subject, term: Term, what: str) -> Iterator[Finding]:
-    known = view.snapshot.namespaces
-    missing = [name for name in term.named if name not in known]
+def _namespaces(crowd: Crowd, subject: Subject, term: Term, what: str) -> Iterator[Finding]:
+    known = crowd.view.snapshot.namespaces
+    missing = [name for name in term.named if name not in known and name not in crowd.spaces]
     if missing:
         text = f"{what} over {term.key} names {some(missing)}, and there is no such namespace"
         yield _NAMESPACE.found(subject.name, text, field=f"{term.path}.namespaces", rule=term.rule)
@@ -181,10 +180,6 @@ def _whole(view: View) -> bool:
 
 def _where(view: View) -> str:
     return "no pod" if view.snapshot.nodes else "no pod or template"
-
-
-def _plain(labels: Mapping[str, str]) -> Selector:
-    return tuple(sorted(Requirement(key, "In", (value,)) for key, value in labels.items()))
 
 
 def _apart(selector: Selector, subject: Subject) -> bool:

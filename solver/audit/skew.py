@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from models.audit import Finding
+from models.audit import Finding, Severity
 from models.cluster import Ints, Spread, domain_sum
 from models.scope import select
 from models.selectors import Bools, selector_matches
@@ -89,6 +89,16 @@ def check(view: View) -> Iterator[Finding]:
                     yield from case.judge(np.where(keyed, fit.room(place.g), 0))
 
 
+def _lacking(view: View) -> dict[str, list[tuple[Subject, int]]]:
+    """By namespace, the workloads that lack pods, each with how many."""
+    found: dict[str, list[tuple[Subject, int]]] = {}
+    for subject in view.subjects:
+        number = wanted(subject) - running(view, subject)
+        if number > 0:
+            found.setdefault(subject.namespace, []).append((subject, number))
+    return found
+
+
 def _constraints(subject: Subject) -> list[int]:
     return [i for i, c in enumerate(subject.pod.spec.topologySpreadConstraints or ()) if c.whenUnsatisfiable == "DoNotSchedule"]
 
@@ -125,30 +135,54 @@ class _Case:
         """``room``: int64[N], how many more of its pods each node takes now."""
         tally, view, subject = self.tally, self.view, self.subject
         asked, there = wanted(subject), running(view, subject)
-        others = tally.counts - self._own()
+        homes = self._own()
+        own = domain_sum(tally.codes, tally.size, homes)
+        others = tally.counts - own
+        outside = max(0, there - int(own.sum()))  # on nodes that do not count
         self.aid = self._aid()
-        whole = domain_sum(tally.codes, tally.size, np.where(self.keyed, self.reach.empty(self.place.g), 0))
-        capacity, low = self._capacity(others, whole)
+        none = np.zeros_like(homes)
+        anew, whole = self._whole(self.keyed, none), self._whole(self.keyed, homes)
+        capacity, low = self._capacity(others, whole, own)
+        again, shut = self._capacity(others, anew)
         few = int(np.count_nonzero(tally.counted)) < self.spread.min_domains
         if few:
-            yield self._few(asked, capacity)
-        elif capacity < asked <= int(whole.sum()):
+            yield self._few(asked, there, capacity + outside if asked > there else again)
+        elif capacity + outside < asked <= int(whole.sum()) + outside:
             code = _SMALL if whole[low] else _CLOSED
-            text = f"{self._head(others, low)}, so of {asked} replicas at most {capacity} can run"
-            yield self._found(code, text, low, error=True)
+            text = f"{self._head(low)}, so of {asked} replicas at most {capacity + outside} can run"
+            yield self._found(code, text, low, "warning" if self._passes(others, homes, asked - outside) else grave(view, subject))
         elif asked > there:
             yield from self._now(room, None if whole[low] else low, asked - there)
+        elif again < asked <= int(anew.sum()):
+            passing = self._passes(others, none, asked)
+            text = f"{self._head(shut)}; all {there} run now, of {asked} placed anew at most {again} could"
+            yield self._found(_SMALL if anew[shut] else _CLOSED, text, shut, "info" if passing else grave(view, subject))
         elif not whole[low] and capacity < 2 * asked:  # worth knowing before it grows
-            text = f"{self._head(others, low)}: no more than {capacity} of its pods can run, and it wants {asked}"
-            yield self._found(_CLOSED, text, low, error=False)
+            text = f"{self._head(low)}: no more than {capacity} of its pods can run, and it wants {asked}"
+            yield self._found(_CLOSED, text, low, "info")
 
-    def _capacity(self, counts: Ints, room: Ints) -> tuple[int, int]:
-        """How many pods can be added at most, and the domain that holds the minimum down. int64[D]: pods that count, and room."""
+    def _passes(self, others: Ints, homes: Ints, asked: int) -> bool:
+        """Whether the pods asked for could run if nodes were uncordoned, and well again. ``others``: int64[D], pods that count; ``homes``:
+        int64[N], its own."""
+        well = self.place.selected & ~self.place.small & (~self.place.tainted | self.reach.passing(self.subject))
+        whole = self._whole(well & self.reach.cluster.nodes.with_keys((self.spread.key,)), homes)
+        own = domain_sum(self.tally.codes, self.tally.size, homes)
+        return grave(self.view, self.subject) != "info" and self._capacity(others, whole, own)[0] >= asked
+
+    def _whole(self, nodes: Bools, homes: Ints) -> Ints:
+        """int64[D]: how many of its pods these nodes take if nothing else runs there. ``homes``: int64[N], those that run on, on nodes that
+        are cordoned by now as well."""
+        room = np.maximum(np.where(nodes, self.reach.empty(self.place.g), 0), homes)
+        return domain_sum(self.tally.codes, self.tally.size, room)
+
+    def _capacity(self, counts: Ints, room: Ints, stay: Ints | int = 0) -> tuple[int, int]:
+        """How many pods can be added at most, and the domain that holds the minimum down. int64[D]: pods that count, and room; ``stay``:
+        those of the pods to be added that are there, whatever the constraint says."""
         counted = self.tally.counted
         reach = np.where(counted, counts + room + self.aid, np.iinfo(np.int64).max)
         low = int(np.argmin(reach))
         floor = 0 if int(np.count_nonzero(counted)) < self.spread.min_domains else int(reach[low])
-        return int(np.minimum(room, np.maximum(0, floor + self.spread.max_skew - counts)).sum()), low
+        return int(np.minimum(room, np.maximum(stay, floor + self.spread.max_skew - counts)).sum()), low
 
     def _now(self, room: Ints, closed: int | None, missing: int) -> Iterator[Finding]:
         """The same with the pods that run."""
@@ -157,28 +191,30 @@ class _Case:
         capacity, low = self._capacity(tally.counts, left)
         if capacity < missing <= int(left.sum()):
             code = _CLOSED if closed == low else _FULL
-            text = f"{self._head(tally.counts, low, full=code is _FULL)}, so of {missing} waiting pods at most {capacity} can be placed"
-            yield self._found(code, text, low, error=True)
+            text = f"{self._head(low, full=code is _FULL)}, so of {missing} pods that do not run yet at most {capacity} can be placed"
+            yield self._found(code, text, low, grave(self.view, self.subject))
 
-    def _few(self, asked: int, capacity: int) -> Finding:
+    def _few(self, asked: int, there: int, capacity: int) -> Finding:
         count, spread = int(np.count_nonzero(self.tally.counted)), self.spread
-        there = f"there {'is' if count == 1 else 'are'} {count}, each for at most {spread.max_skew}"
-        text = f"minDomains {spread.min_domains} over {spread.key}, and {there}: of {asked} replicas at most {min(asked, capacity)} can run"
+        few = f"there {'is' if count == 1 else 'are'} {count}, each for at most {spread.max_skew}"
+        most = min(asked, capacity)
+        now = f"of {asked} replicas at most {most} can run"
+        if asked <= there:
+            now = f"all {there} run now, of {asked} placed anew at most {most} could"
+        text = f"minDomains {spread.min_domains} over {spread.key}, and {few}: {now}"
         severity = grave(self.view, self.subject) if capacity < asked else "info"
         return _FEW.found(self.subject.name, text, field=self._field(), rule=PodTopologySpread.name, severity=severity)
 
-    def _head(self, counts: Ints, low: int, *, full: bool = False) -> str:
+    def _head(self, low: int, *, full: bool = False) -> str:
         nodes = int(np.count_nonzero(self.tally.eligible & (self.tally.codes == low)))
-        most = self._room(low)
-        takes = (
-            "has no room for more"
-            if full
-            else f"takes at most {most} of its pods"
-            if most
-            else f"can take none of its pods ({self._why(low)})"
-        )
-        where = f"{self._domain(low)} ({nodes} node{'s' * (nodes != 1)})"
-        return f"maxSkew {self.spread.max_skew} over {self.spread.key}: {where} holds {int(counts[low])} and {takes}"
+        most, now = self._room(low), int(self.tally.counts[low])
+        where = f"{self._domain(low)} ({nodes} node{'s' * (nodes != 1)}, {now} pod{'s' * (now != 1)} that count{'s' * (now == 1)})"
+        takes = f"can take none of its pods ({self._why(low)})"
+        if full:
+            takes = "has no room for more"
+        elif most:
+            takes = f"takes at most {most} of its pods"
+        return f"maxSkew {self.spread.max_skew} over {self.spread.key}: {where} {takes}"
 
     def _room(self, low: int) -> int:
         inside = self.keyed & (self.tally.codes == low)
@@ -195,7 +231,7 @@ class _Case:
         }
         return ", ".join(text for text, mask in reasons.items() if (mask & inside).any())
 
-    def _found(self, code: Code, text: str, low: int, *, error: bool) -> Finding:
+    def _found(self, code: Code, text: str, low: int, severity: Severity) -> Finding:
         inside = self.tally.eligible & (self.tally.codes == low)
         why, fix = self._why(low), None
         if code is _CLOSED and "tainted" not in why:
@@ -204,16 +240,16 @@ class _Case:
         return code.found(
             self.subject.name, text, field=self._field(), rule=PodTopologySpread.name, domain=self._domain(low), fix=fix,
             nodes=[self.view.nodes.names[n] for n in np.flatnonzero(inside)[:20]],
-            severity="warning" if code is _FULL else grave(self.view, self.subject) if error else "info",
+            severity="warning" if code is _FULL else severity,
         )  # fmt: skip
 
     def _domain(self, d: int) -> str:
         return f"{self.spread.key}={self.view.nodes.column(self.spread.key)[1][d]}"
 
     def _own(self) -> Ints:
-        """int64[D]: its own running pods among those that count."""
+        """int64[N]: its own running pods among those that count."""
         tally, view = self.tally, self.view
-        found = np.zeros(tally.size, dtype=np.int64)
+        found = np.zeros(view.nodes.size, dtype=np.int64)
         assert self.spread.matcher is not None
         parts = self.reach.cluster.matchers.parts(self.spread.matcher)
         for i in self.subject.pods:
@@ -223,18 +259,16 @@ class _Case:
                 and tally.eligible[n]
                 and all(selector_matches(s, view.snapshot.pods[i].metadata.labels or {}) for _, s in parts)
             ):
-                found[tally.codes[n]] += 1
+                found[n] += 1
         return found
 
     def _aid(self) -> int:
         """Pods that other workloads lack and that would count."""
         parts = self.reach.cluster.matchers.parts(self.spread.matcher or 0)
         return sum(
-            max(0, wanted(other) - running(self.view, other))
-            for other in self.view.subjects
-            if other is not self.subject
-            and other.namespace == self.subject.namespace
-            and all(selector_matches(s, other.labels) for _, s in parts)
+            number
+            for other, number in self.view.once(_lacking).get(self.subject.namespace, ())
+            if other is not self.subject and all(selector_matches(s, other.labels) for _, s in parts)
         )
 
     def _field(self) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -20,13 +20,15 @@ from models.snapshot import Snapshot
 from models.workload_checks import Audience
 from models.workload_owned import HASH
 from models.workload_owned import Owners as Owned
-from models.workload_plan import asked, suspended
+from models.workload_plan import asked, job, suspended
 from models.workload_pods import UnknownClass, admitted
+from models.workload_revisions import same_template
 from models.workload_template import template_hash
 from models.workload_view import Workload, controller, labelled, listed, view
 from solver.owners import Owners
 
 _change = msgspec.structs.replace
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -62,17 +64,25 @@ class Subject:
 
 @dataclass
 class View:
-    """A snapshot under audit. ``deadline``: when checks that search should end, on the monotonic clock; ``not_checked``: what could not
-    be looked at, and why; the checks add to it."""
+    """A snapshot under audit. ``began``, ``deadline``: when the audit did, and when it should end, on the monotonic clock;
+    ``not_checked``: what could not be looked at, and why; the checks add to it."""
 
     snapshot: Snapshot
     policy: Policy = DEFAULT
     exempt: tuple[str, ...] = ()  #: namespaces exempt from hard anti-affinity
     machine_labels: tuple[str, ...] = ()  #: of physical machines; empty: the defaults
     stage_labels: dict[str, str] = field(default_factory=dict)  #: of stages beyond machines, by name
+    began: float = field(default_factory=time.monotonic)
     deadline: float = field(default_factory=lambda: time.monotonic() + 60)
     stop: threading.Event = field(default_factory=threading.Event)
     not_checked: list[str] = field(default_factory=list)
+    _made_once: dict[object, object] = field(default_factory=dict, repr=False)
+
+    def once(self, make: Callable[[View], _T]) -> _T:
+        """What ``make`` (a class, a function of a module) gives for this view: made once, for all checks that ask for it."""
+        if make not in self._made_once:
+            self._made_once[make] = make(self)
+        return cast(_T, self._made_once[make])
 
     @cached_property
     def nodes(self) -> NodeTable:
@@ -98,8 +108,8 @@ class View:
 
     @cached_property
     def subjects(self) -> list[Subject]:
-        """All workloads that no other one makes, then the pods of workloads that the snapshot lacks, bare pods that are alike as one.
-        Static pods are in none."""
+        """All workloads that no other one makes, those of operators included, then the pods of workloads that the snapshot lacks, bare pods
+        that are alike as one. Jobs that are finished are none, nor are old revisions without pods; static pods are in none."""
         return list(self._subjects())
 
     @cached_property
@@ -107,52 +117,99 @@ class View:
         """The subject of each pod that has one, by index."""
         return {i: subject for subject in self.subjects for i in subject.pods}
 
+    def search_until(self) -> float:
+        """When searches that start now should end: they get a quarter of the whole time, which a longer limit makes longer, so that an
+        audit of a large cluster does not take all it is given for the hardest of its questions."""
+        return min(self.deadline, time.monotonic() + (self.deadline - self.began) / 4)
+
     def keys(self, pods: Iterator[int] | list[int] | tuple[int, ...]) -> list[str]:
         """``namespace/name`` of pods given by index."""
         return [pod_key(self.snapshot.pods[i]) for i in pods]
 
     def _subjects(self) -> Iterator[Subject]:
         snapshot, owned = self.snapshot, Owned(self.snapshot)
+        there = {(type(o).__name__, o.metadata.namespace or "default", o.metadata.name or ""): o for o in listed(snapshot)}
         taken: set[int] = set()
         for obj in listed(snapshot):
-            if controller(obj) is not None:
-                continue  # another workload's, or an operator's whose pods are found by their owner below
+            owner = controller(obj)
+            # A Deployment's pods go by its name even where the snapshot lacks it; that of an operator stands for itself.
+            if owner is not None and (owner.kind == "Deployment" or (owner.kind, obj.metadata.namespace or "default", owner.name) in there):
+                continue
             workload = view(labelled(obj))
             if workload is None:
                 continue
             pods = tuple(i for i in owned.of(workload.kind, workload.namespace, workload.name) if i not in taken)
+            if not pods and (_is_over(workload) or (owner is not None and workload.kind in _REVISIONS and not asked(workload))):
+                continue
             taken.update(pods)
-            yield Subject(workload.ref, self._made(workload), f"{workload.path}.spec", pods, _wanted(workload, pods), workload)
+            label = self._hash(workload, pods, there) if workload.kind == "Deployment" else None
+            yield Subject(workload.ref, self._made(workload, label), f"{workload.path}.spec", pods, _wanted(workload, pods), workload)
         rest = [
             i
             for i, pod in enumerate(snapshot.pods)
             if i not in taken and not is_terminal(pod) and not is_terminating(pod) and not is_mirror(pod)
         ]
-        controlled = {(type(o).__name__, o.metadata.namespace or "default", o.metadata.name): o for o in listed(snapshot)}
         for name, members in Owners(snapshot).group(rest).items():
             first = snapshot.pods[min(members)]
             pods = tuple(sorted(members))
-            owner = controller_of(first)
-            obj = controlled.get((owner.kind, first.metadata.namespace or "default", owner.name)) if owner is not None else None
-            workload = view(labelled(obj)) if obj is not None else None
-            if workload is not None and workload.ref == name:
-                yield Subject(name, self._made(workload), f"{workload.path}.spec", pods, _wanted(workload, pods), workload)
-            else:
-                yield Subject(name, Pod(first.metadata, _change(first.spec, nodeName=None), first.status), "spec", pods, len(pods))
+            yield Subject(name, Pod(first.metadata, _change(first.spec, nodeName=None), first.status), "spec", pods, len(pods))
 
-    def _made(self, workload: Workload) -> Pod:
-        """A pod as the workload would make it, the parts that differ from pod to pod left out."""
+    def _hash(self, workload: Workload, pods: tuple[int, ...], there: Mapping[tuple[str, str, str], Any]) -> str:
+        """The pod-template-hash of pods that a Deployment makes: that of its pods, if some rule reads it and their ReplicaSet has the same
+        template, or is not there to tell. ``there``: workloads by kind, namespace and name."""
+        known: dict[str, list[int]] = {}
+        for i in pods if _reads_own_labels(workload) else ():
+            owner = controller_of(self.snapshot.pods[i])
+            known.setdefault(owner.name if owner is not None else "", []).append(i)
+        for name, members in sorted(known.items(), key=lambda each: -len(each[1])):
+            obj = there.get(("ReplicaSet", workload.namespace, name))
+            label = (self.snapshot.pods[members[0]].metadata.labels or {}).get(HASH)
+            if label and (obj is None or same_template(workload, obj)):
+                return label
+        return template_hash(workload.template)
+
+    def _made(self, workload: Workload, label: str | None) -> Pod:
+        """A pod as the workload would make it, the parts that differ from pod to pod left out. ``label``: its pod-template-hash."""
         try:
             spec = admitted(workload.spec, self.snapshot)
         except UnknownClass:
             spec = _change(workload.spec, priority=0)
         labels = workload.labels
-        if workload.kind == "Deployment":
-            labels.setdefault(HASH, template_hash(workload.template))
+        if label is not None:
+            labels.setdefault(HASH, label)
         metadata = kube.ObjectMeta(
             name=f"{workload.name}-", namespace=workload.namespace, labels=labels or None, annotations=workload.annotations or None
         )
         return Pod(metadata, spec, None)
+
+
+def _reads_own_labels(workload: Workload) -> bool:
+    """Whether a rule of the pods reads labels of theirs (matchLabelKeys, mismatchLabelKeys)."""
+    affinity = workload.spec.affinity or kube.Affinity()
+    terms = [
+        term
+        for part in (affinity.podAffinity, affinity.podAntiAffinity)
+        if part is not None
+        for term in (
+            *(part.requiredDuringSchedulingIgnoredDuringExecution or ()),
+            *(part.requiredDuringSchedulingRequiredDuringExecution or ()),
+            *(weighted.podAffinityTerm for weighted in part.preferredDuringSchedulingIgnoredDuringExecution or ()),
+        )
+    ]
+    return any(c.matchLabelKeys for c in workload.spec.topologySpreadConstraints or ()) or any(
+        term.matchLabelKeys or term.mismatchLabelKeys for term in terms
+    )
+
+
+#: Kinds of which an operator keeps the old ones, with no pods, to go back to.
+_REVISIONS: Final = ("ReplicaSet", "ReplicationController")
+
+
+def _is_over(workload: Workload) -> bool:
+    """Whether a Job is finished."""
+    if workload.job is None or workload.kind != "Job" or workload.job.parallelism == 0 or suspended(workload):
+        return False
+    return not job(workload, workload.name, workload.obj.status, (), ()).wanted
 
 
 def _wanted(workload: Workload, pods: tuple[int, ...]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_a_halt_is_found_exactly_where_no_course_completes(seed: int) -> None:
 
 
 def test_what_is_told_without_a_search_is_true_and_told_often() -> None:
-    told = Counter[tuple[bool, bool]]()
+    told = Counter[tuple[str | None, bool]]()
     for seed in range(400):
         snapshot = tiny(seed)
         if not runs(snapshot):
@@ -57,11 +58,12 @@ def test_what_is_told_without_a_search_is_true_and_told_often() -> None:
         flow = Flow(view, [subject])
         steps = pace(snapshot.workloads["Deployment"][0])
         before = [rule.rejects(0).tolist() for rule in flow._rules]
-        sure = flow.surely(0, steps)
+        sure = flow.verdict(0, steps)
         assert [rule.rejects(0).tolist() for rule in flow._rules] == before  # nothing is left behind for the next one
         told[sure, Brute(snapshot).completes()] += 1
-    assert told[True, False] == 0
-    assert told[True, True] > 5 * told[False, True]
+    assert told["complete", False] == told["deadlock", True] == 0
+    assert told["complete", True] > 5 * told[None, True]
+    assert told["deadlock", False] > told[None, False]
 
 
 def spread_out(count: int, nodes: int, *, strategy: Object | None = None, cpu: str = "100m") -> list[Object]:
@@ -116,16 +118,46 @@ def test_deployments_with_pods_that_wait_are_not_judged() -> None:
     assert any("Deployment default/web" in line for line in view.not_checked)
 
 
+def searched() -> Iterator[Snapshot]:
+    """Clusters where only a search can tell what becomes of a rollout."""
+    for seed in range(400):
+        snapshot = tiny(seed)
+        view = View(snapshot)
+        subject = next(s for s in view.subjects if s.name == "Deployment default/web")
+        if runs(snapshot) and Flow(view, [subject]).verdict(0, pace(snapshot.workloads["Deployment"][0])) is None:
+            yield snapshot
+
+
 @pytest.mark.parametrize("late", [True, False])
 def test_what_there_is_no_time_for_is_said(late: bool) -> None:
-    view = View(from_objects(spread_out(2, 2)))
+    view = View(next(searched()))
     if late:
         view.deadline = time.monotonic()
     else:
         view.stop = threading.Event()
         view.stop.set()
     assert list(rollouts.check(view)) == []
-    assert any("Deployment default/web" in line for line in view.not_checked)
+    assert any("Deployment default/web" in line and "--time-limit" in line for line in view.not_checked)
+
+
+def test_a_deadlock_from_the_start_needs_no_time() -> None:
+    view = View(from_objects(spread_out(2, 2)), deadline=time.monotonic())
+    [finding] = rollouts.check(view)
+    assert (finding.code, finding.rule, finding.fix) == ("KS501", "InterPodAffinity", rollouts.DEADLOCK.fix)
+    assert finding.message == found(from_objects(spread_out(2, 2)))[0].message
+    assert view.not_checked == []
+    low = [
+        node("n0", cpu="2"), deployment(1, cpu="1", priority=10), replica_set(), old(0, "n0", cpu="1", priority=10),
+        pod("low", cpu="1", node_name="n0", priority=1),
+    ]  # fmt: skip
+    [finding] = rollouts.check(View(from_objects(low), deadline=time.monotonic()))
+    assert (finding.code, finding.rule) == ("KS503", "NodeResourcesFit")
+
+
+def test_searches_get_a_quarter_of_the_time() -> None:
+    now = time.monotonic()
+    assert now + 15 <= View(from_objects([]), began=now, deadline=now + 60).search_until() < now + 20
+    assert View(from_objects([]), began=now - 58, deadline=now + 2).search_until() == now + 2
 
 
 def test_without_nodes_only_strategies_are_judged() -> None:

@@ -146,8 +146,11 @@ def test_a_namespace_selector_that_selects_none() -> None:
 
 
 def test_services() -> None:
-    assert [(f.code, f.severity) for f in found([service(app="web")])] == [("KS206", "info")]
-    assert [(f.code, f.severity) for f in found([node("n0"), service(app="web")])] == [("KS206", "warning")]
+    assert [(f.code, f.severity) for f in found([deployment("x", 1), service(app="web")])] == [("KS206", "info")]
+    assert [(f.code, f.severity) for f in found([node("n0"), pod("x"), service(app="web")])] == [("KS206", "warning")]
+    view = View(from_objects([node("n0"), service(app="web")]))  # pods were not captured
+    assert list(selectors.check(view)) == []
+    assert any("Services" in note for note in view.not_checked)
     assert codes([service(app="web"), deployment("web", 0)]) == []
     assert codes([node("n0"), service(app="web"), pod("static", labels={"app": "web"}, node_name="n0")]) == []
     assert codes([service(**{"statefulset.kubernetes.io/pod-name": "web-0"}), {**deployment("web", 1), "kind": "StatefulSet"}]) == []

@@ -1,0 +1,29 @@
+"""Taints that tell of the state of a node, and go with it: what they keep off is no fault of a workload."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from models.kube import Taint
+from models.selectors import UNSCHEDULABLE_TAINT
+
+_NODE: Final = "node.kubernetes.io/"
+#: Set by the node lifecycle controller, cloud providers, Cluster API and autoscalers, network and storage plugins that are starting.
+#: Source: the well-known taints of Kubernetes' reference; cluster-autoscaler/utils/taints; karpenter's pkg/apis/v1/taints.go.
+_KEYS: Final = frozenset(
+    {
+        UNSCHEDULABLE_TAINT.key,
+        *(_NODE + state for state in ("not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure")),
+        *(_NODE + state for state in ("network-unavailable", "out-of-service")),
+        "node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown",
+        "node.cluster.x-k8s.io/uninitialized", "node.cluster.x-k8s.io/outdated-revision",
+        "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler",
+        "karpenter.sh/disrupted", "karpenter.sh/disruption", "karpenter.sh/unregistered",
+        "node.cilium.io/agent-not-ready", "ebs.csi.aws.com/agent-not-ready",
+    }
+)  # fmt: skip
+
+
+def is_passing(taint: Taint) -> bool:
+    """Whether a taint comes and goes with the state of its node, a cordon among them, and is not a choice of who may use it."""
+    return taint.key in _KEYS

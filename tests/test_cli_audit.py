@@ -1,0 +1,244 @@
+"""The command audit as people and pipelines use it. Nothing here needs more than the repository holds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+import cli
+from models.audit import SEVERITIES, Audit, from_builtins
+from models.placement import API_VERSION
+from tests.objects import Object, node, pod
+from tests.solver.audit.clusters import kubeadm, runs
+
+ROOT = Path(__file__).resolve().parents[1]
+INSTANCES = ROOT / "instances" / "audit"
+ERROR = str(INSTANCES / "KS105-node-overcommitted.yaml")
+WARNING = str(INSTANCES / "KS101-node-affinity-broken.yaml")
+HOSTILE = ["<script>alert(1)</script>", "]]>&quot;", "\u202egnp.exe", "nul\x00bell\x07", "line\nbreak", "[bold]x[/bold]", "é\ufffe"]
+
+
+def audit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli.main, ["audit", *map(str, arguments)], catch_exceptions=False)
+
+
+def document(*arguments: str | Path) -> Audit:
+    return from_builtins(json.loads(audit(*arguments, "--fail-on", "never", "-q", "-f", "json").stdout))
+
+
+def written(folder: Path, *things: Object, name: str = "cluster.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(things)}), encoding="utf-8")
+    return path
+
+
+# --- forms ----------------------------------------------------------------------------------------------------------------
+
+
+def test_forms_say_the_same(tmp_path: Path) -> None:
+    plain = json.loads(audit(ERROR, "-f", "json").stdout)
+    assert yaml.safe_load(audit(ERROR, "-f", "yaml").stdout) == plain
+    assert plain["apiVersion"] == API_VERSION
+    assert plain["kind"] == "Audit"
+    assert list(plain["counts"]) == list(SEVERITIES)
+    table = audit(ERROR, "-f", "table").stdout
+    for finding in plain["findings"]:
+        assert finding["code"] in table
+        assert finding["object"] in table
+    out = tmp_path / "out.json"
+    result = audit(ERROR, "-o", out)
+    assert result.stdout == ""
+    assert json.loads(out.read_text()) == plain
+    assert audit(ERROR).stdout == audit(ERROR, "-f", "json").stdout  # no terminal
+
+
+def test_findings_come_the_gravest_first_and_are_complete() -> None:
+    found = document(ERROR).findings
+    order = [(SEVERITIES.index(f.severity), f.code, f.object) for f in found]
+    assert order == sorted(order)
+    assert all(f.message and f.why.endswith(".") and f.fix for f in found)
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    assert audit(ERROR, "-f", "json").stdout_bytes == audit(ERROR, "-f", "json").stdout_bytes
+
+
+def test_a_line_says_how_many_and_quiet_says_none(tmp_path: Path) -> None:
+    assert audit(ERROR).stderr.startswith("1 error")
+    assert audit(ERROR, "-q").stderr == ""
+    assert audit(written(tmp_path, node("n0"))).stderr.startswith("nothing found")
+
+
+# --- exit codes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [ERROR, WARNING, ERROR.replace(".yaml", "-fixed.yaml")])
+@pytest.mark.parametrize("threshold", [None, *SEVERITIES, "never"])
+def test_exit_codes(path: str, threshold: str | None) -> None:
+    present = {f.severity for f in document(path).findings}
+    counts = {"never": (), "error": ("error",), "warning": ("error", "warning"), "info": SEVERITIES}[threshold or "error"]
+    options = [] if threshold is None else ["--fail-on", threshold]
+    assert audit(path, *options).exit_code == (4 if present & set(counts) else 0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--machine-label",),
+        ("--stage-label", "zones"),
+        ("--stage-label", "zones="),
+        ("--stage-label", "rooms=example.com/room"),
+        ("--stage-label", "zones=a", "--stage-label", "zones=b"),
+        ("--time-limit", "0"),
+        ("--time-limit", "nan"),
+        ("--fail-on", "all"),
+        ("--format", "xml"),
+        ("-q", "-v"),
+        ("--no-such-option",),
+    ],
+)
+def test_wrong_usage(options: tuple[str, ...]) -> None:
+    result = audit(WARNING, *options)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert options[0] in result.stderr or "contradict" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "kind: Pod\n", "a: &a [*a]\n"])
+def test_bad_input_is_a_line_for_each_problem(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    result = audit(path, "-q")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr
+    assert all(line.startswith(f"kubestow: {path}: ") for line in result.stderr.splitlines())
+    assert audit(tmp_path / "missing.yaml", "-q").exit_code == 1
+    assert audit(WARNING, "-w", path, "-q").exit_code == 1
+
+
+def test_nothing_is_left_of_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    result = audit(WARNING, "-q", "-o", tmp_path / "no" / "such")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- JUnit ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("threshold", "failures"), [("error", 1), ("never", 0)])
+def test_junit(threshold: str, failures: int) -> None:
+    root = ET.fromstring(audit(ERROR, "-f", "junit", "--fail-on", threshold).stdout)
+    suites = root.findall("testsuite")
+    assert len(suites) > 70  # one for each code, those that passed as well
+    assert sum(int(suite.get("failures", "")) for suite in suites) == int(root.get("failures", "")) == failures
+    for suite in suites:
+        assert len(suite.findall("testcase")) == int(suite.get("tests", ""))
+        assert len(suite.findall("testcase/failure")) == int(suite.get("failures", ""))
+        assert len(suite.findall("testcase/skipped")) == int(suite.get("skipped", ""))
+
+
+def test_names_of_any_kind(tmp_path: Path) -> None:
+    """Escaped in XML, without control characters on a terminal, whole in JSON."""
+    path = written(tmp_path, node("n0", cpu="1"), *(pod(name, node_name="n0", cpu="1") for name in HOSTILE))
+    (finding,) = [f for f in document(path).findings if f.code == "KS105"]
+    assert {key.partition("/")[2] for key in finding.pods} < set(HOSTILE)
+    xml = audit(path, "-f", "junit")
+    ET.fromstring(xml.stdout_bytes)
+    assert b"<script>" not in xml.stdout_bytes
+    table = audit(path, "-f", "table").stdout
+    assert not set(table) & {"\x00", "\x07", "\u202e"}
+    assert "[bold]" in table or "[bold]x[/bold]" not in "".join(finding.pods[:10])
+    assert yaml.safe_load(audit(path, "-f", "yaml").stdout) == json.loads(audit(path, "-f", "json").stdout)
+
+
+# --- what is given ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_snapshot(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    found = document(path)
+    assert (found.findings, found.controlPlane, found.snapshot.nodes) == ([], None, 0)
+    assert any("no nodes" in note for note in found.notChecked)
+    for form in ("table", "json", "yaml", "junit"):
+        assert audit(path, "-f", form, "--fail-on", "info").exit_code == 0
+
+
+def test_manifests_alone(tmp_path: Path) -> None:
+    anti: Object = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"name": "web"}}}]}}  # fmt: skip
+    manifest = written(tmp_path, runs("Deployment", "web", [], replicas=3, affinity=anti)[0], name="web.json")
+    alone = document(manifest)
+    assert [(f.severity, f.code, f.object) for f in alone.findings] == [("warning", "KS201", "Deployment default/web")]
+    assert any("no nodes" in note for note in alone.notChecked)
+    inside = document(written(tmp_path, *kubeadm()), "-w", manifest)
+    assert [f.code for f in inside.findings] == ["KS201"]
+    assert inside.snapshot.pending == 3
+
+
+def test_workloads_are_audited_as_if_they_were_applied(tmp_path: Path) -> None:
+    cluster = written(tmp_path, *kubeadm())
+    assert document(cluster).findings == []
+    manifest = written(tmp_path, runs("Deployment", "web", [], replicas=2, nodeSelector={"disk": "ssd"})[0], name="web.json")
+    result = audit(cluster, "-w", manifest, "-f", "json")
+    assert result.exit_code == 4
+    assert [f["code"] for f in json.loads(result.stdout)["findings"]] == ["KS211"]
+
+
+def test_labels_of_machines_and_stages(tmp_path: Path) -> None:
+    cluster = written(tmp_path, *kubeadm())
+    assert document(cluster).controlPlane is not None
+    by_zone = document(cluster, "--stage-label", "clouds=topology.kubernetes.io/zone").controlPlane
+    assert by_zone is not None
+    assert (by_zone.machineLabel, by_zone.grade) == ("topology.scs.community/host-id", "clouds")
+    other = document(cluster, "--machine-label", "kubernetes.io/hostname").controlPlane
+    assert other is not None
+    assert other.machineLabel == "kubernetes.io/hostname"
+    missing = document(cluster, "--machine-label", "example.com/rack", "--machine-label", "example.com/host")
+    assert [(f.code, f.severity) for f in missing.findings] == [("KS908", "warning")]
+    misspelt = document(cluster, "--stage-label", "locations=example.com/reigon")
+    assert [(f.code, f.severity) for f in misspelt.findings] == [("KS907", "warning")]
+
+
+def test_exempt_namespaces_and_a_policy(tmp_path: Path) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pods = [pod(f"web-{i}", labels={"app": "web"}, node_name="n0", affinity=affinity, owner="StatefulSet/web") for i in range(2)]
+    path = written(tmp_path, node("n0"), *pods)
+    assert "KS107" in [f.code for f in document(path).findings]
+    exempt = document(path, "--daemon-namespaces", "default")
+    assert "KS107" not in [f.code for f in exempt.findings]
+    assert exempt.snapshot.daemonNamespaces == ["default"]
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("daemonNamespaces: [default]\n")
+    assert "KS107" not in [f.code for f in document(path, "--policy", policy).findings]
+
+
+def test_a_time_limit_that_is_over_at_once_still_gives_an_answer() -> None:
+    """What needs a search is named; what needs none is found."""
+    began = time.monotonic()
+    found = document(INSTANCES / "KS501-rollout-deadlock.yaml", "--time-limit", "0.001")
+    assert "KS501" in [f.code for f in found.findings]
+    assert time.monotonic() - began < 30
+
+
+def test_as_a_program(tmp_path: Path) -> None:
+    """With the snapshot on standard input, and the answer into a pipe that is closed early."""
+    with open(ERROR, "rb") as given:
+        result = subprocess.run(
+            [sys.executable, ROOT / "cli.py", "audit", "-", "-q"], stdin=given, capture_output=True, check=False, timeout=60
+        )
+    assert (result.returncode, result.stderr) == (4, b"")
+    assert json.loads(result.stdout)["kind"] == "Audit"
+    process: Any = subprocess.Popen([sys.executable, ROOT / "cli.py", "audit", ERROR], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert b"Traceback" not in process.stderr.read()
+    assert process.wait(60) != 0
