@@ -127,6 +127,12 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return value
 
 
+def _keys(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(value):
+        raise click.BadParameter("an empty name (expected a label key)")
+    return value
+
+
 def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> dict[str, str]:
     """STAGE=KEY as a mapping."""
     found: dict[str, str] = {}
@@ -667,6 +673,7 @@ def explain(
     "--machine-label",
     "machine_labels",
     multiple=True,
+    callback=_keys,
     metavar="KEY",
     help="Node label that names the physical machine; repeatable, the first that all control-plane nodes carry counts.",
 )

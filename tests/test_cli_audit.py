@@ -94,6 +94,7 @@ def test_exit_codes(path: str, threshold: str | None) -> None:
     "options",
     [
         ("--machine-label",),
+        ("--machine-label", ""),
         ("--stage-label", "zones"),
         ("--stage-label", "zones="),
         ("--stage-label", "rooms=example.com/room"),

@@ -23,22 +23,39 @@ const name = (text, className) => h("bdi", { class: className ? `name ${classNam
 
 const badge = (tone, text) => h("span", { class: `badge ${tone}` }, text);
 
+// To a part of the page, for eyes and for the focus.
+function goToHeading(part) {
+  const title = byId(`${part}-title`);
+  title.closest("section").scrollIntoView();
+  title.focus({ preventScroll: true });
+}
+
 const empty = (text) => h("p", { class: "empty" }, text);
 
 // head: texts, or [text, "num"] for a column of numbers; rows: lists of children.
 function table(caption, head, rows) {
   const columns = head.map((column) => (Array.isArray(column) ? column : [column, null]));
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+  const box = h("div", { class: "scroll", role: "group", "aria-label": caption },
     h("table", null,
       h("caption", { class: "hidden" }, caption),
       h("thead", null, h("tr", null, columns.map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))),
       h("tbody", null, rows.map((cells) => h("tr", null, cells.map((cell, i) => h("td", { class: columns[i][1] }, cell)))))));
+  widths.observe(box);
+  return box;
 }
+
+// A table that is wider than its place can be scrolled by keyboard; the others are no stop on the way.
+const widths = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.scrollWidth > target.clientWidth + 1) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
 
 // What is left out on the screen and drawn before the page is printed.
 const beforePrint = [];
 
-// The first `limit` of `items` and a button for the rest.
+// The first `limit` of `items` and a button for the rest; the element's `all` shows them, too.
 function more(items, limit, what, draw) {
   const box = h("div", { class: "more" });
   const show = (count) => {
@@ -46,7 +63,7 @@ function more(items, limit, what, draw) {
     box.replaceChildren(...[draw(items.slice(0, count))].flat());
     if (rest > 0) {
       box.append(h("button", {
-        class: "link",
+        class: "link rest",
         onclick: () => {
           show(items.length);
           const next = box.querySelector("[tabindex], button, summary");
@@ -56,7 +73,7 @@ function more(items, limit, what, draw) {
     }
   };
   show(Math.min(limit, items.length));
-  if (items.length > limit) beforePrint.push(() => show(items.length));
+  if (items.length > limit) box.all = () => show(items.length);
   return box;
 }
 

@@ -3,6 +3,7 @@
 const whole = new Intl.NumberFormat("en");
 const number = (value) => whole.format(value);
 const plural = (count, one, many) => `${number(count)} ${count === 1 ? one : many || `${one}s`}`;
+const signed = (value) => (value > 0 ? `+${number(value)}` : number(value));
 const pods = (count) => plural(count, "pod");
 
 // Millicores: below one core as Kubernetes writes them, else in cores.
@@ -13,15 +14,25 @@ function trimmed(value) {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-function bytes(value) {
+// like: an amount whose unit is too coarse; the next smaller one is taken
+function bytes(value, like) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let unit = 0;
   let size = value;
-  while (Math.abs(size) >= 1024 && unit < units.length - 1) {
+  const most = like === undefined ? units.length - 1 : Math.max(0, Math.floor(Math.log2(Math.max(1, like)) / 10) - 1);
+  while ((like === undefined ? Math.abs(size) >= 1024 : true) && unit < most) {
     size /= 1024;
     unit += 1;
   }
   return `${trimmed(size)} ${units[unit]}`;
+}
+
+// A part of a whole; where both would read alike and are not, finer.
+function partOf(write, part, of) {
+  const [a, b] = [write(part), write(of)];
+  if (a !== b || part === of) return `${a} of ${b}`;
+  if (write === cpu) return `${part}m of ${of}m`;
+  return `${bytes(part, of)} of ${bytes(of, of)}`;
 }
 
 const amount = (measure, value) => (measure === "cpu" ? cpu(value) : bytes(value));
@@ -39,7 +50,7 @@ const seconds = (value) => `${value < 10 ? value.toFixed(value < 1 ? 2 : 1) : Ma
 // A quantity of a NUMA zone ("8", "7500m", "16Gi") in base units; only proportions are drawn from it.
 function quantity(text) {
   const match = /^([\d.]+)(.*)$/.exec(String(text)) || [0, 0, ""];
-  const scale = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 }[match[2]] || 1;
+  const scale = { m: 1e-3, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60 }[match[2]] || 1;
   return Number(match[1]) * scale;
 }
 

@@ -8,7 +8,8 @@ const W = D.waves.length;
 const LAST = W || D.views.length - 1; // the positions: 0 is before, LAST is after; with waves each wave is one
 const TILES = N > 300 || grouped; // small tiles without pods
 
-const FLAGS = [[1, "⊘", "cordoned"], [2, "◆", "control plane"], [4, "○", "freed by the plan"], [8, "+", "added by a what-if edit"]];
+const FLAGS = [[1, "⊘", "cordoned"], [2, "◆", "control plane"], [4, "○", "freed by the plan"], [8, "+", "added by a what-if edit"],
+  [16, "◐", "to drain, not emptied"], [32, "◎", "free before the plan"]];
 const ROLLS = D.kind === "Rollout"; // old pods are removed and new ones made, nothing is evicted
 const STATES = ["", "placed", "moved", ROLLS ? "removed" : "evicted", "left pending", "gated", ROLLS ? "new" : "from a manifest"];
 
@@ -25,9 +26,12 @@ const podIndex = once(() => new Map(P.name.map((text, p) => [text, p])));
 const stepPod = (step) => (typeof step.pod === "number" ? step.pod : podIndex().get(step.pod) ?? -1);
 const stepName = (step) => (typeof step.pod === "number" ? P.name[step.pod] : step.pod);
 
-const need = (measure, p) => D.shapes[P.shape[p]][measure];
+// What a pod asks for at a position: a pod that was made again has forgotten a resize in place.
+const need = (measure, p, at = state.at) => {
+  const anew = P.anew && P.anew[p];
+  return anew && madeAgain(p, at) ? anew[MEASURES.indexOf(measure)] : D.shapes[P.shape[p]][measure];
+};
 const workloadName = (w) => (w < 0 ? "no workload" : D.workloads[w].name);
-const nodeName = (n) => (n < 0 ? "no node" : D.nodes.name[n]);
 const zoneName = (n) => {
   const zone = D.nodes.zone[n] < 0 ? null : D.zones[D.nodes.zone[n]];
   return zone && zone.name ? zone.name : "";

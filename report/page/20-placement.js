@@ -16,6 +16,9 @@ function placesAt(at) {
   return placesAt.made;
 }
 
+// Whether a pod was stopped and made again by a position.
+const madeAgain = (p, at) => at === LAST || D.waves.slice(0, at).some((wave) => wave.steps.some((step) => stepPod(step) === p));
+
 // The pods of each node at a position, as one list with the start of each node's part.
 function residents(at) {
   if (residents.at === at) return residents.made;
@@ -44,11 +47,11 @@ function usageAt(at) {
     const from = P.place[0];
     const to = placesAt(at);
     for (let p = 0; p < to.length; p += 1) {
-      if (from[p] === to[p]) continue;
-      for (const [n, sign] of [[from[p], -1], [to[p], 1]]) {
+      if (from[p] === to[p] && !(P.anew && P.anew[p])) continue;
+      for (const [n, sign, then] of [[from[p], -1, 0], [to[p], 1, at]]) {
         if (n < 0) continue;
-        made.cpu[n] += sign * need("cpu", p);
-        made.memory[n] += sign * need("memory", p);
+        made.cpu[n] += sign * need("cpu", p, then);
+        made.memory[n] += sign * need("memory", p, then);
         made.pods[n] += sign;
       }
     }

@@ -42,7 +42,7 @@ function cellClass(p, nodeClass) {
   return state.colour === "change" ? CHANGES[P.state[p]] : nodeClass;
 }
 
-// A tile stands for all pods of its node: the workload that asks for most, the highest priority, gains and losses.
+// A tile stands for all pods of its node: the workload or priority that asks for most, gains and losses.
 function tileClass(n) {
   if (state.colour === "change") return `t${differences(state.at)[n]}`;
   if (state.colour === "utilisation") return utilisationClass(utilisationOf(n));
@@ -50,13 +50,10 @@ function tileClass(n) {
     workload: P.workload[p], shape: P.shape[p], priority: P.priority[p], count: 1,
   }));
   if (!parts.length) return "none";
-  if (state.colour === "priority") {
-    return priorityClass(parts.reduce((best, each) => (D.priorities[each.priority] > D.priorities[best] ? each.priority : best), parts[0].priority));
-  }
   const sums = new Map();
-  for (const { workload, shape, count } of parts) sums.set(workload, (sums.get(workload) || 0) + D.shapes[shape][state.measure] * count);
+  for (const part of parts) sums.set(part[state.colour], (sums.get(part[state.colour]) || 0) + D.shapes[part.shape][state.measure] * part.count);
   const [most] = [...sums].reduce((best, each) => (each[1] > best[1] ? each : best));
-  return `w${letterOf(most)}`;
+  return state.colour === "priority" ? priorityClass(most) : `w${letterOf(most)}`;
 }
 
 function legend() {

@@ -3,6 +3,7 @@
 const WIDE = 120;
 const HIGH = 64;
 const LEAST = 5; // height of pods that request nothing
+const LETTER = { large: 5, medium: 6.5, small: 7.5 }; // as the style sheet has it: cells as high and wide get one
 
 function fillTank(target, list, x, y, width, height, full, nodeClass, own) {
   if (!list.length) return;
@@ -11,6 +12,7 @@ function fillTank(target, list, x, y, width, height, full, nodeClass, own) {
   const level = Math.max(LEAST, full > 0 ? Math.min(1, sum / full) * height : height);
   const least = Math.max(1, sum / 300);
   const cells = treemap(sorted.map(([value]) => Math.max(value, least)), x, y + height - level, width, level);
+  const letter = LETTER[byId("map").dataset.size];
   const last = []; // what is outlined lies above its neighbours
   cells.forEach(([cx, cy, w, high], i) => {
     const p = sorted[i][1];
@@ -18,9 +20,8 @@ function fillTank(target, list, x, y, width, height, full, nodeClass, own) {
     const className = `cell ${colour}${hit(p) ? " hit" : ""}${own.has(p) ? " now" : ""}`;
     const outlined = own.has(p) || (state.mark && hit(p));
     (outlined ? last : target).push(svg("rect", { x: cx.toFixed(2), y: cy.toFixed(2), width: w.toFixed(2), height: high.toFixed(2), class: className, "data-p": p }));
-    if (state.colour === "workload" && (!state.mark || hit(p)) && w > 8 && high > 9 && colour !== `w${LETTERS.length}`) {
-      const letter = LETTERS[letterOf(P.workload[p])];
-      (outlined ? last : target).push(svg("text", { x: (cx + w / 2).toFixed(1), y: (cy + high / 2).toFixed(1), dy: "0.35em", class: `letter ${colour}` }, letter));
+    if (state.colour === "workload" && (!state.mark || hit(p)) && w > letter && high > letter && colour !== `w${LETTERS.length}`) {
+      (outlined ? last : target).push(svg("text", { x: (cx + w / 2).toFixed(1), y: (cy + high / 2).toFixed(1), dy: "0.35em", class: `letter ${colour}` }, LETTERS[letterOf(P.workload[p])]));
     }
   });
   target.push(...last);
@@ -49,7 +50,8 @@ function drawTank(n, target) {
     const shared = [];
     for (const p of list) (parts[zoneOf(p, zones)] || shared).push(p);
     const sharedNeed = shared.reduce((total, p) => total + need(state.measure, p), 0);
-    const band = shared.length ? Math.min(HIGH * 0.8, Math.max(LEAST, full > 0 ? (sharedNeed / full) * HIGH : 0)) : 0;
+    const most = shared.length < list.length ? HIGH - LEAST : HIGH; // zones with pods keep some room
+    const band = shared.length ? Math.min(most, Math.max(LEAST, full > 0 ? (sharedNeed / full) * HIGH : 0)) : 0;
     if (shared.length) fillTank(children, shared, 0, HIGH - band, WIDE, band, Math.max(1, sharedNeed), nodeClass, own);
     const width = WIDE / zones.length;
     zones.forEach((zone, i) => {

@@ -4,37 +4,42 @@ const hit = (p) => Boolean(state.mark && (state.mark.pods.has(p) || state.mark.w
 
 function markWorkload(w) {
   const same = state.mark && state.mark.key === `workload ${w}`;
-  set({ mark: same ? null : mark(`workload ${w}`, workloadName(w), [], [w]) });
+  set({ mark: same ? null : markOf(w) });
 }
 
-const mark = (key, label, pods, workloads, nodes) => ({ key, label, pods: new Set(pods), workloads: new Set(workloads), nodes: new Set(nodes || []) });
+const markOf = (w) => mark(`workload ${w}`, workloadName(w), { workloads: [w] });
+
+// label: a text from outside; note: our own words after it
+const mark = (key, label, { pods: some, workloads, nodes, note = "" }) => ({ key, label, note, pods: new Set(some), workloads: new Set(workloads), nodes: new Set(nodes) });
 
 // The pods that a pod's rules name, and those of its own workload, where the document says which.
 function markTies(p) {
   const rules = D.shapes[P.shape[p]].rules || [];
   const workloads = [P.workload[p], ...rules.flatMap((rule) => rule.workloads || [])].filter((w) => w >= 0);
-  set({ mark: mark(`pod ${p}`, `${P.name[p]} and ${workloads.length > 1 ? "the workloads its rules name" : "its workload"}`, [p], workloads) });
+  const note = ` and ${workloads.length > 1 ? "the workloads its rules name" : "its workload"}`;
+  set({ mark: mark(`pod ${p}`, P.name[p], { pods: [p], workloads, note }) });
 }
 
 // The nodes with something marked, and how many pods that is.
 function marked() {
-  const nodes = new Set(state.mark.nodes);
-  let count = 0;
-  if (grouped && D.groups) {
-    const counts = D.groups.count[state.at === LAST ? D.views.length - 1 : 0];
-    D.groups.workload.forEach((w, g) => {
-      if (!state.mark.workloads.has(w) || !counts[g] || D.groups.node[g] < 0) return;
-      count += counts[g];
-      nodes.add(D.groups.node[g]);
-    });
+  const { pods: some, workloads, nodes } = state.mark;
+  const counts = new Map();
+  const add = (n, count) => n >= 0 && counts.set(n, (counts.get(n) || 0) + count);
+  if (grouped) {
+    const column = D.groups.count[state.at === LAST ? D.views.length - 1 : 0];
+    D.groups.workload.forEach((w, g) => workloads.has(w) && add(D.groups.node[g], column[g]));
   }
   const place = placesAt(state.at);
+  const between = state.at > 0 && state.at < LAST;
   for (let p = 0; p < place.length; p += 1) {
-    if (place[p] < 0 || !(grouped ? state.mark.pods.has(p) : hit(p))) continue;
-    nodes.add(place[p]);
-    if (!grouped || !state.mark.workloads.has(P.workload[p])) count += 1;
+    if (grouped && workloads.has(P.workload[p])) {
+      // Counted among the groups, as they are before the first wave.
+      if (between) add(P.place[0][p], -1);
+      if (between) add(place[p], 1);
+    } else if (grouped ? some.has(p) : hit(p)) add(place[p], 1);
   }
-  return { nodes, count };
+  const found = [...counts].filter(([, count]) => count > 0);
+  return { nodes: new Set([...nodes, ...found.map(([n]) => n)]), count: found.reduce((sum, [, count]) => sum + count, 0) };
 }
 
 function showMark() {
@@ -44,7 +49,7 @@ function showMark() {
   if (!state.mark) return { nodes: new Set() };
   const found = marked();
   const text = found.count ? `${pods(found.count)} on ${plural(found.nodes.size, "node")}` : plural(found.nodes.size, "node");
-  bar.replaceChildren(h("span", null, "Marked: ", name(state.mark.label), h("span", { class: "dim" }, ` ${text}`)),
+  bar.replaceChildren(h("span", null, "Marked: ", name(state.mark.label), state.mark.note, h("span", { class: "dim" }, ` ${text}`)),
     h("button", { class: "link", onclick: () => { set({ mark: null }); focusNode(); } }, "Clear"));
   return found;
 }

@@ -17,10 +17,13 @@ function buildMap() {
   const order = [...members.keys()].sort((a, b) => (a < 0) - (b < 0) || a - b);
   const mixed = Math.max(...[...members.values()].map((each) => each.length));
   root.classList.toggle("side", order.length > 1 && (TILES ? mixed <= 60 : mixed <= 6));
-  seen = new IntersectionObserver(showBoxes, { rootMargin: "300px" });
+  seen = new IntersectionObserver(showBoxes, { rootMargin: "100%" });
   const sections = order.map((zone) => buildZone(zone, members.get(zone)));
   root.replaceChildren(...sections);
-  if (!TILES) boxes.forEach((box) => seen.observe(box.button));
+  if (!TILES) {
+    boxes.forEach((box) => seen.observe(box.button));
+    addEventListener("scroll", drawAfterJump, { passive: true });
+  }
   root.addEventListener("click", (event) => {
     const button = event.target.closest("[data-n]");
     if (!button) return;
@@ -130,6 +133,19 @@ function showBoxes(entries) {
   drawNear();
 }
 
+// A jump further than the observer looks ahead: it would tell of it some frames later, and these would show empty nodes.
+let drawnAt = 0;
+
+function drawAfterJump() {
+  if (Math.abs(scrollY - drawnAt) < innerHeight) return;
+  drawnAt = scrollY;
+  for (const box of boxes) {
+    const { top, bottom } = box.button.getBoundingClientRect();
+    if (bottom > 0 && top < innerHeight) box.near = true;
+  }
+  drawNear();
+}
+
 function drawNear(all) {
   if (TILES) return;
   boxes.forEach((box, n) => {
@@ -148,7 +164,8 @@ function mapNotes() {
   if (!TILES && commonEnd()) notes.push(h("span", null, "Names end with ", name(commonEnd())));
   if (!TILES && D.views.length > 1) notes.push(h("span", null, h("span", { class: "tick-key", "aria-hidden": "true" }), "level before"));
   if (!TILES && Object.keys(D.nodes.numa || {}).length) notes.push(h("span", null, "┊ NUMA zones side by side"));
-  const meaning = { utilisation: "", workload: ", coloured by the workload that asks for most", priority: ", coloured by the highest priority", change: "" };
+  const meaning = { utilisation: "", workload: ", coloured by the workload that asks for most", priority: ", coloured by the priority that asks for most", change: "" };
   if (TILES) notes.push(h("span", null, `One tile a node, filled as far as its ${state.measure === "cpu" ? "CPU" : "memory"} is requested${meaning[state.colour]}`));
+  if (LAST) notes.push(h("span", { class: "paper" }, `The map is that ${atText(state.at)}`)); // the player is not printed
   byId("map-notes").replaceChildren(...notes);
 }

@@ -39,7 +39,7 @@ function nodeTip(n) {
   return [h("strong", null, name(D.nodes.name[n])), zoneName(n) && h("div", { class: "dim" }, name(zoneName(n))),
     MEASURES.map((measure) => {
       const [used, of] = [usage[measure][n], capacity(measure, n)];
-      return h("div", null, `${measure === "cpu" ? "CPU" : "Memory"} ${percent(used, of)}% `, h("span", { class: "dim" }, `${amount(measure, used)} of ${amount(measure, of)}`));
+      return h("div", null, `${measure === "cpu" ? "CPU" : "Memory"} ${percent(used, of)}% `, h("span", { class: "dim" }, partOf(measure === "cpu" ? cpu : bytes, used, of)));
     }), h("div", null, `${number(usage.pods[n])} of ${pods(D.nodes.pods[n])}`), flagsOf(n).map(([, , text]) => h("div", { class: "dim" }, text))].flat().filter(Boolean);
 }
 

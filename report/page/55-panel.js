@@ -8,12 +8,19 @@ function showPanel(changed) {
   document.body.classList.toggle("with-panel", n >= 0);
   panel.hidden = n < 0;
   if (n < 0) return;
-  const open = changed.includes("node") ? [] : [...panel.querySelectorAll("details[open][data-p]")].map((each) => each.dataset.p);
+  const same = !changed.includes("node");
+  const open = same ? [...panel.querySelectorAll("details[open][data-p]")].map((each) => each.dataset.p) : [];
+  const inside = same && panel.contains(document.activeElement);
+  const held = inside && document.activeElement.closest("details[data-p]");
+  const { scrollTop } = panel;
   const head = h("header", null, h("h2", { tabindex: -1, id: "panel-title" }, name(D.nodes.name[n])),
     h("button", { class: "icon", "aria-label": "Close the panel", onclick: closePanel }, "✕"));
-  panel.replaceChildren(head, nodeFacts(n), nodeLevels(n), ...numaZones(n), ...residentsOf(n), ...goneFrom(n), nodeTexts(n));
+  panel.replaceChildren(head, nodeFacts(n), nodeLevels(n), ...numaZones(n), ...residentsOf(n), ...groupChanges(n), ...goneFrom(n), nodeTexts(n));
   for (const p of open) unfold(p);
-  if (started && changed.includes("node")) byId("panel-title").focus();
+  panel.scrollTop = same ? scrollTop : 0;
+  if (!started || !(inside || !same)) return;
+  const again = held && panel.querySelector(`details[data-p="${held.dataset.p}"] > summary`);
+  (again || byId("panel-title")).focus({ preventScroll: inside });
 }
 
 function closePanel() {
@@ -38,7 +45,7 @@ function nodeLevels(n) {
     bar.style.width = `${Math.min(100, share)}%`;
     if (share > 100) bar.className = "over";
     const before = then === now ? "" : ` (before: ${percent(then, of)}%)`;
-    return h("div", null, h("dt", null, label), h("dd", null, h("span", null, `${share}%`, h("span", { class: "dim" }, ` ${write(now)} of ${write(of)}${before}`)),
+    return h("div", null, h("dt", null, label), h("dd", null, h("span", null, `${share}%`, h("span", { class: "dim" }, ` ${partOf(write, now, of)}${before}`)),
       h("span", { class: "track", "aria-hidden": "true" }, bar)));
   }));
 }
@@ -58,13 +65,16 @@ function numaZones(n) {
 function residentsOf(n) {
   if (grouped) return groupsOf(n);
   const list = [...podsOn(n, state.at)].sort((a, b) => need(state.measure, b) - need(state.measure, a) || a - b);
-  const title = h("h3", null, `Pods ${atText(state.at)} `, h("span", { class: "dim" }, number(list.length)));
-  return [title, list.length ? h("div", { class: "pods" }, list.slice(0, BUILT_AT_ONCE).map(podRow)) : empty("No pods on this node."),
+  const title = podsTitle(list.length);
+  return [title, list.length ? h("div", { class: "pods" }, podHead("Pod"), list.slice(0, BUILT_AT_ONCE).map(podRow)) : empty("No pods on this node."),
     ...(list.length > BUILT_AT_ONCE ? [more(list.slice(BUILT_AT_ONCE), 0, "pods", (some) => h("div", { class: "pods" }, some.map(podRow)))] : [])];
 }
 
+const podsTitle = (count) => h("h3", null, "Pods ", h("span", { class: "dim" }, number(count)));
+const podHead = (what) => h("div", { class: "pod-head" }, h("span", null, what), h("span", { class: "num" }, "CPU"), h("span", { class: "num" }, "Memory"));
+
 function podRow(p) {
-  const summary = [h("span", { class: "who" }, name(P.name[p]), P.state[p] ? badge(`state${P.state[p]}`, STATES[P.state[p]]) : null),
+  const summary = [h("span", { class: "who" }, name(P.name[p]), P.state[p] ? [" ", badge(`state${P.state[p]}`, STATES[P.state[p]])] : null),
     h("span", { class: "num" }, cpu(need("cpu", p))), h("span", { class: "num" }, bytes(need("memory", p)))];
   const details = later(summary, () => podBody(p), "pod");
   details.dataset.p = p;
@@ -119,19 +129,33 @@ function goneFrom(n) {
   }
   const list = (title, found, where, word) => found.length > 0 && [h("h3", null, `${title} `, h("span", { class: "dim" }, number(found.length))),
     h("ul", { class: "plain" }, found.map((p) => h("li", null, name(P.name[p]), h("span", { class: "dim" }, where[p] >= 0 ? [` ${word} `, goTo(where[p])] : word === "→" ? " is gone" : " is new", inWaves(p)))))];
-  return [list("Gone since before", left, now, "→"), list("Still to come", coming, now, "from")].flat().filter(Boolean);
+  const some = grouped ? ", by name" : ""; // not all that change have one here
+  return [list(`Gone since before${some}`, left, now, "→"), list(`Still to come${some}`, coming, now, "from")].flat().filter(Boolean);
+}
+
+// How many pods of each workload a node has more or fewer than before, where they are aggregated.
+function groupChanges(n) {
+  if (!grouped || state.at === 0) return [];
+  const counts = new Map();
+  for (const [at, sign] of [[0, -1], [state.at, 1]]) {
+    for (const { workload, count } of groupsOn(n, at)) counts.set(workload, (counts.get(workload) || 0) + sign * count);
+  }
+  const found = [...counts].filter(([, count]) => count).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]) || a[0] - b[0]);
+  if (!found.length) return [];
+  const draw = (some) => h("ul", { class: "plain" }, some.map(([w, count]) => h("li", null, `${signed(count)} × `, name(workloadName(w)))));
+  return [h("h3", null, "Change since before"), more(found, 20, "workloads", draw)];
 }
 
 function groupsOf(n) {
   const list = groupsOn(n, state.at).sort((a, b) => D.shapes[b.shape].cpu * b.count - D.shapes[a.shape].cpu * a.count);
   const total = list.reduce((sum, each) => sum + each.count, 0);
-  const draw = (some) => h("div", { class: "pods" }, some.map((each) => {
+  const draw = (some) => h("div", { class: "pods" }, podHead("Pods, requests of each"), some.map((each) => {
     const shape = D.shapes[each.shape];
     return later([h("span", { class: "who" }, `${number(each.count)} × `, name(workloadName(each.workload))), h("span", { class: "num" }, cpu(shape.cpu)), h("span", { class: "num" }, bytes(shape.memory))],
       () => groupBody(each, shape), "pod");
   }));
   const own = [...podsOn(n, state.at)];
-  return [h("h3", null, `Pods ${atText(state.at)} `, h("span", { class: "dim" }, number(total))),
+  return [podsTitle(total),
     list.length ? more(list, 100, "groups", draw) : empty("No pods on this node."),
     own.length ? [h("h3", null, "Of them changed ", h("span", { class: "dim" }, number(own.length))), h("div", { class: "pods" }, own.map(podRow))] : []].flat();
 }
@@ -154,7 +178,10 @@ function nodeTexts(n) {
 }
 
 function unfold(p) {
-  const details = byId("panel").querySelector(`details[data-p="${p}"]`);
+  const row = () => byId("panel").querySelector(`details[data-p="${p}"]`);
+  const rest = byId("panel").querySelector(":scope > .more:has(> .rest)");
+  if (!row() && rest) rest.all();
+  const details = row();
   if (!details) return null;
   details.build();
   details.open = true;
@@ -168,5 +195,3 @@ function openPod() {
   markTies(state.pod);
   details.scrollIntoView({ block: "nearest" });
 }
-
-beforePrint.push(() => byId("panel").querySelectorAll("details").forEach((each) => each.build && each.build()));

@@ -24,13 +24,13 @@ function runSearch() {
   const total = found.nodes.length + found.workloads.length + found.pods.length;
   const groups = [["Nodes", found.nodes, nodeHit], ["Workloads", found.workloads, workloadHit], ["Pods", found.pods, podHit]];
   box.replaceChildren(...groups.filter(([, list]) => list.length).map(([title, list, draw]) => h("section", null,
-    h("h3", null, `${title} `, h("span", { class: "dim" }, list.length > SHOWN ? `${number(list.length)}, the first ${SHOWN}` : number(list.length))),
+    h("h2", null, `${title} `, h("span", { class: "dim" }, list.length > SHOWN ? `${number(list.length)}, the first ${SHOWN}` : number(list.length))),
     h("ul", null, list.slice(0, SHOWN).map((i) => h("li", null, draw(i)))))));
   if (!total) box.append(empty(grouped ? "Nothing matches. Pods are aggregated here: only those that change are listed by name." : "Nothing matches."));
   box.hidden = false;
   const text = total ? `${plural(found.nodes.length, "node")}, ${plural(found.workloads.length, "workload")}, ${pods(found.pods.length)} found` : "Nothing matches";
   say(text);
-  set({ mark: total ? mark(`search ${query}`, `“${query}”`, found.pods, found.workloads, found.nodes) : null });
+  set({ mark: total ? mark(`search ${query}`, `“${query}”`, found) : null });
 }
 
 const chosen = (act) => () => {
@@ -46,9 +46,8 @@ const nodeHit = (n) => hitButton(D.nodes.name[n], zoneName(n), () => {
 });
 
 const workloadHit = (w) => hitButton(workloadName(w), pods(D.workloads[w].pods), () => {
-  set({ mark: mark(`workload ${w}`, workloadName(w), [], [w]) });
-  byId("map-section").scrollIntoView();
-  byId("map-title").focus();
+  set({ mark: markOf(w) });
+  goToHeading("map");
 });
 
 const podHit = (p) => {
@@ -58,13 +57,21 @@ const podHit = (p) => {
       reveal(n);
       set({ node: n, pod: p });
     } else {
-      byId("unplaced").scrollIntoView();
-      byId("unplaced-title").focus();
+      goToHeading("unplaced");
     }
   });
 };
 
-const reveal = (n) => boxes[n].button.scrollIntoView({ block: "center" });
+// A node that is not in sight is brought to the middle.
+function reveal(n) {
+  const { top, bottom } = boxes[n].button.getBoundingClientRect();
+  if (top < headroom() || bottom > innerHeight) scrollBy(0, (top + bottom - headroom() - innerHeight) / 2);
+}
+
+// What sticks to the upper edge of the window.
+const headroom = () => Math.max(0, ...[document.querySelector(".top"), byId("player")].map((each) => {
+  return each && getComputedStyle(each).position === "sticky" ? each.getBoundingClientRect().bottom : 0;
+}));
 
 const hideFound = () => {
   byId("found").hidden = true;

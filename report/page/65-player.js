@@ -1,4 +1,5 @@
-// The player of the waves: the map shows the state after the wave chosen, and the steps of that wave are listed.
+// The player of the waves: the map shows the state after the wave chosen, and the steps of that wave are listed. What is said aloud of it
+// comes from the page's one live region.
 
 const PAUSE = 1600; // milliseconds for each wave
 let playing = 0;
@@ -8,7 +9,7 @@ const went = (steps) => {
   const placed = steps.filter((step) => step.from < 0 && step.to >= 0).length;
   const gone = steps.filter((step) => step.to < 0 && !step.evict).length;
   const moved = steps.length - evicted - placed - gone;
-  const parts = [[moved, "move"], [placed, "placement"], [evicted, ROLLS ? "removal" : "eviction"], [gone, "removal"]].filter(([count]) => count);
+  const parts = [[moved, "move"], [placed, D.kind === "RebalancePlan" ? "binding" : "placement"], [evicted, ROLLS ? "removal" : "eviction"], [gone, "removal"]].filter(([count]) => count);
   return parts.length ? parts.map(([count, word]) => plural(count, word)).join(", ") : "no steps";
 };
 
@@ -39,7 +40,7 @@ function buildPlayer() {
     control("previous", "◀", "Previous wave", go(() => state.at - 1)),
     control("play", "▶", "Play the waves", () => (playing ? stop() : play())),
     control("next", "▶", "Next wave", go(() => state.at + 1)),
-    control("last", "⏭", "After the last wave", go(LAST))), slider, h("output", { id: "wave", for: "slider" }));
+    control("last", "⏭", "After the last wave", go(LAST))), slider, h("output", { id: "wave", for: "slider", "aria-live": "off" }));
   byId("previous").firstChild.textContent = "‹";
   byId("next").firstChild.textContent = "›";
   on(["at"], showWave);
@@ -58,8 +59,8 @@ function showWave() {
   byId("slider").setAttribute("aria-valuetext", text);
   byId("wave").textContent = text;
   if (started) say(text);
-  byId("first").disabled = byId("previous").disabled = state.at === 0;
-  byId("next").disabled = byId("last").disabled = state.at === LAST;
+  // Buttons that lead nowhere keep the focus of those who pressed them to get there.
+  for (const [id, end] of [["first", 0], ["previous", 0], ["next", LAST], ["last", LAST]]) byId(id).setAttribute("aria-disabled", String(state.at === end));
   byId("steps").replaceChildren(state.at === 0 ? empty("Nothing has moved yet.") : stepTable(D.waves[state.at - 1]));
 }
 
@@ -93,11 +94,12 @@ function buildWaves() {
     return;
   }
   const all = D.waves.map((wave, i) => {
-    const details = later([h("strong", null, `Wave ${wave.wave}`), h("span", { class: "dim" }, ` ${went(wave.steps)}`)], () => h("div", null,
-      h("button", { class: "link screen", onclick: () => { set({ at: i + 1 }); byId("map-section").scrollIntoView(); byId("map-title").focus(); } }, `Show the map after wave ${wave.wave}`),
-      stepTable(wave)));
-    beforePrint.push(() => details.build());
-    return details;
+    const show = () => {
+      set({ at: i + 1 });
+      goToHeading("map");
+    };
+    return later([h("strong", null, `Wave ${wave.wave}`), h("span", { class: "dim" }, ` ${went(wave.steps)}`)], () => h("div", null,
+      h("button", { class: "link screen", onclick: show }, `Show the map after wave ${wave.wave}`), stepTable(wave)));
   });
   root.append(...all);
 }

@@ -14,7 +14,8 @@ function buildSummary() {
   const badges = [];
   const [look, glyph] = S.violations.length ? ["plain", "claims to be"] : tone(S.status);
   if (S.status) badges.push(badge(look, `${glyph} ${S.status}`));
-  if (left) badges.push(badge("warn", `! ${number(left)} not placed`));
+  if (left) badges.push(badge("warn", `! ${number(left)} ${D.kind === "Snapshot" ? "pending" : "not placed"}`));
+  if (D.obstacles.length) badges.push(badge("warn", `! ${plural(D.obstacles.length, "obstacle")}`));
   if (S.violations.length) badges.push(badge("bad", `✕ ${plural(S.violations.length, "violation")}`));
   byId("status").append(...badges);
   const facts = [`kubestow ${D.version}`, S.engine && `engine ${S.engine}`, `snapshot ${D.snapshot.sha256.slice(0, 12)}`].filter(Boolean);
@@ -35,12 +36,12 @@ function buildViolations(found) {
 }
 
 function buildTiles(S) {
-  const tiles = S.facts.map(([label, value]) => [label, value, null]);
+  const tiles = [...S.facts];
   if (S.seconds) {
     const parts = Object.entries(S.seconds);
     tiles.push(["Time", seconds(parts.reduce((sum, [, value]) => sum + value, 0)), parts.map(([key, value]) => `${key} ${seconds(value)}`).join(", ")]);
   }
-  byId("tiles").append(...tiles.map(([label, value, note]) => h("div", null, h("dt", null, label), h("dd", null, name(value), note && h("span", { class: "note" }, note)))));
+  byId("tiles").append(...tiles.map(([label, value, note]) => h("div", null, h("dt", null, label), h("dd", null, name(value), note && h("span", { class: "note" }, name(note))))));
 }
 
 function buildTiers(S) {

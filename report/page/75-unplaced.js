@@ -2,6 +2,7 @@
 
 function buildUnplaced() {
   const root = byId("unplaced-body");
+  if (D.kind === "Snapshot") byId("unplaced-title").firstChild.textContent = "Pending ";
   byId("unplaced-count").textContent = D.unplaced.length ? number(D.unplaced.reduce((sum, each) => sum + each.count, 0)) : "";
   if (!D.unplaced.length) {
     return void root.append(empty(D.kind === "Snapshot" ? "Nothing was to be placed." : "Every pod that was to be placed has a node."));
@@ -20,6 +21,7 @@ function unplacedCard(each) {
 }
 
 function causeOf(cause) {
+  if (!cause.facts.length) return null; // a rollout that comes to a halt: the table says why
   const proof = cause.proved ? "Cannot be placed" : "No place was found";
   const others = cause.alone ? "even without the other waiting pods" : "while the other pods are where they were placed";
   const together = cause.facts.length > 1 ? "these together rule it out" : "this alone rules it out";
@@ -29,7 +31,7 @@ function causeOf(cause) {
 }
 
 const reasonsOf = (reasons) => reasons.length > 0 && table("What the nodes say", ["Rule", "Message", ["Nodes", "num"]],
-  reasons.map((each) => [each.rule, name(each.message), number(each.nodes)]));
+  reasons.map((each) => [h("span", { class: "whole" }, each.rule), name(each.message), each.nodes ? number(each.nodes) : "–"]));
 
 function waysOf(cause) {
   if (!cause) return empty("Not looked for.");

@@ -7,18 +7,16 @@ function bar(value, best) {
   return h("span", { class: "track wide", "aria-hidden": "true" }, level);
 }
 
-const signed = (value) => (value > 0 ? `+${number(value)}` : number(value));
-
 function buildPreferences() {
   const root = byId("preferences-body");
   const found = D.preferences;
   if (!found || !(found.families.length || found.unmet.length)) return void root.append(empty("No preferences were weighed."));
   if (D.kind === "RebalancePlan") {
-    root.append(table("Families of preferences", ["Family", ["Before", "num"], ["After", "num"], ["Change", "num"], ["Counts", "num"]],
+    root.append(table("Families of preferences", ["Family", ["Before", "num"], ["After", "num"], ["Change", "num"], ["Weight", "num"]],
       found.families.map((each) => [each.family, number(each.before), number(each.value), signed(each.value - each.before), `× ${number(each.multiplier)}`])));
     return;
   }
-  root.append(table("Families of preferences", ["Family", "Met", ["Points", "num"], ["At best", "num"], ["Lost", "num"], ["Counts", "num"]],
+  root.append(table("Families of preferences", ["Family", "Met", ["Points", "num"], ["At best", "num"], ["Lost", "num"], ["Weight", "num"]],
     found.families.map((each) => [each.family, bar(each.value, each.best), number(each.value), number(each.best), number(each.best - each.value), `× ${number(each.multiplier)}`])));
   root.append(h("h3", null, "Not met"), found.unmet.length ? more(found.unmet, 20, "preferences",
     (some) => table("Preferences that were not met in full", ["Workload", "Family", "Preference", ["Pods", "num"], ["Points lost", "num"]],

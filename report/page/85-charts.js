@@ -7,14 +7,28 @@ function buildCharts() {
   root.append(h("div", { class: "charts" }, found.map(chart)));
 }
 
+// Two heights of labels, apart enough to be read.
+function apart(first, second) {
+  const near = LINE - Math.abs(first - second);
+  const way = first <= second ? 1 : -1;
+  return near > 0 ? [first - (way * near) / 2, second + (way * near) / 2] : [first, second];
+}
+
+const LINE = 14;
+
+// The lines stand between their first values at the left and their last ones at the right, so that no number stands on a line.
 function chart({ label, points }) {
-  const [wide, high, left, right, top, low] = [360, 150, 4, 84, 14, 20];
   const last = points[points.length - 1];
   if (points.length === 1) {
     const found = last[2] === null ? "no bound" : last[1] === last[2] ? "✓ the bound" : `bound ${number(last[2])}`;
     return h("figure", null, h("figcaption", null, name(label)), h("p", null, `${number(last[1])} after ${seconds(last[0])}, ${found}`));
   }
   const end = Math.max(last[0], 1e-3);
+  const bounded = points.find((point) => point[2] !== null);
+  const met = last[2] === last[1];
+  const texts = [number(points[0][1]), bounded ? `≤ ${number(bounded[2])}` : "", met ? `${number(last[1])} ✓` : number(last[1]), met || last[2] === null ? "" : `≤ ${number(last[2])}`];
+  const room = (some) => 12 + 7.2 * Math.max(...some.map((text) => text.length));
+  const [wide, high, left, right, top, low] = [360, 150, room(texts.slice(0, 2)), Math.max(room(texts.slice(2)), 40), 14, 20];
   const values = points.flatMap(([, value, bound]) => (bound === null ? [value] : [value, bound]));
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const span = most - least || 1;
@@ -29,16 +43,15 @@ function chart({ label, points }) {
     }
     return path && svg("path", { d: `${path}H${(wide - right).toFixed(1)}`, class: className });
   };
-  const gap = last[2] !== null && Math.abs(y(last[1]) - y(last[2])) < 14;
-  const end1 = y(last[1]) + (gap && last[2] !== last[1] ? (last[1] < last[2] ? 8 : -8) : 0);
-  const met = last[2] === last[1];
-  const labels = [svg("text", { x: wide - right + 6, y: end1 + 4, class: "strong" }, met ? `${number(last[1])} ✓` : number(last[1]))];
-  if (!met && last[2] !== null) labels.push(svg("text", { x: wide - right + 6, y: y(last[2]) + (gap ? (last[1] < last[2] ? -4 : 12) : 4) }, `≤ ${number(last[2])}`));
+  const side = ([value, bound], [of, under], at, className) => {
+    const [one, two] = bound ? apart(y(of), y(under)) : [y(of), 0];
+    return [svg("text", { x: at, y: one + 4, class: `strong ${className}` }, value), bound && svg("text", { x: at, y: two + 4, class: className }, bound)];
+  };
+  const labels = [side(texts.slice(0, 2), [points[0][1], bounded && bounded[2]], left - 6, "end"), side(texts.slice(2), last.slice(1), wide - right + 6, "")];
   const text = `${label}: ${number(last[1])} after ${seconds(end)}${last[2] === null ? ", no bound" : met ? ", which is the bound" : `, bound ${number(last[2])}`}`;
   return h("figure", null, h("figcaption", null, name(label)),
     svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": text }, svg("line", { x1: left, x2: wide - right, y1: high - low, y2: high - low, class: "axis" }),
       line(2, "bound"), line(1, "value"), svg("circle", { cx: wide - right, cy: y(last[1]), r: 3 }), labels,
-      svg("text", { x: x(points[0][0]), y: y(points[0][1]) - 5 }, number(points[0][1])),
       svg("text", { x: left, y: high - 6 }, "0 s"), svg("text", { x: wide - right, y: high - 6, class: "end" }, seconds(end))),
     later("Numbers", () => more(points, 30, "points", (some) => table(`Search of ${label}`, [["Seconds", "num"], ["Incumbent", "num"], ["Bound", "num"]],
       some.map(([time, value, bound]) => [time.toFixed(2), number(value), bound === null ? "–" : number(bound)])))));

@@ -4,12 +4,15 @@ let opened = [];
 
 function unfoldAll() {
   for (const build of beforePrint) build();
-  const closed = () => [...document.querySelectorAll("main details:not([open]), #panel details:not([open])")];
-  for (let round = closed(); round.length; round = closed()) {
-    for (const details of round) {
-      if (details.build) details.build();
-      details.open = true;
-      opened.push(details);
+  const folded = () => document.querySelectorAll(":is(main, #panel) :is(details:not([open]), .more:has(> .rest))");
+  for (let round = folded(); round.length; round = folded()) {
+    for (const each of round) {
+      if (each.matches(".more")) each.all();
+      else {
+        each.build();
+        each.open = true;
+        opened.push(each);
+      }
     }
   }
 }

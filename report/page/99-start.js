@@ -18,12 +18,18 @@ function start() {
   buildRest();
   buildPrint();
   on(["at", "colour", "measure", "mark", "node"], refresh);
-  on(["colour", "measure"], mapNotes);
+  on(["at", "colour", "measure"], mapNotes);
   on(["node", "at", "measure"], showPanel);
   on(["pod"], openPod);
-  if (state.node >= 0) showPanel(["node"]);
+  if (state.node >= 0) {
+    showPanel(["node"]);
+    reveal(state.node);
+  }
   started = true;
-  addEventListener("hashchange", readHash);
+  addEventListener("hashchange", () => {
+    readHash();
+    if (state.node >= 0) reveal(state.node);
+  });
   performance.mark("kubestow-ready");
   window.kubestowReady = true;
   document.documentElement.dataset.ready = "true";

@@ -56,7 +56,7 @@ def build(
     shapes = Shapes(snapshot, found.pods, of_pod, [name for name, _ in names], policy, chosen)
     columns = pods.Columns(found, shapes, of_pod)
     notes = list(shapes.notes)
-    node_columns = nodes.columns(snapshot, result, original, policy, notes)
+    node_columns = nodes.columns(snapshot, result, original, policy, found, notes)
     usage = pods.usage(found, shapes, len(snapshot.nodes))
     counts = Counter(of_pod)
     grouped = columns.grouped

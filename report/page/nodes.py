@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from models import kube, quantity
+from models import kube, quantity, scope
 from models.plan import RebalancePlan
 from models.policy import Policy, node_topologies
 from models.requests import allocatable
 from models.snapshot import InputError, Snapshot
 from models.topology import TopologyError, Tree, tree
 from report.page import words
-from report.page.places import Result
+from report.page.places import Places, Result
 from report.usage import zone_of
 
 UNSCHEDULABLE: Final = 1
 CONTROL_PLANE: Final = 2
 FREED: Final = 4
 ADDED: Final = 8
+TO_DRAIN: Final = 16
+FREE_BEFORE: Final = 32
 
 #: Labels and NUMA zones of more nodes than this are left out: they would be most of the page.
 LABELLED: Final = 500
@@ -42,8 +44,10 @@ def zones(snapshot: Snapshot) -> tuple[list[dict[str, str]], list[int]]:
     return found, [ids[name] for name in names]
 
 
-def columns(snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, notes: list[str]) -> dict[str, Any]:
-    """``nodes`` of the page. ``notes``: takes what could not be read.
+def columns(
+    snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, places: Places, notes: list[str]
+) -> dict[str, Any]:
+    """``nodes`` of the page. ``places``: of the pods, before and after; ``notes``: takes what could not be read.
 
     Raises:
         InputError: an allocatable amount that is no quantity, or beyond 64 bits.
@@ -57,7 +61,7 @@ def columns(snapshot: Snapshot, result: Result, original: Snapshot | None, polic
         "cpu": [offer.get("cpu", 0) for offer in offers],
         "memory": [offer.get("memory", 0) for offer in offers],
         "pods": [offer.get("pods", 0) for offer in offers],
-        "flags": _flags(snapshot, result, original),
+        "flags": _flags(snapshot, result, original, places),
         "taints": [[words.taint(taint) for taint in (node.spec.taints if node.spec else None) or ()] for node in nodes],
     }
     if len(nodes) <= LABELLED:
@@ -76,15 +80,41 @@ def _offer(node: kube.Node) -> dict[str, int]:
         raise InputError([f"Node {node.metadata.name}: allocatable: {error}"]) from error
 
 
-def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None) -> list[int]:
-    freed = {*result.freed, *result.drain} if isinstance(result, RebalancePlan) else set()
+def left_to_drain(plan: RebalancePlan, places: Places) -> set[int]:
+    """Nodes (by index) that the plan does not empty of all but DaemonSet and static pods."""
+    return _used(places, -1, terminating=False) if plan.drain else set()
+
+
+def _used(places: Places, view: int, *, terminating: bool) -> set[int]:
+    """Nodes with pods that do not stay with their node. ``terminating``: whether pods count that are on their way out."""
+    return {
+        n
+        for pod, n in zip(places.pods, places.place[view], strict=True)
+        if n >= 0 and not _stays(pod) and (terminating or not kube.is_terminating(pod))
+    }
+
+
+def _stays(pod: kube.Pod) -> bool:
+    owner = kube.controller_of(pod)
+    return scope.is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
+
+
+def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places: Places) -> list[int]:
+    plan = result if isinstance(result, RebalancePlan) else None
+    freed, drain = (set(plan.freed), set(plan.drain)) if plan is not None else (set(), set())
+    left = left_to_drain(plan, places) if plan is not None else set()
+    # Only beside nodes that were freed is it worth a mark that others had been free.
+    ever = _used(places, 0, terminating=True) | _used(places, -1, terminating=True) if freed else set(range(len(snapshot.nodes)))
     known = {node.metadata.name for node in original.nodes} if original is not None else None
     found = []
-    for node in snapshot.nodes:
+    for n, node in enumerate(snapshot.nodes):
         labels = node.metadata.labels or {}
         flags = UNSCHEDULABLE if node.spec is not None and node.spec.unschedulable else 0
         flags |= CONTROL_PLANE if any(key in labels for key in _CONTROL) else 0
-        flags |= FREED if node.metadata.name in freed else 0
+        drained = node.metadata.name in drain
+        flags |= FREED if node.metadata.name in freed or (drained and n not in left) else 0
+        flags |= TO_DRAIN if drained and n in left else 0
+        flags |= FREE_BEFORE if n not in ever and not flags & (FREED | TO_DRAIN) else 0
         flags |= ADDED if known is not None and node.metadata.name not in known else 0
         found.append(flags)
     return found

@@ -9,7 +9,7 @@ from models import kube
 from report.page.places import EVICTED, MOVED, PENDING, Places
 from report.page.shapes import Shapes
 
-#: More pods than this are shown in groups, and so many of those that matter most one by one.
+#: More pods than this are shown in groups, and about so many of those that matter most one by one.
 SINGLE: Final = 20_000
 NAMED: Final = 2_000
 
@@ -18,7 +18,7 @@ class Columns:
     """Workload, shape and priority of each pod, by place in the lists of the page. ``priorities``: ascending."""
 
     def __init__(self, places: Places, shapes: Shapes, workloads: Sequence[int]) -> None:
-        self._places, self._workloads, self._shapes = places, workloads, shapes.of_pod
+        self._places, self._workloads, self._shapes = places, workloads, shapes
         values = [pod.spec.priority or 0 for pod in places.pods]
         self.priorities = sorted(set(values))
         ids = {value: i for i, value in enumerate(self.priorities)}
@@ -29,32 +29,42 @@ class Columns:
         return len(self._places.pods) > SINGLE
 
     def single(self, pods: Sequence[int]) -> dict[str, Any]:
-        """The pods of these indices, one by one; ``zones`` by place in this list (as text)."""
+        """The pods of these indices, one by one; ``zones`` and ``anew`` (:meth:`_asks_anew`) by place in this list (as text)."""
         places = self._places
         at = [(place, i) for place, i in enumerate(pods) if i in places.zones]
+        anew = {str(place): asks for place, i in enumerate(pods) if i in places.anew and (asks := self._asks_anew(i)) is not None}
         return {
             "name": [kube.pod_key(places.pods[i]) for i in pods],
             "workload": [self._workloads[i] for i in pods],
-            "shape": [self._shapes[i] for i in pods],
+            "shape": [self._shapes.of_pod[i] for i in pods],
             "priority": [self._priority[i] for i in pods],
             "place": [[view[i] for i in pods] for view in places.place],
             "zones": {str(place): [[name, zones] for name, zones in places.zones[i]] for place, i in at},
+            "anew": anew,
             "state": [places.state[i] for i in pods],
         }
 
+    def _asks_anew(self, i: int) -> list[int] | None:
+        """The mCPU and bytes that a pod asks for once it is made again, where a resize in place has left others behind."""
+        pod = self._places.pods[i]
+        asks = [self._shapes.request(pod, anew=anew) for anew in (False, True)]
+        now, then = ([found.get("cpu", 0), found.get("memory", 0)] for found in asks)
+        return then if then != now else None
+
     def changed(self) -> list[int]:
-        """The pods that are told by name among groups: those that go somewhere else first, then those that wait."""
+        """The pods that are told by name among groups: all that waves move, as the player follows them; of the others first those that go
+        somewhere else, then those that wait."""
         state, steps = self._places.state, {step.pod for _, listed in self._places.waves for step in listed}
-        first = [i for i, at in enumerate(state) if at in (MOVED, EVICTED) or i in steps]
-        rest = [i for i, at in enumerate(state) if at == PENDING and i not in steps]
-        return sorted([*first, *rest][:NAMED])
+        others = [i for i, at in enumerate(state) if at in (MOVED, EVICTED) and i not in steps]
+        others += [i for i, at in enumerate(state) if at == PENDING and i not in steps]
+        return sorted([*steps, *others[: max(0, NAMED - len(steps))]])
 
     def groups(self) -> dict[str, Any]:
         """All pods by workload, shape, priority and node: how many in each view. A node of -1: pods that have none."""
         counts: dict[tuple[int, int, int, int], list[int]] = {}
         views = self._places.place
         for v, view in enumerate(views):
-            for key in zip(self._workloads, self._shapes, self._priority, view, strict=True):
+            for key in zip(self._workloads, self._shapes.of_pod, self._priority, view, strict=True):
                 found = counts.get(key)
                 if found is None:
                     found = counts[key] = [0] * len(views)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
-from models import kube, requests
+from models import kube
 from models.annotations import has_hints
-from models.compile import host_ports, preferred_terms, required_terms
+from models.compile import preferred_terms, required_terms
 from models.container_affinity import AnnotationError, Entry, parse
 from models.container_expressions import Expression
 from models.default_spread import DefaultSpread
@@ -15,22 +15,12 @@ from models.kube import Pod
 from models.policy import Policy
 from models.selectors import UNSCHEDULABLE_TAINT, Selector, canonical, label_key_requirements, selector_matches, tolerates
 from models.snapshot import Snapshot
-from report.page import words
-from report.page.ties import Namespaces, Ties
+from report.page import asks, words
+from report.page.asks import Rule
+from report.page.ties import Term, Ties
 
-#: Resources that a shape shows apart.
-_SHOWN: Final = ("cpu", "memory")
 #: Tolerations that the API server gives every pod.
 _ALWAYS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-
-
-class Rule(NamedTuple):
-    """``rule``: plugin or kind; ``text``: the sentence; ``workloads``: those that its selector matches (None: it has none, or very
-    many)."""
-
-    rule: str
-    text: str
-    workloads: tuple[int, ...] | None = None
 
 
 class Rules:
@@ -46,18 +36,20 @@ class Rules:
         """All of them but volumes, gangs, budgets and what other pods' rules say. ``request``: of :func:`models.requests.pod_request`."""
         spec, labels, namespace = pod.spec, pod.metadata.labels, pod.metadata.namespace
         return [
-            *_priority(spec),
-            *_gates(spec),
-            *self._once(("request", *sorted(request.items()), id(spec.overhead)), lambda: _resources(request, spec)),
-            *self._once(("select", id(spec.nodeSelector)), lambda: _node_selector(spec)),
-            *self._once(("nodes", id(spec.affinity), _daemon(pod)), lambda: _node_affinity(pod)),
+            *asks.priority(spec),
+            *asks.gates(spec),
+            *self._once(
+                ("request", *sorted(request.items()), id(spec.overhead), id(spec.resources)), lambda: asks.resources(request, spec)
+            ),
+            *self._once(("select", id(spec.nodeSelector)), lambda: asks.node_selector(spec)),
+            *self._once(("nodes", id(spec.affinity), asks.daemon(pod)), lambda: asks.node_affinity(pod)),
             *self._once(("tolerates", id(spec.tolerations)), lambda: self._tolerations(spec)),
             *self._once(("pods", id(spec.affinity), namespace, id(labels)), lambda: self._pod_affinity(pod)),
             *self._once(
                 ("spread", id(spec.topologySpreadConstraints), namespace, id(labels), id(pod.metadata.ownerReferences)),
                 lambda: self._spread(pod),
             ),
-            *self._once(("ports", id(spec.containers), id(spec.initContainers)), lambda: _ports(spec)),
+            *self._once(("ports", id(spec.containers), id(spec.initContainers)), lambda: asks.ports(spec)),
             *self._once(("hints", id(pod.metadata.annotations), id(spec.containers)), lambda: self._hints(pod)),
         ]
 
@@ -84,30 +76,42 @@ class Rules:
     def _pod_affinity(self, pod: Pod) -> Iterator[Rule]:
         if pod.spec.affinity is None:
             return
-        for kind, must, wish in (("podAffinity", "only {}", "prefers {}"), ("podAntiAffinity", "never {}", "avoids {}")):
+        first = self._may_be_first(pod)
+        for kind, must, wish, more in (
+            ("podAffinity", "only {}", "prefers {}", ", unless it is the first of them" if first else ""),
+            ("podAntiAffinity", "never {}", "avoids {}", ""),
+        ):
+            part: kube.PodAffinity | None = getattr(pod.spec.affinity, kind)
+            stays = (part.requiredDuringSchedulingRequiredDuringExecution if part is not None else None) or []
             for term in required_terms(pod, kind):
-                yield self._term(pod, term, must, kind == "podAntiAffinity")
+                found = self._term(pod, term, must)
+                # By identity: a term may stand in both lists.
+                yield found._replace(text=f"{found.text}{more}{', also while it runs' if any(term is each for each in stays) else ''}")
             for weighted in preferred_terms(pod, kind):
-                found = self._term(pod, weighted.podAffinityTerm, wish, kind == "podAntiAffinity")
+                found = self._term(pod, weighted.podAffinityTerm, wish)
                 yield found._replace(text=f"{found.text} (weight {weighted.weight})")
 
-    def _term(self, pod: Pod, term: kube.PodAffinityTerm, form: str, anti: bool) -> Rule:
+    def _may_be_first(self, pod: Pod) -> bool:
+        """Whether its affinity holds where no pod matches yet: it matches all of its own terms (interpodaffinity, satisfyPodAffinity)."""
+        matched = [self._ties.term(pod, term) for term in required_terms(pod, "podAffinity")]
+        return bool(matched) and all(each is not None and self._matches(pod, each) for each in matched)
+
+    def _term(self, pod: Pod, term: kube.PodAffinityTerm, form: str) -> Rule:
         where = words.one_domain(term.topologyKey)
         if form.startswith(("only", "never")):
             where = f"{words.preposition(term.topologyKey)} {where}"
         matched = self._ties.term(pod, term)
         if matched is None:
             return Rule("InterPodAffinity", f"{form.format(where)} with pods of a selector that is missing and matches none")
-        namespaces, selector = matched
         own = pod.metadata.namespace or "default"
-        itself = self._matches(pod, namespaces, selector)
-        whom = words.pods(selector, namespaces, own, others=anti and itself)
-        return Rule("InterPodAffinity", f"{form.format(where)} with {whom}", self._ties.workloads(namespaces, selector))
+        whom = words.pods(matched.selector, matched.namespaces, own, others=self._matches(pod, matched))
+        return Rule("InterPodAffinity", f"{form.format(where)} with {whom}", self._ties.workloads(matched.namespaces, matched.selector))
 
     @staticmethod
-    def _matches(pod: Pod, namespaces: Namespaces, selector: Selector) -> bool:
+    def _matches(pod: Pod, term: Term) -> bool:
+        """Whether a pod is one of those that a term of its own means."""
         own = pod.metadata.namespace or "default"
-        return (namespaces is None or own in namespaces) and selector_matches(selector, pod.metadata.labels or {})
+        return (term.namespaces is None or own in term.namespaces) and selector_matches(term.selector, pod.metadata.labels or {})
 
     def _spread(self, pod: Pod) -> Iterator[Rule]:
         own = pod.metadata.namespace or "default"
@@ -116,7 +120,8 @@ class Rules:
             selector = canonical(constraint.labelSelector, extra)
             least = f", over at least {constraint.minDomains} of them" if constraint.minDomains is not None else ""
             whom = words.pods(selector, frozenset((own,)), own) if selector else "pods of no selector, which counts none,"
-            what = f"{whom} differ by at most {constraint.maxSkew} between {words.domains(constraint.topologyKey)}{least}"
+            where = f"{words.domains(constraint.topologyKey)}{least}{_counted(constraint)}"
+            what = f"{whom} differ by at most {constraint.maxSkew} between {where}"
             hard = constraint.whenUnsatisfiable == "DoNotSchedule"
             yield Rule("PodTopologySpread", what if hard else f"prefers that {what}", self._tied(own, selector))
         defaults = [constraint for constraint, _ in self._defaults.of(pod)]
@@ -145,6 +150,13 @@ class Rules:
             yield Rule("ContainerAffinity", _entry(entry))
 
 
+def _counted(constraint: kube.TopologySpreadConstraint) -> str:
+    """What nodes count for a constraint, where that is not the default: those that node affinity allows, whatever their taints."""
+    more = "those that its node affinity excludes" if constraint.nodeAffinityPolicy == "Ignore" else ""
+    less = "those whose taints it does not tolerate" if constraint.nodeTaintsPolicy == "Honor" else ""
+    return (f", nodes count with {more}" if more else "") + (f", {'and' if more else 'nodes count'} without {less}" if less else "")
+
+
 def _entry(entry: Entry) -> str:
     where = "of its pod" if entry.scope is None else f"of pods where {_expression(entry.scope)}"
     if entry.scope is not None and entry.scope.operator == "AlwaysTrue":
@@ -167,70 +179,3 @@ def _distinct_taints(snapshot: Snapshot) -> list[kube.Taint]:
             for taint in (*(spec.taints or ()), *((UNSCHEDULABLE_TAINT,) if spec.unschedulable else ())):
                 found.setdefault((taint.key, taint.value, taint.effect), taint)
     return list(found.values())
-
-
-# --- what a pod says of itself and of nodes -------------------------------------------------------------------------------
-
-
-def _priority(spec: kube.PodSpec) -> Iterator[Rule]:
-    if spec.priorityClassName or spec.priority:
-        named = f"class {spec.priorityClassName}, " if spec.priorityClassName else ""
-        never = ", never preempts" if spec.preemptionPolicy == "Never" else ""
-        yield Rule("Priority", f"{named}priority {spec.priority or 0}{never}")
-
-
-def _gates(spec: kube.PodSpec) -> Iterator[Rule]:
-    if spec.schedulingGates:
-        yield Rule("SchedulingGates", f"waits for {words.listed([gate.name for gate in spec.schedulingGates])}")
-
-
-def _resources(request: dict[str, int], spec: kube.PodSpec) -> Iterator[Rule]:
-    found = [f"{name} {words.amount(name, value)}" for name, value in sorted(request.items()) if name not in _SHOWN]
-    if found:
-        yield Rule("NodeResourcesFit", f"also requests {words.listed(found)}")
-    overhead = requests.allocatable(spec.overhead)
-    if overhead:
-        of = [f"{name} {words.amount(name, value)}" for name, value in sorted(overhead.items())]
-        yield Rule("NodeResourcesFit", f"its requests include an overhead of {words.listed(of)}")
-
-
-def _node_selector(spec: kube.PodSpec) -> Iterator[Rule]:
-    if spec.nodeSelector:
-        yield Rule("NodeAffinity", f"only on nodes with {words.labels(spec.nodeSelector)}")
-
-
-def _daemon(pod: Pod) -> bool:
-    owner = kube.controller_of(pod)
-    return owner is not None and owner.kind == "DaemonSet"
-
-
-def _node_affinity(pod: Pod) -> Iterator[Rule]:
-    found = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
-    if found is None:
-        return
-    stays = found.requiredDuringSchedulingRequiredDuringExecution
-    for required, also in ((found.requiredDuringSchedulingIgnoredDuringExecution, ""), (stays, ", also while it runs")):
-        if required is None:
-            continue
-        if _daemon(pod) and _names_one_node(required):
-            yield Rule("NodeAffinity", f"only on its own node, as a pod of a DaemonSet{also}")
-        else:
-            which = words.node_selector(required)
-            yield Rule("NodeAffinity", f"only on nodes with {which}{also}" if which else "on no node: its node affinity is empty")
-    for weighted in found.preferredDuringSchedulingIgnoredDuringExecution or ():
-        which = words.node_term(weighted.preference)
-        if which:
-            yield Rule("NodeAffinity", f"prefers nodes with {which} (weight {weighted.weight})")
-
-
-def _names_one_node(found: kube.NodeSelector) -> bool:
-    """Whether it is what the DaemonSet controller writes: a pod for each node, which would be a shape for each."""
-    terms: Sequence[kube.NodeSelectorTerm] = found.nodeSelectorTerms or ()
-    return bool(terms) and all(not term.matchExpressions and [f.key for f in term.matchFields or ()] == ["metadata.name"] for term in terms)
-
-
-def _ports(spec: kube.PodSpec) -> Iterator[Rule]:
-    found = sorted(host_ports(spec))
-    if found:
-        texts = [f"{protocol} {port}{'' if ip == '*' else f' of {ip}'}" for ip, protocol, port in found]
-        yield Rule("NodePorts", f"takes host port{'s' if len(texts) > 1 else ''} {words.listed(texts)}")

@@ -14,9 +14,10 @@ from models.scope import Scope
 from models.selectors import canonical
 from models.snapshot import InputError, Snapshot
 from report.page import words
-from report.page.rules import Rule, Rules
+from report.page.asks import Rule
+from report.page.rules import Rules
 from report.page.storage import Storage
-from report.page.ties import MANY, Ties
+from report.page.ties import MANY, Term, Ties
 
 Request = dict[str, int]
 
@@ -106,24 +107,25 @@ class Shapes:
             asks = [f"{key} {value}" for key in ("minAvailable", "maxUnavailable") if (value := getattr(spec, key)) is not None]
             now = f"{words.counted(allowed[name], 'eviction') if allowed[name] else 'no eviction'} allowed now" if name in allowed else ""
             text = f"{name}: {', '.join([*asks, *([now] if now else [])]) or 'asks for nothing'}"
-            for each in self._ties.selected(namespace, canonical(spec.selector)):
+            selected = self._ties.selected(namespace, canonical(spec.selector))
+            if selected is None:
+                self.notes.append("PodDisruptionBudgets are shown for some pods only: their selectors match too much")
+                break
+            for each in selected:
                 found.setdefault(each.index, []).append(Rule("PodDisruptionBudget", text))
         return found
 
     def _repelling(self, workloads: Sequence[int]) -> dict[int, list[Rule]]:
-        """By class: whose required anti-affinity keeps its pods away."""
-        terms: dict[tuple[Any, ...], None] = {}
+        """By class: which other workloads' required anti-affinity keeps its pods away. That of its own is kept for :meth:`_own_anti`."""
+        terms: dict[tuple[int, Term], None] = {}
         seen: set[tuple[int, int]] = set()
         for i, pod in enumerate(self._pods):
             anti = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
             if anti is None or (id(pod.spec.affinity), self._ties.of_pod[i]) in seen:
                 continue
             seen.add((id(pod.spec.affinity), self._ties.of_pod[i]))
-            for term in required_terms(pod, "podAntiAffinity"):
-                matched = self._ties.term(pod, term)
-                if matched is not None:
-                    terms[workloads[i], matched[0], matched[1], term.topologyKey] = None
-        found, whole = self._ties.repelled((w, ns, s, k) for w, ns, s, k in terms)
+            terms.update(dict.fromkeys((workloads[i], term) for term in self._anti(pod)))
+        found, self._own, whole = self._ties.repelled(terms)
         if not whole:
             self.notes.append("the anti-affinity of other pods is shown in part only: its selectors match too much")
         rules: dict[int, list[Rule]] = {}
@@ -137,6 +139,20 @@ class Shapes:
                     shared[key, tied] = Rule("InterPodAffinity", text, tied if len(tied) <= MANY else None)
                 rules.setdefault(at, []).append(shared[key, tied])
         return rules
+
+    def _anti(self, pod: kube.Pod) -> list[Term]:
+        """A pod's terms of required anti-affinity."""
+        matched = (self._ties.term(pod, term) for term in required_terms(pod, "podAntiAffinity"))
+        return [term for term in matched if term is not None]
+
+    def _own_anti(self, at: int, pod: kube.Pod) -> list[Rule]:
+        """Anti-affinity that other pods of its workload have against a pod which lacks it itself."""
+        left = self._own.get(at, set())
+        keys = {term.key for term in left.difference(self._anti(pod))} if left else ()
+        return [
+            Rule("InterPodAffinity", f"kept away from {words.domains(key)} of other pods of its workload, by their anti-affinity")
+            for key in sorted(keys)
+        ]
 
     # --- shapes -----------------------------------------------------------------------------------------------------------
 
@@ -155,6 +171,7 @@ class Shapes:
         rules = [*self._rules.of(pod, request), *self._storage.of(pod)]
         if i in self._gangs:
             rules.append(Rule("GangScheduling", self._gangs[i]))
+        rules += self._own_anti(at, pod)
         rules += self._repelled.get(at, [])
         rules += self._budgets.get(at, [])
         containers = self._listed(pod.spec)

@@ -5,14 +5,15 @@ Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrict
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from models import kube
 from models.snapshot import Snapshot
-from models.volumes import NO_PROVISIONER, SELECTED_NODE, claim_keys
+from models.volumes import NO_PROVISIONER, SELECTED_NODE, claim_keys, named_claims
 from report.page import words
-from report.page.rules import Rule
+from report.page.asks import Rule
 
 #: Labels of a volume that tie it to a place.
 _PLACES: Final = (
@@ -21,6 +22,7 @@ _PLACES: Final = (
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 )
+_NAMED_ONLY: Final = ("VolumeZone", "VolumeRestrictions")
 
 
 class Storage:
@@ -29,16 +31,21 @@ class Storage:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._claims: dict[str, tuple[Rule, ...]] = {}
+        self._users = Counter(key for pod in snapshot.pods if not kube.is_terminal(pod) and pod.spec.volumes for key in claim_keys(pod))
+        drivers = [driver for csi in snapshot.csi_nodes.values() for driver in (csi.spec.drivers if csi.spec is not None else None) or ()]
+        self._limited = {each.name for each in drivers if each.allocatable is not None and each.allocatable.count is not None}
 
     def of(self, pod: kube.Pod) -> tuple[Rule, ...]:
         """The rules of a pod's claims, in their order, without repeats."""
         if not pod.spec.volumes:
             return ()
         found: dict[Rule, None] = {}
+        named = named_claims(pod)
         for key in claim_keys(pod):
             if key not in self._claims:
                 self._claims[key] = tuple(self._claim(key))
-            found.update(dict.fromkeys(self._claims[key]))
+            # Two plugins do not look at the claims of ephemeral volumes.
+            found.update(dict.fromkeys(rule for rule in self._claims[key] if key in named or rule.rule not in _NAMED_ONLY))
         return tuple(found)
 
     def _claim(self, key: str) -> Iterator[Rule]:
@@ -70,7 +77,9 @@ class Storage:
             yield Rule("VolumeBinding", f"has a volume{_of_class(spec.storageClassName)} {where}")
         places = {key: value for key, value in (volume.metadata.labels or {}).items() if key in _PLACES}
         if places:
-            yield Rule("VolumeZone", f"has a volume at {words.labels(places)}")
+            text = ",".join(words.requirement(key, "In", value.split("__")) for key, value in sorted(places.items()))
+            yield Rule("VolumeZone", f"has a volume at {text}")
+        yield from self._attached(spec.csi.driver if spec.csi is not None else None)
 
     def _unbound(self, key: str, claim: kube.PersistentVolumeClaim, spec: kube.PersistentVolumeClaimSpec) -> Iterator[Rule]:
         name = spec.storageClassName
@@ -90,6 +99,14 @@ class Storage:
             ]
             only = f", which is possible on nodes with {words.listed(where, ' or ')}" if where else ""
             yield Rule("VolumeBinding", f"a volume{_of_class(name)} is made where it runs{only}")
+        if self._users[key] > 1 and set(spec.accessModes or ()) == {"ReadWriteOnce"}:
+            yield Rule("VolumeBinding", f"claim {key} has no volume yet: the pods that use it must meet on one node")
+        yield from self._attached(storage.provisioner)
+
+    def _attached(self, driver: str | None) -> Iterator[Rule]:
+        """What counts against the number of volumes that a node can attach, where nodes state one."""
+        if driver in self._limited:
+            yield Rule("NodeVolumeLimits", f"attaches a volume of {driver}, of which a node takes only so many")
 
 
 def _of_class(name: str | None) -> str:

@@ -18,6 +18,7 @@ from models.scope import Scope
 from models.snapshot import InputError, Snapshot
 from report.documents import Violation
 from report.page import words
+from report.page.nodes import left_to_drain
 from report.page.owners import short
 from report.page.places import GATED, MOVED, PENDING, Places, Result
 from report.progress import gap_text
@@ -26,8 +27,6 @@ from report.progress import gap_text
 _LISTED: Final = 1_000
 #: Pods named for one unmodelled field.
 _NAMED: Final = 20
-#: From this many mCPU on whole cores are exact enough.
-_CORES: Final = 100_000
 
 
 def kind(result: Result) -> str:
@@ -42,8 +41,15 @@ def title(snapshot: Snapshot, result: Result) -> str:
             return f"Rollout of {result.rollout.workload}: {words.counted(len(result.rollout.waves), 'wave')}"
         return f"Placement of {words.counted(result.snapshot.pending, 'pod')}"
     if result is not None:
-        return f"Rebalancing plan: {words.counted(len(result.moves), 'move')}"
+        return f"Rebalancing plan: {_steps(result)}"
     return f"Snapshot of {words.counted(len(snapshot.nodes), 'node')}, {words.counted(len(snapshot.pods), 'pod')}"
+
+
+def _steps(plan: RebalancePlan) -> str:
+    """``2 moves and 4 bindings``: pending pods that get a node do not move."""
+    moved = sum(move.source is not None for move in plan.moves)
+    bound = len(plan.moves) - moved
+    return words.counted(moved, "move") + (f" and {words.counted(bound, 'binding')}" if bound else "")
 
 
 def summary(
@@ -76,7 +82,7 @@ def summary(
         "engine": result.engine if result is not None else None,
         "seconds": _seconds(result),
         "tiers": _tiers(snapshot, result),
-        "facts": [[name, text] for name, text in _facts(snapshot, result, places, usage, nodes)],
+        "facts": [list(fact) for fact in _facts(snapshot, result, places, usage, nodes)],
         "notes": list(dict.fromkeys([*said, *notes])),
         "unmodelled": _unmodelled(found),
         "violations": told,
@@ -123,17 +129,15 @@ def _of(tier: TierResult, of: Counter[int]) -> int | None:
 
 def _facts(
     snapshot: Snapshot, result: Result, places: Places, usage: Sequence[Mapping[str, Sequence[int]]], nodes: Mapping[str, Any]
-) -> list[tuple[str, str]]:
+) -> list[tuple[str, ...]]:
+    """Name and text of each, some with a note in smaller letters."""
     states = Counter(places.state)
     running = [f"{sum(1 for node in view if node >= 0):,}" for view in places.place]
-    found = [("Nodes", f"{len(snapshot.nodes):,}"), ("Pods running", _change(running))]
+    found: list[tuple[str, ...]] = [("Nodes", f"{len(snapshot.nodes):,}"), ("Pods running", _change(running))]
     if isinstance(result, Placement):
         found.append(("Placed", f"{len(result.assignments):,} of {result.snapshot.pending:,}"))
     elif isinstance(result, RebalancePlan):
-        moved = sum(move.source is not None for move in result.moves)
-        found += [("Moves", f"{moved:,}"), ("Evictions", f"{len(result.evictions):,}"), ("Waves", f"{result.waves:,}")]
-        found += [("Nodes freed", f"{len(result.freed):,}")] if result.freed else []
-        found += [("Nodes drained", f"{len(result.drain):,}")] if result.drain else []
+        found += _of_plan(result, snapshot, places)
     if isinstance(result, Placement) and result.rollout is not None:
         found += [("Waves", f"{len(result.rollout.waves):,}"), ("Rollout", "completes" if result.rollout.complete else "comes to a halt")]
     elif isinstance(result, Placement) and states[MOVED]:
@@ -147,11 +151,35 @@ def _facts(
         total = sum(nodes[resource])
         if total:
             shares = [f"{_percent(sum(view[resource]), total)}%" for view in usage]
-            of = f"{total // 1000:,}" if resource == "cpu" and total >= _CORES else words.amount(resource, total)
-            found.append((name, f"{_change(shares)} of {of}"))
+            found.append((name, _change(shares), f"of {words.offer(resource, total)}"))
     used = [f"{sum(1 for count in view['pods'] if count):,}" for view in usage]
     found.append(("Nodes with pods", _change(used)))
     return found
+
+
+def _of_plan(plan: RebalancePlan, snapshot: Snapshot, places: Places) -> list[tuple[str, ...]]:
+    moved = sum(move.source is not None for move in plan.moves)
+    found: list[tuple[str, ...]] = [("Moves", f"{moved:,}")]
+    found += [("Bindings", f"{len(plan.moves) - moved:,}", "pending pods that get a node")] if moved < len(plan.moves) else []
+    found += [("Evictions", f"{len(plan.evictions):,}"), ("Waves", f"{plan.waves:,}")]
+    if plan.freed:
+        found.append(("Nodes freed", f"{len(plan.freed):,}", *_bound_of_freed(plan)))
+    if plan.drain:
+        left = {snapshot.nodes[n].metadata.name for n in left_to_drain(plan, places)}
+        done = sum(name not in left for name in plan.drain)
+        found.append(("Nodes drained", f"{done:,}" if done == len(plan.drain) else f"{done:,} of {len(plan.drain):,}"))
+    return found
+
+
+def _bound_of_freed(plan: RebalancePlan) -> list[str]:
+    """The bound, as the terminal has it: nodes that were free before count in the tier, but the plan does not free them."""
+    tier = next((tier for tier in plan.objective if tier.tier == "freed"), None)
+    if tier is None:
+        return []
+    if plan.policy is not None and plan.policy.priceLabel:
+        return [f"cost {-tier.value:,}, bound {-tier.bound:,}"]
+    before = tier.value - len(plan.freed)
+    return [f"bound {tier.bound - before:,}" + (f"; {before:,} more {'was' if before == 1 else 'were'} free before" if before > 0 else "")]
 
 
 def _percent(used: int, total: int) -> int:

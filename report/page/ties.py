@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from models import kube
 from models.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
@@ -16,6 +16,14 @@ MANY: Final = 100
 _BUDGET: Final = 3_000_000
 
 Namespaces = frozenset[str] | None
+
+
+class Term(NamedTuple):
+    """A term of required (anti-)affinity: whom it means, and where."""
+
+    namespaces: Namespaces
+    selector: Selector
+    key: str
 
 
 @dataclass(frozen=True)
@@ -77,11 +85,11 @@ class Ties:
         found = self._snapshot.namespaces.get(namespace)
         return (found.metadata.labels or {}) if found is not None else {}
 
-    def term(self, pod: kube.Pod, term: kube.PodAffinityTerm) -> tuple[Namespaces, Selector] | None:
-        """Namespaces and selector of a pod's term; None: it has no selector and matches nothing."""
+    def term(self, pod: kube.Pod, term: kube.PodAffinityTerm) -> Term | None:
+        """A pod's term; None: it has no selector and matches nothing."""
         extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
         found = canonical(term.labelSelector, extra)
-        return None if found is None else (self.namespaces(term, pod.metadata.namespace or "default"), found)
+        return None if found is None else Term(self.namespaces(term, pod.metadata.namespace or "default"), found, term.topologyKey)
 
     def _matching(self, namespaces: Namespaces, selector: Selector) -> list[Class] | None:
         """The classes that a selector matches in some namespaces, or in all; None once too much has been looked at."""
@@ -120,21 +128,25 @@ class Ties:
             self._tied[key] = tuple(sorted(found)) if matched is not None and len(found) <= MANY else None
         return self._tied[key]
 
-    def repelled(self, terms: Iterable[tuple[int, Namespaces, Selector, str]]) -> tuple[dict[int, dict[str, set[int]]], bool]:
-        """By class, then topology key: the other workloads whose required anti-affinity keeps its pods away. ``terms``: of each the
-        workload, what it matches and the topology key. False: there was too much to look at all of it."""
-        found: dict[int, dict[str, set[int]]] = {}
-        for workload, namespaces, selector, key in dict.fromkeys(terms):
-            matched = self._matching(namespaces, selector)
+    def repelled(self, terms: Iterable[tuple[int, Term]]) -> tuple[dict[int, dict[str, set[int]]], dict[int, set[Term]], bool]:
+        """Whose required anti-affinity keeps pods away. ``terms``: each with its workload.
+
+        By class, then topology key: the other workloads; by class: the terms of its own workload, which not all pods of that need have
+        (a rollout may bring them). False: there was too much to look at all of it.
+        """
+        others: dict[int, dict[str, set[int]]] = {}
+        own: dict[int, set[Term]] = {}
+        for workload, term in dict.fromkeys(terms):
+            matched = self._matching(term.namespaces, term.selector)
             if matched is None:
-                return found, False
+                return others, own, False
             for each in matched:
                 if each.workload != workload:
-                    found.setdefault(each.index, {}).setdefault(key, set()).add(workload)
-        return found, True
+                    others.setdefault(each.index, {}).setdefault(term.key, set()).add(workload)
+                else:
+                    own.setdefault(each.index, set()).add(term)
+        return others, own, True
 
-    def selected(self, namespace: str, selector: Selector | None) -> list[Class]:
-        """The classes of a namespace that a budget selects."""
-        if selector is None:
-            return []
-        return self._matching(frozenset((namespace,)), selector) or []
+    def selected(self, namespace: str, selector: Selector | None) -> list[Class] | None:
+        """The classes of a namespace that a budget selects; None once too much has been looked at."""
+        return [] if selector is None else self._matching(frozenset((namespace,)), selector)

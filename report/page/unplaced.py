@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from models.placement import Cause, Placement, Unplaced, WayOut
 from report.documents import Verdict, nodes_per_rule
+from report.page import words
 from report.page.places import Result
 
 #: Pods named in one group; groups told.
@@ -19,8 +21,10 @@ _Entry = tuple[str, str | None, _Reasons]
 
 def unplaced(result: Result, verdicts: Sequence[Verdict], causes: Sequence[Cause]) -> list[dict[str, Any]]:
     """``unplaced`` of the page, the largest group first: what a Placement leaves, else what is judged of pending pods (``verdicts``)."""
+    stuck = _stuck(result)
     if isinstance(result, Placement):
-        entries, why = _of_placement(result), [*result.causes, *causes]
+        # Those that bring a rollout to a halt are told with it.
+        entries, why = [each for each in _of_placement(result) if each[0] not in stuck], [*result.causes, *causes]
     else:
         entries, why = [(v.pod, None, _judged(v)) for v in verdicts], list(causes)
         told = {v.pod for v in verdicts}
@@ -47,12 +51,24 @@ def _group(pods: Sequence[str], gang: str | None, reasons: _Reasons, cause: Caus
     }
 
 
+def _stuck(result: Result) -> dict[str, Unplaced]:
+    """New pods that nothing takes when a rollout comes to a halt."""
+    rollout = result.rollout if isinstance(result, Placement) else None
+    return {each.pod: each for each in rollout.stuck} if rollout is not None and not rollout.complete else {}
+
+
 def _of_placement(result: Placement) -> list[_Entry]:
     return [(each.pod, each.gang, _reasons(each)) for each in result.unplaced]
 
 
 def _reasons(found: Unplaced) -> _Reasons:
-    return tuple((reason.rule, reason.nodes, reason.message) for reason in found.reasons)
+    return tuple((reason.rule, reason.nodes, _without_count(reason.message, reason.nodes)) for reason in found.reasons)
+
+
+def _without_count(message: str, nodes: int) -> str:
+    """``insufficient cpu on 3``, where 3 is the number of nodes that stands beside it anyway."""
+    rest = message.removesuffix(f" on {nodes}")
+    return message if re.search(r" on \d", rest) else rest
 
 
 def _judged(verdict: Verdict) -> _Reasons:
@@ -82,15 +98,16 @@ def _halt(result: Result) -> Iterator[dict[str, Any]]:
     rollout = result.rollout if isinstance(result, Placement) else None
     if rollout is None or rollout.complete:
         return
-    stuck = [each.pod for each in rollout.stuck]
+    stuck = _stuck(result)
     sure = "wherever its pods are put" if rollout.proved else "as far as was found in time"
-    message = f"the rollout of {rollout.workload} comes to a halt after {len(rollout.waves)} waves, {sure}"
+    message = f"the rollout of {rollout.workload} comes to a halt after {words.counted(len(rollout.waves), 'wave')}, {sure}"
+    reasons = dict.fromkeys(reason for each in stuck.values() for reason in _reasons(each))
     yield {
-        "pods": stuck[:_NAMED],
+        "pods": list(stuck)[:_NAMED],
         "count": len(stuck),
         "gang": None,
-        "reasons": [{"rule": "Rollout", "nodes": 0, "message": message}],
+        "reasons": [{"rule": rule, "nodes": nodes, "message": said} for rule, nodes, said in [("Rollout", 0, message), *reasons]],
         "cause": {
-            "facts": [], "alone": True, "minimal": False, "proved": rollout.proved, "waysOut": [_way_out(way) for way in rollout.waysOut],
+            "facts": [], "alone": True, "minimal": True, "proved": rollout.proved, "waysOut": [_way_out(way) for way in rollout.waysOut],
         },
     }  # fmt: skip

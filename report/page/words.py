@@ -106,6 +106,22 @@ def taint(found: kube.Taint) -> str:
     return f"{found.key}{'=' + found.value if found.value else ''}:{found.effect}"
 
 
+def offer(resource: str, value: int) -> str:
+    """What nodes have together, in the words of the page: ``74.3 cores``, ``500m``, ``1,290 cores``, ``255 GiB``."""
+    if resource == "cpu":
+        return quantity.format_cpu(value) if abs(value) < 1_000 else f"{_rounded(value, 1_000)} core{'' if value == 1_000 else 's'}"
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+    power = min(len(units) - 1, max(0, abs(value).bit_length() - 1) // 10)
+    return f"{_rounded(value, 1 << 10 * power)} {units[power]}"
+
+
+def _rounded(value: int, unit: int) -> str:
+    """Two decimals below 10, one below 100, as the page's script writes amounts."""
+    digits = 2 if abs(value) < 10 * unit else 1 if abs(value) < 100 * unit else 0
+    whole, rest = divmod((2 * value * 10**digits + unit) // (2 * unit), 10**digits)
+    return f"{whole:,}" + (f".{rest:0{digits}}".rstrip("0") if rest else "")
+
+
 def amount(resource: str, value: int) -> str:
     """An amount of a resource as Kubernetes writes it: ``250m``, ``1.5Gi``, ``2``."""
     if resource == "cpu":

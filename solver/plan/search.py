@@ -87,7 +87,7 @@ def search(case: Case, values: Values, asked: PlanOptions, stop: threading.Event
             found.notes.append("neighbourhoods do not search preferences and balance: construction alone was asked")
         return found
     if options.engine == "auto":
-        found.notes.append(f"engine auto chose lns: an exact model would have {pairs} variables (limit {EXACT_LIMIT})")
+        found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {EXACT_LIMIT})")
     return Lns(case, values, asked, stop, tell, budget).run(found)
 
 

@@ -12,6 +12,8 @@ NOTES = {
     **KEPT,
     "kubectl.kubernetes.io/last-applied-configuration": f'{{"env": "{SECRET}"}}',
     "vault.example.com/agent-inject-token": SECRET,
+    "volume.kubernetes.io/provisioner-deletion-secret-name": SECRET,
+    "volume.beta.kubernetes.io/Node-Stage-Secret": SECRET,
     "deployment.kubernetes.io/revision": "3",
 }
 
@@ -125,13 +127,13 @@ def cluster() -> list[Object]:
             "v1", "PersistentVolume", "pv1", namespace=None,
             spec={
                 "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "mountOptions": [SECRET],
-                "csi": {"driver": "d.example.com", "volumeHandle": "v1", "volumeAttributes": {"k": SECRET},
+                "csi": {"driver": "d.example.com", "volumeHandle": f"10.0.0.7#{SECRET}", "volumeAttributes": {"k": SECRET},
                         "nodeStageSecretRef": {"name": SECRET, "namespace": "shop"}},
             },
         ),
         _object("v1", "PersistentVolumeClaim", "c1", spec=claim_template("c1")["spec"] | {"storageClassName": "fast"}),
         _object("storage.k8s.io/v1", "StorageClass", "fast", namespace=None, provisioner="d.example.com", parameters={"secret": SECRET}),
-        _object("storage.k8s.io/v1", "CSINode", "n1", namespace=None, spec={"drivers": [{"name": "d.example.com", "nodeID": "n1"}]}),
+        _object("storage.k8s.io/v1", "CSINode", "n1", namespace=None, spec={"drivers": [{"name": "d.example.com", "nodeID": SECRET}]}),
         _object("v1", "Service", "web", spec={"selector": {"app": "web"}, "externalName": SECRET, "ports": [{"port": 80, "name": SECRET}]}),
         _object("apps/v1", "Deployment", "web", spec=workload | {"paused": False}, status={"conditions": [{"message": SECRET}]}),
         _object("apps/v1", "ReplicaSet", "web-1", meta={"ownerReferences": owner("Deployment", "web")}, spec=workload),

@@ -1,16 +1,18 @@
 """An API server that lists objects, without a network, and a stand-in for kubectl on PATH that asks it (run as a program): it takes the
 calls that ``kubestow capture`` may make, and no others.
 
-The stand-in reads a :class:`Server` as JSON from the file that the environment variable KUBECTL_STATE names, and logs its arguments, a list
-a line, beside it.
+The stand-in is a script that knows the plain answers, and asks this module for the others: it reads a :class:`Server` as JSON from the file
+that the environment variable KUBECTL_STATE names. The arguments of all calls are logged beside it, a list a line.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,14 @@ class Server:
 
     def table(self) -> list[tuple[str, str, str, bool, str]]:
         return [row for row in TABLE if row[4] not in self.lacking]
+
+    def resources(self) -> str:
+        """The table of ``kubectl api-resources --verbs=list --no-headers``."""
+        return "".join(
+            f"{plural:<40}{short:<14}{version:<34}{str(namespaced).lower():<6}{kind}\n"
+            for plural, short, version, namespaced, kind in self.table()
+            if kind != "Binding"
+        )
 
     def answer(self, url: str) -> tuple[int, Object]:
         """Status and body of a GET."""
@@ -143,15 +153,46 @@ def failure(code: int, reason: str, message: str) -> tuple[int, Object]:
     return code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message}
 
 
+_PROGRAM = """#!/bin/sh
+if [ $# = 3 ] && [ -f "{folder}/answers/$1/$3" ]; then
+  printf '["%s", "%s", "%s"]\\n' "$@" >> "{folder}/state.json.log"
+  exec cat "{folder}/answers/$1/$3"
+fi
+export KUBECTL_STATE="{folder}/state.json"
+exec {python} -I -S {script} "$@"
+"""
+
+
 def install(folder: Path, server: Server, name: str = "kubectl") -> Path:
-    """Put the stand-in and its server into a folder; gives the program."""
+    """Put the stand-in and its server into a folder; gives the program. Plain answers are written down at once: a capture takes two dozen
+    calls, and an interpreter for each is most of its time."""
     folder.mkdir(parents=True, exist_ok=True)
-    state, program = folder / "state.json", folder / name
-    state.write_text(json.dumps(asdict(server)))
-    command = f'exec {sys.executable} -I -S {Path(__file__).resolve()} "$@"'
-    program.write_text(f'#!/bin/sh\nKUBECTL_STATE="${{KUBECTL_STATE:-{state}}}"\nexport KUBECTL_STATE\n{command}\n')
+    (folder / "state.json").write_text(json.dumps(asdict(server)))
+    shutil.rmtree(folder / "answers", ignore_errors=True)
+    for path, text in _plain(server):
+        file = folder / "answers" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    program = folder / name
+    program.write_text(_PROGRAM.format(folder=folder, python=sys.executable, script=Path(__file__).resolve()))
     program.chmod(0o755)
     return program
+
+
+def _plain(server: Server) -> Iterator[tuple[str, str]]:
+    """The first pages that come without any trouble, by verb and last argument."""
+    if server.warn:
+        return
+    if "api-resources" not in server.faults:
+        yield "api-resources/--no-headers", server.resources()
+    spaces = [f"/namespaces/{each['metadata']['name']}" for each in server.objects if each["kind"] == "Namespace"]
+    for plural, _, version, namespaced, _ in server.table():
+        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        for space in ["", *spaces] if namespaced else [""]:
+            path = f"{base}{space}/{plural}"
+            if path in server.faults or path in server.errors or path in server.forbidden:
+                continue
+            yield f"get{path}?limit=500", json.dumps(server.answer(f"{path}?limit=500")[1])
 
 
 def calls(folder: Path) -> list[list[str]]:
@@ -168,12 +209,7 @@ def main(arguments: list[str]) -> int:
     match [each for each in arguments if not each.startswith(("--context=", "--kubeconfig="))]:
         case ["api-resources", "--verbs=list", "--no-headers"]:
             fault = server.faults.get("api-resources")
-            rows = [row for row in server.table() if row[4] != "Binding"]
-            output = "".join(
-                f"{plural:<40}{short:<14}{version:<34}{str(namespaced).lower():<6}{kind}\n"
-                for plural, short, version, namespaced, kind in rows
-            )
-            code = 200
+            output, code = server.resources(), 200
         case ["get", "--raw", url]:
             fault = server.faults.get(urlsplit(url).path)
             code, body = server.answer(url) if fault is None or not isinstance(fault.get("stdout"), str) else (200, {})

@@ -46,10 +46,19 @@ def redacted(objects: list[Object]) -> list[Object]:
 
 
 def trimmed(value: object) -> object:
-    """Plain data of decoded objects, all metadata without the annotations that nothing reads."""
+    """Plain data of decoded objects, without what nothing reads: annotations, volumes without a source that matters, what CSI calls nodes,
+    and handles of volumes, of which the test below."""
     if isinstance(value, kube.ObjectMeta):
         value = copy.copy(value)
         sharing.trim(value)
+        value.annotations = {k: v for k, v in (value.annotations or {}).items() if "secret" not in k.lower()} or None
+    if isinstance(value, kube.PodSpec):  # reading drops them from pods, not from templates
+        read = [volume for volume in value.volumes or () if volume != kube.Volume(volume.name)]
+        value = msgspec.structs.replace(value, volumes=read or None)
+    if isinstance(value, kube.CSIPersistentVolumeSource):
+        return value.driver
+    if isinstance(value, kube.CSINodeDriver):
+        value = msgspec.structs.replace(value, nodeID=None)
     if isinstance(value, msgspec.Struct):
         return {name: trimmed(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):
@@ -93,6 +102,22 @@ def test_laden_objects_read_as_they_did_and_hold_no_secret() -> None:
         assert {"resourceVersion", "managedFields", "generation", "finalizers"}.isdisjoint(each["metadata"])
 
 
+def _volume(name: str, handle: str) -> Object:
+    spec = {"csi": {"driver": "nfs.csi.k8s.io", "volumeHandle": handle, "volumeAttributes": {"server": handle}}}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+
+def test_handles_of_volumes_are_hashes_that_are_equal_where_the_handles_are() -> None:
+    """Some hold the server, the share, the account; rules read only which are the same."""
+    handles = ["nas.corp.example#share#pvc-1", "nas.corp.example#share#pvc-2", "nas.corp.example#share#pvc-1", "ü", ""]
+    found = redacted([_volume(f"pv{i}", handle) for i, handle in enumerate(handles)])
+    hashed = [each["spec"]["csi"]["volumeHandle"] for each in found]
+    assert [[a == b for b in hashed] for a in hashed] == [[a == b for b in handles] for a in handles]
+    assert "nas" not in json.dumps(found)
+    assert {len(each) for each in hashed} == {32}
+    assert [list(each["spec"]["csi"]) for each in found] == [["driver", "volumeHandle"]] * 5
+
+
 def test_only_annotations_that_are_read_are_kept_wherever_they_are() -> None:
     def annotations(value: object) -> list[object]:
         if isinstance(value, dict):
@@ -104,7 +129,8 @@ def test_only_annotations_that_are_read_are_kept_wherever_they_are() -> None:
         assert found == [KEPT] * len(found), obj["kind"]
         assert len(found) <= len(annotations(obj))
     pod = next(o for o in redacted(cluster()) if o["kind"] == "Pod")
-    assert pod["spec"]["volumes"][4]["ephemeral"]["volumeClaimTemplate"]["metadata"]["annotations"] == KEPT
+    assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["host", "disk", "scratch", "fast"]  # not those of secrets
+    assert pod["spec"]["volumes"][2]["ephemeral"]["volumeClaimTemplate"]["metadata"]["annotations"] == KEPT
     job = next(o for o in redacted(cluster()) if o["kind"] == "CronJob")["spec"]["jobTemplate"]
     assert [job["metadata"]["annotations"], job["spec"]["template"]["metadata"]["annotations"]] == [KEPT, KEPT]
     claim = next(o for o in redacted(cluster()) if o["kind"] == "StatefulSet")["spec"]["volumeClaimTemplates"][0]

@@ -28,6 +28,7 @@ class Opened:
     size: int
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    _heard: dict[str, Callable[[Any], None]] = field(default_factory=dict)
 
     def do(self, expression: str, argument: Any = None) -> Any:
         """The value of a JavaScript expression or function in the page."""
@@ -50,6 +51,22 @@ class Opened:
         """A script that is not the page's own would ask for attention like this."""
         self.errors.append(f"dialog: {dialog.message}")
         dialog.dismiss()
+
+    def listen(self, address: str) -> None:
+        """Hear of complaints, and of requests for anything but the file at ``address``."""
+        self._heard = {
+            "console": lambda message: self.errors.append(message.text) if message.type in ("error", "warning") else None,
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "dialog": self.alarm,
+            "request": lambda request: None if request.url.startswith((address, "about:")) else self.requests.append(request.url),
+        }
+        for event, heard in self._heard.items():
+            self.page.on(event, heard)  # type: ignore[call-overload]
+
+    def forget(self) -> None:
+        """Hear no more."""
+        for event, heard in self._heard.items():
+            self.page.remove_listener(event, heard)
 
     def quiet(self) -> None:
         """Nothing was complained of, and nothing left the file."""
@@ -79,27 +96,55 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture
-def report(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Opens a document as a file in a window of its own: ``report(data, fragment="", width=.., height=.., **options of the context)``."""
-    contexts: list[BrowserContext] = []
+@pytest.fixture(scope="session")
+def window(browser: Browser) -> Page:
+    """A page that tests share one after the other: a new one takes as long as most of what is done in it."""
+    return browser.new_context().new_page()
 
-    def start(data: dict[str, Any], fragment: str = "", *, width: int = 1280, height: int = 900, **options: Any) -> Opened:
-        file = tmp_path / f"report-{len(contexts)}.html"
+
+_MEDIA: dict[str, Any] = {"media": "null", "color_scheme": "light", "reduced_motion": "no-preference", "forced_colors": "none"}
+
+
+@pytest.fixture
+def report(browser: Browser, window: Page, tmp_path: Path) -> Iterator[Open]:
+    """Opens a document as a file: ``report(data, fragment="", width=.., height=.., **media)``, with ``touch=True`` in a window for
+    fingers, with ``own=True`` in one of its own, which may be changed for good. A test that opens several sees the last."""
+    contexts: list[BrowserContext] = []
+    known: list[Opened] = []
+    file = tmp_path / "report.html"
+
+    def page_of(touch: bool, own: bool) -> Page:
+        if not touch and not own:
+            return window
+        contexts.append(browser.new_context(has_touch=touch))
+        return contexts[-1].new_page()
+
+    def start(
+        data: dict[str, Any],
+        fragment: str = "",
+        *,
+        width: int = 1280,
+        height: int = 900,
+        touch: bool = False,
+        own: bool = False,
+        **media: Any,
+    ) -> Opened:
         file.write_bytes(render(data))
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        context.set_default_timeout(10_000)
-        page = context.new_page()
+        page = page_of(touch, own)
+        page.set_default_timeout(10_000)
+        page.goto("about:blank")  # or the same file with another fragment would not be read again
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(**{**_MEDIA, **media})
         opened = Opened(page, file.stat().st_size)
-        page.on("console", lambda message: opened.errors.append(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: opened.errors.append(str(error)))
-        page.on("dialog", opened.alarm)
-        page.on("request", lambda request: None if request.url.startswith(file.as_uri()) else opened.requests.append(request.url))
+        opened.listen(file.as_uri())
+        known.append(opened)
         page.goto(file.as_uri() + fragment)
         page.wait_for_selector("html[data-ready=true]")
         return opened
 
     yield start
+    for opened in known:
+        opened.forget()
+    window.evaluate("() => { if (location.protocol === 'file:') localStorage.clear(); }")
     for context in contexts:
         context.close()

@@ -47,7 +47,7 @@ def _nodes(data: Data, nodes: int) -> None:
     columns = data["nodes"]
     assert all(len(columns[name]) == nodes for name in _NODE)
     assert all(0 <= zone < len(data["zones"]) for zone in columns["zone"])
-    assert all(0 <= flags < 16 for flags in columns["flags"])
+    assert all(0 <= flags < 64 for flags in columns["flags"])
     assert ("labels" in columns) == (nodes <= 500)
     assert all(0 <= int(n) < nodes for n in columns["numa"])
     assert all(zone["name"] for zone in data["zones"][:-1])
@@ -78,7 +78,7 @@ def _pods(data: Data, part: Data, nodes: int, views: int) -> None:
     for name, most in (("workload", len(data["workloads"])), ("shape", len(data["shapes"])), ("priority", len(data["priorities"]))):
         assert all(0 <= at < most for at in part[name])
     assert all(0 <= state <= 6 for state in part["state"])
-    assert all(0 <= int(p) < count for p in part["zones"])
+    assert all(0 <= int(p) < count for p in (*part["zones"], *part["anew"]))
 
 
 def _groups(data: Data, nodes: int, views: int) -> None:

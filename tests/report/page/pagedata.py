@@ -3,6 +3,7 @@ largest page costs no solver."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -51,7 +52,7 @@ def blank(nodes: int = 0) -> Document:
         "workloads": [],
         "priorities": [0],
         "shapes": [],
-        "pods": {"name": [], "workload": [], "shape": [], "priority": [], "place": [[]], "zones": {}, "state": []},
+        "pods": {"name": [], "workload": [], "shape": [], "priority": [], "place": [[]], "zones": {}, "anew": {}, "state": []},
         "usage": [{"cpu": [0] * nodes, "memory": [0] * nodes, "pods": [0] * nodes}],
         "waves": [],
         "obstacles": [],
@@ -165,6 +166,9 @@ def plan(random: Random, nodes: int, pods: int, waves: int, moves: int = 4) -> D
     for n in empty:
         made["nodes"]["flags"][n] |= 4
     result(random, made)
+    for family in made["preferences"]["families"]:
+        family["before"] = family.pop("best") - 10
+    made["preferences"] |= {"workloads": [], "unmet": []}
     made["summary"]["facts"] += [["Moves", "17"], ["Waves", str(waves)], ["Nodes freed", str(len(empty))]]
     made["obstacles"] = [
         {
@@ -339,6 +343,25 @@ def hostile(text: str) -> Document:
     made["unplaced"][0]["cause"]["waysOut"] = [{"message": text, "options": [text]}]
     made["obstacles"] = [{"goal": text, "message": text, "proved": False, "about": text}]
     made["search"] = [{"label": text, "points": [[0.1, 1, 2]]}]
-    made["preferences"]["unmet"] = [{"workload": text, "family": text, "preference": text, "pods": 1, "lost": 1}]
+    made["kind"] = "Placement"  # which says more of preferences than a plan
+    made["preferences"] = {
+        "families": [{"family": text, "value": 1, "best": 2, "multiplier": 1}],
+        "workloads": [{"workload": text, "value": 1, "lost": 1}],
+        "unmet": [{"workload": text, "family": text, "preference": text, "pods": 1, "lost": 1}],
+    }
     made["rulesBroken"] = {"before": {text: 1}, "after": {}}
     return made
+
+
+#: One of every kind.
+DOCUMENTS: dict[str, Callable[[], Document]] = {
+    "nothing": lambda: blank(0),
+    "empty nodes": lambda: blank(3),
+    "snapshot": lambda: cluster(Random(1), 8, 60),
+    "no zones": lambda: cluster(Random(2), 14, 60, zones=0),
+    "placement": lambda: placement(Random(3), 9, 80, 5),
+    "plan": lambda: plan(Random(4), 6, 60, 4),
+    "tiles": lambda: cluster(Random(5), 320, 900),
+    "groups": lambda: aggregated(Random(6), 400, 4000, 80),
+    "hostile": lambda: hostile("<script>window.harm=1</script>"),
+}

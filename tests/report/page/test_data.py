@@ -198,7 +198,7 @@ def test_pods_that_are_over_or_elsewhere_are_counted_not_shown() -> None:
     over["status"]["phase"] = "Succeeded"
     gated = pod("gated", schedulingGates=[{"name": "g"}])
     data = build(from_objects([node("a"), over, pod("lost", node_name="z"), gated]), None, version="1")
-    facts = dict(data["summary"]["facts"])
+    facts = {name: text for name, text, *_ in data["summary"]["facts"]}
     assert (facts["Pods that have ended"], facts["On nodes not in the snapshot"], facts["Gated"]) == ("1", "1", "1")
     assert (data["pods"]["name"], data["pods"]["place"], data["pods"]["state"]) == (
         ["default/lost", "default/gated"], [[-1, -1]], [0, 5],

@@ -17,6 +17,7 @@ from models.placement import (
     Placement,
     Preferences,
     Reason,
+    Rollout,
     SearchPoint,
     Seconds,
     SnapshotRef,
@@ -24,12 +25,14 @@ from models.placement import (
     Unmet,
     Unmodelled,
     Unplaced,
+    Wave,
     WayOut,
     WorkloadResult,
 )
 from models.plan import Move, Obstacle, RebalancePlan, Summary
 from models.policy import Multipliers, Policy
 from models.snapshot import Snapshot, from_objects
+from report.page import words
 from report.page.data import build
 from report.page.render import embed
 from tests.objects import node, pod
@@ -59,8 +62,8 @@ def test_a_placement(snapshot: Snapshot, placement: Placement) -> None:
         {"label": "placed, priority 0", "value": 0, "bound": 1, "gap": "100 %", "of": 2},
     ]
     assert data["summary"]["facts"] == [
-        ["Nodes", "3"], ["Pods running", "1 → 3"], ["Placed", "2 of 4"], ["Pending", "2"], ["CPU requested", "8% → 25% of 12"],
-        ["Memory requested", "4% → 13% of 24Gi"], ["Nodes with pods", "1 → 2"],
+        ["Nodes", "3"], ["Pods running", "1 → 3"], ["Placed", "2 of 4"], ["Pending", "2"], ["CPU requested", "8% → 25%", "of 12 cores"],
+        ["Memory requested", "4% → 13%", "of 24 GiB"], ["Nodes with pods", "1 → 2"],
     ]  # fmt: skip
     assert data["unplaced"] == [
         {
@@ -72,7 +75,7 @@ def test_a_placement(snapshot: Snapshot, placement: Placement) -> None:
 
 def test_a_large_cluster_counts_whole_cores(make_node: Callable[..., Node], make_pod: Callable[..., Pod]) -> None:
     snapshot = Snapshot(nodes=[make_node(f"n{i}", cpu="64500m") for i in range(20)])
-    assert ["CPU requested", "0% of 1,290"] in build(snapshot, None, version="1")["summary"]["facts"]
+    assert ["CPU requested", "0%", "of 1,290 cores"] in build(snapshot, None, version="1")["summary"]["facts"]
 
 
 def test_nodes() -> None:
@@ -111,7 +114,8 @@ def test_a_plan() -> None:
     families = [FamilyResult("taints", 5, 9, 2)]
     plan = RebalancePlan(
         SnapshotRef("", 2, 1, 0), ["consolidate"], "exact", "optimal", [TierResult("freed", 1, 1)], moves, [],
-        Summary(1, 0, rules={"NodeAffinity": 1}, preferences=[FamilyResult("taints", 3, 3, 2)]), Summary(1, 0, preferences=families), freed=["a"],
+        Summary(1, 0, rules={"NodeAffinity": 1}, preferences=[FamilyResult("taints", 3, 3, 2)]), Summary(1, 0, preferences=families),
+        freed=["a"],
         obstacles=[Obstacle("repair", "stays", pod="default/p"), Obstacle("consolidate", "kept", node="b", proved=True)],
     )  # fmt: skip
     data = build(snapshot, plan, version="1")
@@ -223,7 +227,7 @@ def test_what_is_no_number_of_seconds_is_left_out() -> None:
 @pytest.mark.parametrize(("cpu", "text"), [("3999m", "99%"), ("4", "100%"), ("4001m", "101%"), ("20m", "1%"), ("19m", "0%")])
 def test_shares_are_never_rounded_to_full(cpu: str, text: str) -> None:
     data = build(from_objects([node("a"), pod("p", cpu=cpu, node_name="a")]), None, version="1")
-    assert dict(data["summary"]["facts"])["CPU requested"] == f"{text} of 4"
+    assert ["CPU requested", text, "of 4 cores"] in data["summary"]["facts"]
 
 
 def test_very_many_kinds_of_reasons_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,3 +245,98 @@ def test_causes_of_placed_pods_are_nothing_to_tell(snapshot: Snapshot, placement
     assert sum(group["count"] for group in build(snapshot, placement, version="1")["unplaced"]) == 2
     told = build(snapshot, None, causes=[Cause(["prod/db-0"], [], gang="g")], version="1")["unplaced"]
     assert [(group["pods"], group["gang"], group["reasons"]) for group in told] == [(["prod/db-0"], "g", [])]
+
+
+# --- plans and rollouts that do not reach all -----------------------------------------------------------------------------
+
+
+def _plan(**more: Any) -> RebalancePlan:
+    return RebalancePlan(**{
+        "snapshot": SnapshotRef("", 3, 3, 0), "goals": ["drain"], "engine": "exact", "status": "optimal", "objective": [], "moves": [],
+        "evictions": [], "before": Summary(0, 0), "after": Summary(0, 0), **more,
+    })  # fmt: skip
+
+
+def _facts(data: dict[str, Any]) -> dict[str, list[str]]:
+    return {name: rest for name, *rest in data["summary"]["facts"]}
+
+
+def test_a_node_to_drain_that_is_not_emptied_is_told_from_one_that_is() -> None:
+    pods = [
+        pod("stays", node_name="a"),
+        pod("goes", node_name="b"),
+        pod("agent", node_name="b", owner="DaemonSet/agent"),
+        pod("leaves", node_name="b"),
+    ]
+    pods[-1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    snapshot = from_objects([node("a"), node("b"), node("c"), *pods])
+    found = _plan(
+        drain=["a", "b"],
+        moves=[Move(1, 1, "default/goes", "b", "c", "drains b")],
+        obstacles=[Obstacle("drain", "default/stays stays on a", pod="default/stays", node="a", proved=True)],
+    )
+    data = build(snapshot, found, version="1")
+    check(data, snapshot, found)
+    assert data["nodes"]["flags"] == [16, 4, 0]
+    assert _facts(data)["Nodes drained"] == ["1 of 2"]
+    done = build(snapshot, _plan(drain=["b"], moves=found.moves), version="1")
+    assert done["nodes"]["flags"] == [0, 4, 0]
+    assert _facts(done)["Nodes drained"] == ["1"]
+
+
+def test_bindings_are_no_moves_and_nodes_free_before_are_not_freed() -> None:
+    agent = pod("agent", node_name="c", owner="DaemonSet/agent")
+    snapshot = from_objects([node("a"), node("b"), node("c"), pod("p", node_name="a"), pod("waits"), agent])
+    moves = [Move(1, 1, "default/p", "a", "b", "frees a"), Move(2, 1, "default/waits", None, "b", "admits it")]
+    data = build(snapshot, _plan(moves=moves, freed=["a"], objective=[TierResult("freed", 2, 3)]), version="1")
+    assert data["title"] == "Rebalancing plan: 1 move and 1 binding"
+    assert data["nodes"]["flags"] == [4, 0, 32]
+    facts = _facts(data)
+    assert (facts["Moves"], facts["Bindings"][0]) == (["1"], "1")
+    assert facts["Nodes freed"] == ["1", "bound 2; 1 more was free before"]
+    priced = Policy(priceLabel="price")
+    data = build(snapshot, _plan(moves=moves, freed=["a"], objective=[TierResult("freed", -7, -5)], policy=priced), version="1")
+    assert _facts(data)["Nodes freed"] == ["1", "cost 7, bound 5"]
+
+
+@pytest.mark.parametrize("waves", [1, 2])
+def test_a_rollout_that_halts_counts_each_pod_once(waves: int) -> None:
+    snapshot = from_objects([node("a"), pod("new-1"), pod("new-2")])
+    stuck = Unplaced("default/new-1", [Reason("InterPodAffinity", 2, "anti-affinity on 2")])
+    rollout = Rollout(
+        "Deployment default/app", "RollingUpdate", 2, 1, 0, False, True, [Wave(w + 1, [], ["default/new-1"], []) for w in range(waves)],
+        [stuck], [WayOut("maxUnavailable", "maxUnavailable 1 instead of 0")],
+    )  # fmt: skip
+    left = [stuck, Unplaced("default/new-2", [Reason("Deployment", 0, "never created")])]
+    halt, other = build(snapshot, _placement(rollout=rollout, unplaced=left), version="1")["unplaced"]
+    assert (halt["pods"], halt["count"], other["pods"]) == (["default/new-1"], 1, ["default/new-2"])
+    assert [each["rule"] for each in halt["reasons"]] == ["Rollout", "InterPodAffinity"]
+    assert f"after {waves} wave{'s' * (waves > 1)}, wherever" in halt["reasons"][0]["message"]
+    assert [each["message"] for each in halt["cause"]["waysOut"]] == ["maxUnavailable 1 instead of 0"]
+
+
+@pytest.mark.parametrize(
+    ("message", "nodes", "told"),
+    [
+        ("insufficient cpu on 3", 3, "insufficient cpu"),
+        ("insufficient cpu, memory on 13", 13, "insufficient cpu, memory"),
+        ("insufficient cpu on 13", 3, "insufficient cpu on 13"),
+        ("cpu on 1, memory on 2", 2, "cpu on 1, memory on 2"),
+    ],
+)
+def test_a_message_does_not_repeat_the_number_beside_it(message: str, nodes: int, told: str) -> None:
+    left = [Unplaced("default/p", [Reason("NodeResourcesFit", nodes, message)])]
+    (group,) = build(from_objects([node("a"), pod("p")]), _placement(unplaced=left), version="1")["unplaced"]
+    assert group["reasons"][0]["message"] == told
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "text"),
+    [
+        ("cpu", 0, "0"), ("cpu", 500, "500m"), ("cpu", 1000, "1 core"), ("cpu", 1255, "1.26 cores"), ("cpu", 74250, "74.3 cores"),
+        ("cpu", 99_960, "100 cores"), ("cpu", 3_488_000, "3,488 cores"), ("memory", 0, "0 B"), ("memory", 1023, "1,023 B"),
+        ("memory", 24 * GIB, "24 GiB"), ("memory", 5 * GIB // 2, "2.5 GiB"), ("memory", 1 << 50, "1 PiB"), ("memory", 1 << 62, "4,096 PiB"),
+    ],
+)  # fmt: skip
+def test_offers_are_told_with_their_unit(resource: str, value: int, text: str) -> None:
+    assert words.offer(resource, value) == text

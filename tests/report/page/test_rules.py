@@ -119,6 +119,34 @@ def test_anti_affinity_binds_both_sides() -> None:
     assert _tied(data, "quiet", away) == ["Pod default/loud"]
 
 
+def test_terms_that_hold_while_a_pod_runs_say_so() -> None:
+    stays = {"requiredDuringSchedulingRequiredDuringExecution": [_term(HOST, app="web")]}
+    both = {**_affinity("podAffinity", _term(ZONE, app="web")), "podAntiAffinity": stays}
+    both["podAffinity"] |= stays
+    data = _data(pod("p", affinity=both))
+    assert [text for _, text in _rules(data, "p")] == [
+        "only in a zone with pods of app=web",
+        "only on a node with pods of app=web, also while it runs",
+        "never on a node with pods of app=web, also while it runs",
+    ]
+
+
+def test_a_pod_is_the_first_of_its_kind_only_where_it_matches_all_of_its_terms() -> None:
+    terms = _affinity("podAffinity", _term(ZONE, app="web"), _term(HOST, app="db"))
+    data = _data(pod("p", labels={"app": "web"}, affinity=terms))
+    assert [text for _, text in _rules(data, "p")] == ["only in a zone with other pods of app=web", "only on a node with pods of app=db"]
+
+
+def test_anti_affinity_of_other_pods_of_the_own_workload() -> None:
+    """The new revision of a Deployment brings it; the old pods lack it and are kept away all the same."""
+    new = pod("web-2-x", labels={"app": "web"}, owner="Deployment/web", affinity=_affinity("podAntiAffinity", _term(HOST, app="web")))
+    data = _data(new, pod("web-1-x", labels={"app": "web"}, owner="Deployment/web"))
+    assert _rules(data, "web-2-x") == [("InterPodAffinity", "never on a node with other pods of app=web")]
+    assert _rules(data, "web-1-x") == [
+        ("InterPodAffinity", "kept away from nodes of other pods of its workload, by their anti-affinity"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("more", "phrase"),
     [
@@ -127,7 +155,9 @@ def test_anti_affinity_binds_both_sides() -> None:
         ({"namespaceSelector": {"matchLabels": {"team": "t"}}}, "pods of app=x in namespace other"),
         ({"namespaceSelector": {"matchLabels": {"team": "none"}}}, "pods of app=x in no namespace"),
         ({"namespaces": ["default"]}, "pods of app=x"),
-        ({"labelSelector": {}}, "any pods"),
+        ({"labelSelector": {}}, "other pods, unless it is the first of them"),
+        ({"labelSelector": {}, "namespaces": ["other"]}, "any pods in namespace other"),
+        ({"labelSelector": {"matchLabels": {"rev": "1"}}}, "other pods of rev=1, unless it is the first of them"),
         ({"labelSelector": {"matchExpressions": [_is("a", "Exists"), _is("b", "NotIn", "1", "2")]}}, "pods of a,b notin (1,2)"),
         ({"labelSelector": None}, "pods of a selector that is missing and matches none"),
         ({"mismatchLabelKeys": ["rev"]}, "pods of app=x,rev!=1"),
@@ -158,6 +188,24 @@ def test_spread_constraints() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("policies", "words"),
+    [
+        ({"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"}, ""),
+        ({"nodeAffinityPolicy": "Ignore"}, ", nodes count with those that its node affinity excludes"),
+        ({"nodeTaintsPolicy": "Honor"}, ", nodes count without those whose taints it does not tolerate"),
+        (
+            {"nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"},
+            ", nodes count with those that its node affinity excludes, and without those whose taints it does not tolerate",
+        ),
+    ],
+)
+def test_which_nodes_count_for_a_spread(policies: Object, words: str) -> None:
+    spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "x"}}}
+    data = _data(pod("p", labels={"app": "x"}, spread=[{**spread, **policies}]))
+    assert _rules(data, "p") == [("PodTopologySpread", f"pods of app=x differ by at most 1 between zones{words}")]
+
+
 def test_the_clusters_default_spread() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"app": "x"}}}
     data = _data(service, pod("p", labels={"app": "x"}))
@@ -181,6 +229,12 @@ def test_what_a_pod_takes_of_its_node() -> None:
     ]
     assert data["shapes"][0]["cpu"] == 350
     assert data["shapes"][0]["containers"] == [{"name": "c", "cpu": "100m", "memory": "128Mi", "init": False}]
+
+
+def test_requests_of_a_pod_as_a_whole() -> None:
+    data = _data(pod("p", resources={"requests": {"cpu": "2", "memory": "1Gi"}}))
+    assert _rules(data, "p") == [("NodeResourcesFit", "asks for cpu 2, memory 1Gi as a whole, whatever its containers ask for")]
+    assert data["shapes"][0]["cpu"] == 2000
 
 
 def test_init_containers_and_sidecars() -> None:
@@ -298,11 +352,31 @@ def test_volumes() -> None:
     assert _rules(data, "missing") == [("VolumeBinding", "claim default/missing is not in the snapshot: no node takes the pod")]
 
 
+def test_volumes_that_a_node_takes_few_of_and_that_tie_pods_to_each_other() -> None:
+    drivers = [{"name": "csi.example.com", "nodeID": "a", "allocatable": {"count": 3}}, {"name": "free.example.com", "nodeID": "a"}]
+    attached = _volume("pv", {ZONE: "z1__z2"})
+    attached["spec"]["csi"] = {"driver": "csi.example.com", "volumeHandle": "h"}
+    scratch = pod("scratch", volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": _claim("x", "local")["spec"]}}}])
+    data = _data(
+        {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": drivers}},
+        _class("cloud", "free.example.com"), attached, _claim("new", "cloud"), _claim("bound", "local", "pv"),
+        _claim("scratch-v", "local", "pv"),
+        _mounts("one", "new"), _mounts("two", "new"), _mounts("three", "bound"), scratch,
+    )  # fmt: skip
+    assert _rules(data, "one") == [
+        ("VolumeBinding", "a volume of class cloud is made where it runs"),
+        ("VolumeBinding", "claim default/new has no volume yet: the pods that use it must meet on one node"),
+    ]
+    limited = ("NodeVolumeLimits", "attaches a volume of csi.example.com, of which a node takes only so many")
+    assert _rules(data, "three") == [("VolumeZone", f"has a volume at {ZONE} in (z1,z2)"), limited]
+    assert _rules(data, "scratch") == [limited]  # VolumeZone does not look at ephemeral volumes
+
+
 def test_rules_that_match_very_many_workloads_name_none() -> None:
     everyone = pod("p", affinity=_affinity("podAffinity", {"topologyKey": HOST, "labelSelector": {}}))
     data = _data(everyone, *(pod(f"w-{i}", owner=f"StatefulSet/w{i}") for i in range(120)))
     shape = data["shapes"][data["pods"]["shape"][0]]
-    assert shape["rules"] == [{"rule": "InterPodAffinity", "text": "only on a node with any pods"}]
+    assert shape["rules"] == [{"rule": "InterPodAffinity", "text": "only on a node with other pods, unless it is the first of them"}]
 
 
 def test_pods_that_very_many_keep_away_name_none() -> None:
@@ -319,6 +393,13 @@ def test_selectors_that_look_at_too_much_are_cut_short(monkeypatch: pytest.Monke
     loud = [pod(f"l{i}", labels={"app": f"l{i}"}, affinity=_affinity("podAntiAffinity", _term(HOST, app="q"))) for i in range(3)]
     data = _data(*loud, *(pod(f"q{i}", labels={"app": "q", "i": str(i)}) for i in range(3)))
     assert data["summary"]["notes"] == ["the anti-affinity of other pods is shown in part only: its selectors match too much"]
+
+
+def test_budgets_that_look_at_too_much_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("report.page.ties._BUDGET", 1)
+    data = _data(*(pod(f"p{i}", labels={"app": "x", "i": str(i)}) for i in range(3)), _budget("b", selector={"matchLabels": {"app": "x"}}))
+    assert data["summary"]["notes"] == ["PodDisruptionBudgets are shown for some pods only: their selectors match too much"]
+    assert _rules(data, "p0") == []
 
 
 def test_workloads_by_the_name_that_an_operator_would_use() -> None:

@@ -42,7 +42,7 @@ def _volume(name: str, *nodes: str, **spec: Any) -> Object:
 
 def _plan(objects: list[Object], goal: str, engine: Engine = "auto", *, evict: bool = False) -> Any:
     limits = Limits(allowEviction=evict, alsoMove=["bare"] if goal == "repair" else [])
-    return rebalance(from_objects(objects), PlanOptions((goal,), (), limits, Options(engine=engine, time_limit=10.0)))  # type: ignore[arg-type]
+    return rebalance(from_objects(objects), PlanOptions((goal,), (), limits, Options(engine=engine, time_limit=10.0)))
 
 
 def test_a_running_pod_whose_claim_is_missing_breaks_every_rule_about_volumes() -> None:
@@ -72,5 +72,5 @@ def test_nodes_that_run_with_far_more_than_they_have_do_not_overflow() -> None:
     objects = [node("small", memory="1Gi"), node("n"), pod("big", memory="8E", node_name="small"), pod("p")]
     found = place(from_objects(objects), Options(time_limit=10.0))
     assert [assignment.node for assignment in found.assignments] == ["n"]
-    assert [tier.value for tier in found.objective if tier.tier == "strategy"] == [-(10**10) - 25 - 25 - 16]  # the cap, and the others in thousandths
+    assert [tier.value for tier in found.objective if tier.tier == "strategy"] == [-(10**10) - 25 - 25 - 16]
     assert _plan(objects, "improve").moves == []

@@ -1,0 +1,98 @@
+"""What a pod asks of nodes by itself, whatever else runs there, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from models import kube, requests
+from models.compile import host_ports
+from models.kube import Pod
+from report.page import words
+
+#: Resources that a shape shows apart.
+_SHOWN: Final = ("cpu", "memory")
+
+
+class Rule(NamedTuple):
+    """``rule``: plugin or kind; ``text``: the sentence; ``workloads``: those that its selector matches (None: it has none, or very
+    many)."""
+
+    rule: str
+    text: str
+    workloads: tuple[int, ...] | None = None
+
+
+def priority(spec: kube.PodSpec) -> Iterator[Rule]:
+    """The priority, where it is not the plain 0."""
+    if spec.priorityClassName or spec.priority:
+        named = f"class {spec.priorityClassName}, " if spec.priorityClassName else ""
+        never = ", never preempts" if spec.preemptionPolicy == "Never" else ""
+        yield Rule("Priority", f"{named}priority {spec.priority or 0:,}{never}")
+
+
+def gates(spec: kube.PodSpec) -> Iterator[Rule]:
+    """What its scheduling gates wait for."""
+    if spec.schedulingGates:
+        yield Rule("SchedulingGates", f"waits for {words.listed([gate.name for gate in spec.schedulingGates])}")
+
+
+def resources(request: dict[str, int], spec: kube.PodSpec) -> Iterator[Rule]:
+    """What a shape does not show apart: other resources, requests of the pod as a whole, overhead."""
+    found = [f"{name} {words.amount(name, value)}" for name, value in sorted(request.items()) if name not in _SHOWN]
+    if found:
+        yield Rule("NodeResourcesFit", f"also requests {words.listed(found)}")
+    stated = requests.allocatable(spec.resources.requests if spec.resources is not None else None)
+    whole = [f"{name} {words.amount(name, value)}" for name, value in sorted(stated.items()) if requests.pod_level_resource(name)]
+    if whole:
+        yield Rule("NodeResourcesFit", f"asks for {words.listed(whole)} as a whole, whatever its containers ask for")
+    overhead = requests.allocatable(spec.overhead)
+    if overhead:
+        of = [f"{name} {words.amount(name, value)}" for name, value in sorted(overhead.items())]
+        yield Rule("NodeResourcesFit", f"its requests include an overhead of {words.listed(of)}")
+
+
+def node_selector(spec: kube.PodSpec) -> Iterator[Rule]:
+    """Labels of nodes, all of which it asks for."""
+    if spec.nodeSelector:
+        yield Rule("NodeAffinity", f"only on nodes with {words.labels(spec.nodeSelector)}")
+
+
+def daemon(pod: Pod) -> bool:
+    """Whether a DaemonSet owns the pod."""
+    owner = kube.controller_of(pod)
+    return owner is not None and owner.kind == "DaemonSet"
+
+
+def node_affinity(pod: Pod) -> Iterator[Rule]:
+    """Required and preferred node affinity."""
+    found = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
+    if found is None:
+        return
+    stays = found.requiredDuringSchedulingRequiredDuringExecution
+    for required, also in ((found.requiredDuringSchedulingIgnoredDuringExecution, ""), (stays, ", also while it runs")):
+        if required is None:
+            continue
+        if daemon(pod) and _names_one_node(required):
+            yield Rule("NodeAffinity", f"only on its own node, as a pod of a DaemonSet{also}")
+        else:
+            which = words.node_selector(required)
+            yield Rule("NodeAffinity", f"only on nodes with {which}{also}" if which else "on no node: its node affinity is empty")
+    for weighted in found.preferredDuringSchedulingIgnoredDuringExecution or ():
+        which = words.node_term(weighted.preference)
+        if which:
+            yield Rule("NodeAffinity", f"prefers nodes with {which} (weight {weighted.weight})")
+
+
+def _names_one_node(found: kube.NodeSelector) -> bool:
+    """Whether it is what the DaemonSet controller writes: a pod for each node, which would be a shape for each."""
+    terms: Sequence[kube.NodeSelectorTerm] = found.nodeSelectorTerms or ()
+    return bool(terms) and all(not term.matchExpressions and [f.key for f in term.matchFields or ()] == ["metadata.name"] for term in terms)
+
+
+def ports(spec: kube.PodSpec) -> Iterator[Rule]:
+    """Host ports that it takes."""
+    found = sorted(host_ports(spec))
+    if found:
+        texts = [f"{protocol} {port}{'' if ip == '*' else f' of {ip}'}" for ip, protocol, port in found]
+        yield Rule("NodePorts", f"takes host port{'s' if len(texts) > 1 else ''} {words.listed(texts)}")
