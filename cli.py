@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -72,6 +73,17 @@ def _fail(problems: Sequence[str], code: int = BAD_INPUT) -> NoReturn:
     raise click.exceptions.Exit(code)
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """^C. While modules are read nothing is written yet, and not all of them bear an exception in their middle: that ends at once."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            with contextlib.suppress(OSError):
+                os.write(2, b"kubestow: interrupted\n")
+            os._exit(INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
 class _Group(click.Group):
     """Turns what can go wrong outside our hands into one line and an exit code."""
 
@@ -84,7 +96,7 @@ class _Group(click.Group):
         try:
             if _EARLY:
                 with contextlib.suppress(ValueError):
-                    signal.signal(signal.SIGINT, signal.default_int_handler)
+                    signal.signal(signal.SIGINT, _interrupt)
             return super().invoke(ctx)
         except _Aborted:
             _say("kubestow: aborted")

@@ -1,13 +1,20 @@
-"""Running a program on a terminal of its own."""
+"""Running a program on a terminal of its own, or with signals of its own."""
 
 from __future__ import annotations
 
 import os
 import pty
 import select
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+
+def heard() -> None:
+    """For ``preexec_fn``: signals that a suite in the background ignores, and its children with it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def on_a_terminal(command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None) -> tuple[int, str]:

@@ -198,3 +198,29 @@ def test_no_color_is_honoured() -> None:
     assert code == 0
     assert "feasible: 3 of 3 pods placed" in text
     assert "\x1b[" not in text
+
+
+#: A ^C while a module is read that cannot stand an exception, as that of OR-tools.
+_INTERRUPTED_IMPORT = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = ["kubestow", "solve", "x"]
+import cli
+
+class Loader:
+    def find_spec(self, name, path=None, target=None):
+        if name == "models.snapshot":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            except KeyboardInterrupt:
+                os.abort()
+
+sys.meta_path.insert(0, Loader())
+cli.main()
+"""
+
+
+def test_an_interrupt_while_modules_are_read_ends_at_once() -> None:
+    done = subprocess.run([sys.executable, "-c", _INTERRUPTED_IMPORT], cwd=_ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "kubestow: interrupted\n")

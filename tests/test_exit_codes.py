@@ -18,6 +18,7 @@ import cli
 from tests.fuzz import cases
 from tests.instances.capture_stand_in import Server, install
 from tests.objects import node, pod
+from tests.terminals import heard
 from tests.test_docs import RUNS, text_of
 
 ROOT = Path(cli.__file__).resolve().parent
@@ -99,7 +100,14 @@ def test_every_command_is_130_when_interrupted(tmp_path: Path) -> None:
             arguments = [a if a != "x.json" else str(_placement(tmp_path)) for a in arguments]
         pipe = subprocess.PIPE
         running[name] = subprocess.Popen(
-            arguments, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+            arguments,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            preexec_fn=heard,
         )
     time.sleep(4)
     for process in running.values():

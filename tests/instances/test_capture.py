@@ -25,6 +25,7 @@ from tests.instances.capture_objects import SECRET, cluster
 from tests.instances.capture_stand_in import Server, calls, install
 from tests.instances.test_redact import objects_of, says
 from tests.objects import node, pod
+from tests.terminals import heard
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READ = [o for o in cluster() if kinds.find(o["apiVersion"], o["kind"])]
@@ -369,7 +370,8 @@ except KeyboardInterrupt:
 def test_an_interrupt_ends_it_and_kubectl_with_it(tmp_path: Path) -> None:
     program = install(tmp_path, Server(cluster(), faults={"/apis/scheduling.k8s.io/v1alpha2/podgroups": {"sleep": 600, "stdout": ""}}))
     program.write_text(program.read_text().replace("exec ", f"echo $$ >> {tmp_path}/pids\nexec "))
-    with subprocess.Popen([sys.executable, "-c", _DRIVER, str(program)], stdout=subprocess.PIPE, text=True, cwd=_ROOT) as process:
+    driver = [sys.executable, "-c", _DRIVER, str(program)]
+    with subprocess.Popen(driver, stdout=subprocess.PIPE, text=True, cwd=_ROOT, preexec_fn=heard) as process:
         assert process.stdout is not None
         while len(calls(tmp_path)) < 3:
             assert process.poll() is None

@@ -21,6 +21,7 @@ from models.plan import Eviction, Move, RebalancePlan, Summary
 from models.snapshot import Snapshot, from_objects, load
 from report.plan_script import script
 from tests.objects import Object, node, pod
+from tests.terminals import heard
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 
@@ -48,12 +49,6 @@ def move(step: int, wave: int, name: str, source: str | None, to: str, **more: A
     return Move(step, wave, f"default/{name}", source, to, "because", **more)
 
 
-def _heard() -> None:
-    """Signals that a suite in the background ignores, and the script of a plan with it: bash cannot trap what was ignored when it began."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-
-
 class Cluster:
     """Objects, the script of a plan for them, and the stand-in's state."""
 
@@ -76,7 +71,7 @@ class Cluster:
         return subprocess.Popen(
             ["bash", str(file), *arguments],
             env=environment, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            preexec_fn=_heard,
+            preexec_fn=heard,
         )  # fmt: skip
 
     def run(self, document: RebalancePlan, *arguments: str, **settings: str) -> tuple[int, str, str]:
