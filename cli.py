@@ -115,6 +115,10 @@ class _Group(click.Group):
             _fail(["the input is nested too deeply"])
         except UnicodeError as error:
             _fail([f"text that cannot be encoded: {error}"])
+        finally:
+            if _EARLY:  # all is said and done: one more ^C must not make the interpreter's way out the command's end
+                with contextlib.suppress(ValueError):
+                    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
