@@ -27,7 +27,7 @@ from tests.fuzz.run import Outcome
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: Numbers of cases in one test, in one process of the long run, and in all of it.
-PIECE, CHUNK, LONG = 25, 500, 12_000
+PIECE, CHUNK, LONG = 20, 500, 12_000
 
 
 @pytest.mark.parametrize("first", range(0, 10 * PIECE, PIECE))

@@ -100,7 +100,7 @@ def test_a_search_that_ends_before_it_knows_anything_proves_nothing() -> None:
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         objects.append(pod(f"p{i}", cpu=f"{rng.integers(300, 2600)}m", memory="0", labels={"a": str(i % 25)}, affinity=affinity))
     snapshot = snapshots.from_objects(objects)
-    best = len(place(snapshot, Options(time_limit=8)).assignments)
+    best = len(place(snapshot, Options(time_limit=4)).assignments)
     for limit in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5):
         result = place(snapshot, Options(time_limit=limit))
         assert sum(t.bound for t in result.objective if t.tier == "placed") >= best
