@@ -82,8 +82,8 @@ class NodeUse(Doc):
 class Summary(Doc, omit_defaults=True):
     """A cluster before or after a plan. ``emptyNodes``: nodes without pods but DaemonSet and static ones; ``pending``: pods without a node;
     ``nodes``: those whose pods the plan changes, by name; ``rules``: how many running pods break each rule (a filter that rejects the pod
-    on its own node); ``preferences``: the points of each family, before multipliers; ``balance``: how even the utilisation is, in the units
-    of the strategy spread, at most 0."""
+    on its own node; node affinity and taints are none of a static pod's); ``preferences``: the points of each family, before multipliers;
+    ``balance``: how even the utilisation is, in the units of the strategy spread, at most 0."""
 
     emptyNodes: int
     pending: int

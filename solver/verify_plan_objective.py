@@ -27,6 +27,7 @@ from solver.verify_plan_state import Board, Runner
 _POINT: Final = 100
 _CONTROL: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _KEPT: Final = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
+_SCHEDULERS: Final = ("NodeAffinity", "TaintToleration")
 _TIERS: Final = {"drain": "drained", "repair": "rules", "consolidate": "freed", "improve": "improve"}
 
 
@@ -58,7 +59,12 @@ class Ledger:
     def summary(self, broken: Mapping[str, frozenset[str]], names: Collection[str]) -> Summary:
         """The cluster as it is now. ``broken``: rules by key of the running pods that break any; ``names``: the nodes to be told of."""
         board = self._board
-        rules = Counter(rule for broke in broken.values() for rule in broke)
+        rules = Counter(
+            rule
+            for key, broke in broken.items()
+            for rule in broke
+            if rule not in _SCHEDULERS or not is_mirror(board.runners[key].pod)  # a static pod is its kubelet's business
+        )
         families = self._families() if board.nodes else {}
         return Summary(
             emptyNodes=len(self.empty()),

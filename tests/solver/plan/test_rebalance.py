@@ -257,3 +257,12 @@ def test_the_dearest_nodes_are_freed(prices: tuple[str, ...], freed: list[str]) 
     assert plan.freed == freed
     kept = sum(int(price) for i, price in enumerate(prices) if f"n{i}" not in freed)
     assert _tiers(plan)["freed"] == (-1000 * kept,) * 2
+
+
+def test_a_static_pod_breaks_no_rule_of_the_schedulers() -> None:
+    """As on every control plane of kubeadm: its node is tainted, and the kubelet does not ask."""
+    static = pod("etcd-n1", node_name="n1", tolerations=[{"operator": "Exists", "effect": "NoExecute"}])
+    static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "hash"}
+    others = [pod("web", node_name="n1", owner="ReplicaSet/web"), node("n2", pods="0")]
+    tainted = node("n1", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+    assert plan_of([tainted, static, *others], "repair").before.rules == {"TaintToleration": 1}
