@@ -84,6 +84,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _answer_interrupts(how: Any) -> None:
+    """Answer ^C so from now on, where the signals are ours."""
+    if _EARLY:
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGINT, how)
+
+
 class _Group(click.Group):
     """Turns what can go wrong outside our hands into one line and an exit code."""
 
@@ -94,9 +101,7 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            if _EARLY:
-                with contextlib.suppress(ValueError):
-                    signal.signal(signal.SIGINT, _interrupt)
+            _answer_interrupts(_interrupt)
             return super().invoke(ctx)
         except _Aborted:
             _say("kubestow: aborted")
@@ -116,9 +121,7 @@ class _Group(click.Group):
         except UnicodeError as error:
             _fail([f"text that cannot be encoded: {error}"])
         finally:
-            if _EARLY:  # all is said and done: one more ^C must not make the interpreter's way out the command's end
-                with contextlib.suppress(ValueError):
-                    signal.signal(signal.SIGINT, signal.SIG_IGN)
+            _answer_interrupts(signal.SIG_IGN)  # all is said and done: one more ^C must not be the command's end
 
 
 def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -238,16 +241,17 @@ def _search_options(command: _Command) -> _Command:
     engines = click.Choice(["auto", "exact", "greedy", "lns"])
     again = "The same input gives the same bytes; the time limit counts deterministic seconds."
     refuse = "Refuse a snapshot that uses something kubestow does not model (exit 4)."
-    seconds = "Seconds for the whole run."
     seeds, workers = click.IntRange(0, 2**31 - 1), click.IntRange(1, 1024)
     command = click.option("--strict", is_flag=True, help=refuse)(command)
     command = click.option("--workers", type=workers, metavar="N", help="Parallel searches.  [default: one per core]")(command)
     command = click.option("--deterministic", is_flag=True, help=again)(command)
     command = click.option("--seed", type=seeds, default=0, show_default=True, metavar="N", help="Seed of the search.")(command)
     command = click.option("--engine", type=engines, default="auto", show_default=True, help="How to search.")(command)
-    return click.option("--time-limit", type=float, callback=_positive, default=60.0, show_default=True, metavar="SECONDS", help=seconds)(
-        command
-    )
+    return _time_limit(60.0, "Seconds for the whole run.")(command)
+
+
+def _time_limit(default: float, text: str) -> Callable[[_Command], _Command]:
+    return click.option("--time-limit", type=float, callback=_positive, default=default, show_default=True, metavar="SECONDS", help=text)
 
 
 def _noise_options(command: _Command) -> _Command:
@@ -496,7 +500,7 @@ def verify(
     if isinstance(found, RebalancePlan):
         violations = _plan_violations(snapshot, found)
     else:
-        _, violations = _violations(snapshot, found, manifests, quiet=quiet, verbose=verbose)
+        _, _, violations = _violations(snapshot, found, manifests, quiet=quiet, verbose=verbose)
     form = form or _default_format(output)
     if form == "table":
         data = _draw(answers.violations_table(violations, found), _surface(output))
@@ -547,8 +551,8 @@ def _causes(
 
 def _violations(
     snapshot: Snapshot, placement: Placement, manifests: Sequence[str], *, quiet: bool, verbose: bool
-) -> tuple[Snapshot, list[Any]]:
-    """The snapshot that a document speaks of, made of the one that was read, and what is wrong with the document."""
+) -> tuple[Snapshot, Snapshot | None, list[Any]]:
+    """The snapshot with what a document says was edited and added, the manifests of its rollout, and what is wrong with the document."""
     ref = placement.snapshot
     if ref.workloads and not manifests:
         _fail([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
@@ -559,14 +563,12 @@ def _violations(
         if given.workloads != ref.workloads:
             names = [", ".join(found) or "nothing" for found in (given.workloads, ref.workloads)]
             _fail([f"-w adds {names[0]}, the result was made with {names[1]}"])
-        return given.snapshot, _input(lambda: list(check(given.snapshot, placement)))
-    from report.page.rollouts import with_new_pods
+        return given.snapshot, None, _input(lambda: list(check(given.snapshot, placement)))
     from solver.verify_rollout import verify_rollout
 
     edited = _edit(snapshot, (), ref.edits, quiet=quiet, verbose=verbose).snapshot
     revision = _manifests(manifests) if manifests else None
-    violations = _input(lambda: list(verify_rollout(edited, placement, revision)))
-    return _input(lambda: with_new_pods(edited, placement, revision)), violations
+    return edited, revision, _input(lambda: list(verify_rollout(edited, placement, revision)))
 
 
 @main.command()
@@ -578,9 +580,7 @@ def _violations(
 @click.option(
     "--affinity", callback=_pod_name, metavar="NS/NAME", help="Print the container affinity A(C1, C2) of this pod or workload instead."
 )
-@click.option(
-    "--time-limit", type=float, callback=_positive, default=10.0, show_default=True, metavar="SECONDS", help="Seconds for causes."
-)
+@_time_limit(10.0, "Seconds for causes.")
 @_manifest_option("-w")
 @_edit_options
 @_output_options("table", "json", "yaml")
@@ -701,15 +701,7 @@ def explain(
     metavar="STAGE=KEY",
     help="Node label of the stage zones, clouds or locations; repeatable.",
 )
-@click.option(
-    "--time-limit",
-    type=float,
-    callback=_positive,
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Seconds for the whole run; what was not checked by then is named.",
-)
+@_time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
 @_output_options("table", "json", "yaml", "junit")
 @_policy_options
 @_daemon_option
@@ -780,15 +772,7 @@ def audit(
 )
 @_manifest_option("-w", "--workload")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(allow_dash=True), help="Write the page to FILE, whole or not at all.")
-@click.option(
-    "--time-limit",
-    type=float,
-    callback=_positive,
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Seconds for causes, where there is no result.",
-)
+@_time_limit(10.0, "Seconds for causes, where there is no result.")
 @_policy_options
 @_scope_options
 @_noise_options
@@ -841,8 +825,12 @@ def report(
         violations = _plan_violations(original, found)
         _check_same(found, original)
     else:
-        snapshot, violations = _violations(original, found, manifests, quiet=quiet, verbose=verbose)
-        _check_same(found, snapshot)
+        from report.page.rollouts import with_new_pods
+
+        edited, revision, violations = _violations(original, found, manifests, quiet=quiet, verbose=verbose)
+        _check_same(found, edited)
+        placement = found
+        snapshot = _input(lambda: with_new_pods(edited, placement, revision))
     from report.page import data, render
 
     page = _input(

@@ -12,7 +12,8 @@ from models.placement import Placement
 from models.plan import RebalancePlan
 from report.canvas import Surface, grid, plain
 from report.documents import AffinityMatrix, Verdict, Violation, nodes_per_rule
-from report.terminal import counted, examples
+from report.output import counted
+from report.terminal import examples
 
 #: A matrix wider than this is listed pair by pair.
 _MATRIX = 8

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from models.audit import SEVERITIES, Audit, ControlPlane, Finding
 from report.canvas import grid, heading, plain
-from report.output import one_line
-from report.terminal import counted
+from report.output import counted, one_line
 
 _STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 #: Findings of one kind that the table lists.

@@ -18,6 +18,11 @@ def one_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 pod``, ``1,200 pods``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def check_target(path: str) -> None:
     """Find out before a long run whether its result could be written.
 

@@ -12,9 +12,10 @@ from rich.text import Text
 from models.plan import Limits, NodeUse, RebalancePlan
 from models.snapshot import Snapshot
 from report.canvas import Surface, grid, heading, plain
+from report.output import counted
 from report.plan_waves import nodes_domain, waves
 from report.progress import gap_text
-from report.terminal import amount, counted, examples
+from report.terminal import amount, examples
 from report.usage import share
 
 #: Nodes, obstacles and kinds of unmodelled fields listed one by one.

@@ -16,12 +16,12 @@ from models.kube import Pod, pod_key
 from models.plan import Eviction, Move, RebalancePlan
 from models.selectors import tolerates
 from models.snapshot import Snapshot
-from report.output import one_line
+from report.output import counted, one_line
 from report.plan import verdict
 from report.plan_script_steps import STEPS
 from report.plan_script_text import WORLD
 from report.plan_waves import sizes, steps
-from report.terminal import counted, examples
+from report.terminal import examples
 
 _HEADER: Final = """\
 #!/usr/bin/env bash

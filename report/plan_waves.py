@@ -16,7 +16,8 @@ from models.kube import controller_of, pod_key
 from models.plan import Eviction, Move, RebalancePlan
 from models.snapshot import Snapshot
 from report.canvas import Surface, heading, plain
-from report.terminal import counted, shared_domain
+from report.output import counted
+from report.terminal import shared_domain
 
 #: Lines listed; nodes named that the pods of one line leave.
 _LINES: Final = 300

@@ -18,6 +18,7 @@ from models.placement import Placement, Preferences, TierResult, Unplaced
 from models.snapshot import Snapshot
 from report.canvas import Surface, grid, heading, plain
 from report.causes import causes, gangs
+from report.output import counted
 from report.progress import gap_text
 from report.rollout import rollout
 from report.usage import RESOURCES, Usage, per_node, per_zone, share
@@ -33,10 +34,6 @@ _EXAMPLES: Final = 3
 _LOSING: Final = 10
 
 _STATUS_STYLE: Final = {"optimal": "bold green", "feasible": "bold yellow", "infeasible": "bold red", "unknown": "bold red"}
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def summary(placement: Placement, seconds: float) -> str:

@@ -8,10 +8,10 @@ import numpy as np
 
 from models.cluster import Ints
 from models.kube import Pod, pod_key
+from models.owners import Owners, name
 from models.selectors import Bools
 from solver.cause_text import listed
 from solver.fact_model import FactEncoding, Tag
-from solver.owners import Owners, name
 from solver.rules.node_resources_fit import NodeResourcesFit
 
 #: The facts of a cause: the tags of each, and the topology domain (key, code) of its nodes, where it was split by a key.

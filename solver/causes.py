@@ -16,6 +16,7 @@ import numpy as np
 
 from models.cluster import Affinity, Spread, Term
 from models.kube import pod_key
+from models.owners import Owners
 from models.placement import Cause, Fact
 from solver import rules
 from solver.budget import Budget
@@ -24,7 +25,6 @@ from solver.cause_words import facts
 from solver.fact_model import FactEncoding, Tag
 from solver.fact_question import Question
 from solver.options import Options
-from solver.owners import Owners
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.unit import Unit

@@ -11,9 +11,9 @@ import msgspec
 from models import gangs, kube
 from models.edits import apply
 from models.kube import Pod, pod_key
+from models.owners import Owners
 from models.placement import Edits, WayOut
 from models.snapshot import Snapshot
-from solver.owners import Owners
 from solver.pod_changes import OWN, POD_CHANGES, Arguments
 from solver.unit import Unit
 

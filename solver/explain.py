@@ -9,11 +9,11 @@ import numpy as np
 from models.cluster import Cluster
 from models.compile import compile_cluster
 from models.kube import is_terminal, pod_key
+from models.owners import Owners
 from models.policy import DEFAULT, Policy
 from models.scope import select
 from models.snapshot import InputError, Snapshot
 from solver import rules
-from solver.owners import Owners
 from solver.rules.base import Rule
 
 

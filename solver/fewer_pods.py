@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from models.owners import Owners, name
 from models.placement import WayOut
 from models.workload_owned import named
 from solver import rules
 from solver.changes import applied, gang_of, running
 from solver.clock import Clock
 from solver.encoding import Encoding
-from solver.owners import Owners, name
 from solver.unit import Unit
 
 #: Numbers below the model's bound that are tried.

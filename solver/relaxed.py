@@ -12,11 +12,11 @@ from models import kube
 from models.cluster import HARD_EFFECTS, Cluster
 from models.compile import host_ports, required_terms
 from models.kube import Pod, PodAffinityTerm, Taint
+from models.owners import Owners, name
 from models.placement import WayOut
 from models.selectors import Selector, canonical, label_key_requirements, selector_matches, tolerates
 from models.snapshot import Snapshot
 from solver.changes import gang_of
-from solver.owners import Owners, name
 from solver.pod_changes import text
 from solver.unit import Unit
 

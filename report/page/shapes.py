@@ -13,6 +13,7 @@ from models.policy import Policy
 from models.scope import Scope
 from models.selectors import canonical
 from models.snapshot import InputError, Snapshot
+from report.output import counted
 from report.page import words
 from report.page.asks import Rule
 from report.page.rules import Rules
@@ -105,7 +106,7 @@ class Shapes:
             namespace = budget.metadata.namespace or "default"
             name = f"{namespace}/{budget.metadata.name or ''}"
             asks = [f"{key} {value}" for key in ("minAvailable", "maxUnavailable") if (value := getattr(spec, key)) is not None]
-            now = f"{words.counted(allowed[name], 'eviction') if allowed[name] else 'no eviction'} allowed now" if name in allowed else ""
+            now = f"{counted(allowed[name], 'eviction') if allowed[name] else 'no eviction'} allowed now" if name in allowed else ""
             text = f"{name}: {', '.join([*asks, *([now] if now else [])]) or 'asks for nothing'}"
             selected = self._ties.selected(namespace, canonical(spec.selector))
             if selected is None:

@@ -17,6 +17,7 @@ from models.policy import Policy
 from models.scope import Scope
 from models.snapshot import InputError, Snapshot
 from report.documents import Violation
+from report.output import counted
 from report.page import words
 from report.page.nodes import left_to_drain
 from report.page.owners import short
@@ -38,18 +39,18 @@ def kind(result: Result) -> str:
 def title(snapshot: Snapshot, result: Result) -> str:
     if isinstance(result, Placement):
         if result.rollout is not None:
-            return f"Rollout of {result.rollout.workload}: {words.counted(len(result.rollout.waves), 'wave')}"
-        return f"Placement of {words.counted(result.snapshot.pending, 'pod')}"
+            return f"Rollout of {result.rollout.workload}: {counted(len(result.rollout.waves), 'wave')}"
+        return f"Placement of {counted(result.snapshot.pending, 'pod')}"
     if result is not None:
         return f"Rebalancing plan: {_steps(result)}"
-    return f"Snapshot of {words.counted(len(snapshot.nodes), 'node')}, {words.counted(len(snapshot.pods), 'pod')}"
+    return f"Snapshot of {counted(len(snapshot.nodes), 'node')}, {counted(len(snapshot.pods), 'pod')}"
 
 
 def _steps(plan: RebalancePlan) -> str:
     """``2 moves and 4 bindings``: pending pods that get a node do not move."""
     moved = sum(move.source is not None for move in plan.moves)
     bound = len(plan.moves) - moved
-    return words.counted(moved, "move") + (f" and {words.counted(bound, 'binding')}" if bound else "")
+    return counted(moved, "move") + (f" and {counted(bound, 'binding')}" if bound else "")
 
 
 def summary(

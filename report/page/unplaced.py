@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from models.placement import Cause, Placement, Unplaced, WayOut
 from report.documents import Verdict, nodes_per_rule
-from report.page import words
+from report.output import counted
 from report.page.places import Result
 
 #: Pods named in one group; groups told.
@@ -100,7 +100,7 @@ def _halt(result: Result) -> Iterator[dict[str, Any]]:
         return
     stuck = _stuck(result)
     sure = "wherever its pods are put" if rollout.proved else "as far as was found in time"
-    message = f"the rollout of {rollout.workload} comes to a halt after {words.counted(len(rollout.waves), 'wave')}, {sure}"
+    message = f"the rollout of {rollout.workload} comes to a halt after {counted(len(rollout.waves), 'wave')}, {sure}"
     reasons = dict.fromkeys(reason for each in stuck.values() for reason in _reasons(each))
     yield {
         "pods": list(stuck)[:_NAMED],

@@ -21,11 +21,6 @@ _BYTES: Final = ("memory", "ephemeral-storage", "storage")
 _NUMERIC: Final = {"Gt": ">", "Lt": "<"}
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 pod``, ``1,200 pods``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def listed(names: Sequence[str], separator: str = ", ") -> str:
     """The first few names, and how many more there are."""
     more = len(names) - _LISTED

@@ -25,9 +25,9 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 @dataclass(frozen=True)
 class Term:
     """``kind``: affinity, anti-affinity or spread; ``path``: its field; ``required``: hard; ``selector``: with what matchLabelKeys and
-    mismatchLabelKeys add, None for a nil one; ``written``: whether the selector says anything of its own; ``namespaces``: those in which it
-    looks, of those that have pods or templates, None for all there will ever be, without those exempt from hard anti-affinity;
-    ``named``: the namespaces that it lists; ``chosen``: the selector of further namespaces (None: it has none)."""
+    mismatchLabelKeys add, None for a nil one; ``namespaces``: those in which it looks, of those that have pods or templates, None for all
+    there will ever be, without those exempt from hard anti-affinity; ``named``: the namespaces that it lists; ``chosen``: the selector of
+    further namespaces (None: it has none)."""
 
     kind: Literal["affinity", "anti-affinity", "spread"]
     path: str
@@ -35,7 +35,6 @@ class Term:
     key: str
     selector: Selector | None
     namespaces: frozenset[str] | None
-    written: bool = True
     named: tuple[str, ...] = ()
     chosen: Selector | None = None
 
@@ -75,7 +74,7 @@ def terms(view: View, subject: Subject) -> Iterator[Term]:
         extra = label_key_requirements(subject.labels, found.matchLabelKeys)
         yield Term(
             "spread", f"{subject.path}.topologySpreadConstraints[{i}]", found.whenUnsatisfiable == "DoNotSchedule", found.topologyKey,
-            canonical(found.labelSelector, extra), frozenset((own,)), bool(canonical(found.labelSelector)),
+            canonical(found.labelSelector, extra), frozenset((own,)),
         )  # fmt: skip
 
 
@@ -92,6 +91,6 @@ def _term(
     elif required and kind == "anti-affinity" and view.exempt:
         spaces = frozenset(view.audience.namespaces(term, subject.namespace)) - set(view.exempt)
     return Term(
-        kind, path, required, term.topologyKey, canonical(term.labelSelector, extra), spaces, bool(canonical(term.labelSelector)),
+        kind, path, required, term.topologyKey, canonical(term.labelSelector, extra), spaces,
         tuple(term.namespaces or ()), chosen,
     )  # fmt: skip

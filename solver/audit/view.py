@@ -13,6 +13,7 @@ import msgspec
 
 from models import kube
 from models.kube import Pod, controller_of, is_terminal, is_terminating, pod_key
+from models.owners import Owners
 from models.policy import DEFAULT, Policy
 from models.scope import is_mirror
 from models.selectors import NodeTable
@@ -25,7 +26,6 @@ from models.workload_pods import UnknownClass, admitted
 from models.workload_revisions import same_template
 from models.workload_template import template_hash
 from models.workload_view import Workload, controller, labelled, listed, view
-from solver.owners import Owners
 
 _change = msgspec.structs.replace
 _T = TypeVar("_T")
@@ -218,9 +218,3 @@ def _wanted(workload: Workload, pods: tuple[int, ...]) -> int:
     if workload.job is not None and suspended(workload):
         return 0
     return asked(workload)
-
-
-def owner_of(obj: Any) -> str:
-    """``Kind namespace/name`` of an API object, ``Kind name`` where its kind has no namespace."""
-    kind, name, namespace = type(obj).__name__, obj.metadata.name or "", obj.metadata.namespace
-    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

@@ -22,11 +22,11 @@ from models.compile import compile_cluster, required_terms
 from models.disruption import Budget, budgets
 from models.evictable import exclusions
 from models.kube import Pod, is_terminating
+from models.owners import Owners
 from models.plan import Excluded, Exclusion, Limits
 from models.scope import Scope, select
 from models.selectors import Bools
 from models.snapshot import Snapshot
-from solver.owners import Owners
 from solver.plan.culprits import culprits
 from solver.plan.options import PlanOptions
 from solver.strategy import occupies

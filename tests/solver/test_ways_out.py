@@ -13,12 +13,12 @@ import pytest
 from models import snapshot as snapshots
 from models.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY
 from models.kube import pod_key
+from models.owners import Owners
 from models.placement import WayOut
 from models.scope import select
 from solver.changes import applied, without_pods
 from solver.guests import candidates
 from solver.least import least
-from solver.owners import Owners
 from solver.unit import Unit
 from solver.ways_out import ways_out
 from tests import tiny
