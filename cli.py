@@ -33,10 +33,10 @@ import click
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from models.placement import Cause, Edits, Placement, Unmodelled
-    from models.plan import RebalancePlan
-    from models.policy import Policy
-    from models.snapshot import Snapshot
+    from models.documents.placement import Cause, Edits, Placement, Unmodelled
+    from models.documents.policy import Policy
+    from models.documents.rebalance_plan import RebalancePlan
+    from models.snapshot.snapshot import Snapshot
     from report.canvas import Surface
     from report.progress import Quiet
     from solver.explain import PodVerdict
@@ -410,7 +410,7 @@ def rebalance(
     Exits with 0 when the goals are reached or there is nothing to gain, 3 when a goal is not reached (the plan is written all the same),
     130 when interrupted (the best plan so far is written).
     """
-    from models.plan import Limits
+    from models.documents.rebalance_plan import Limits
     from report import progress
     from solver.options import Options
 
@@ -487,7 +487,7 @@ def verify(
     What-if edits that the document names are made again; manifests that were added (or rolled out) are given once more with -w. A plan is
     replayed step by step. Exits with 0 when every assignment or step is valid, 4 when there are violations.
     """
-    from models.plan import RebalancePlan
+    from models.documents.rebalance_plan import RebalancePlan
     from report import answers, documents
 
     _check_stdin([*snapshots, *manifests, result])
@@ -727,7 +727,7 @@ def audit(
     stuck, budgets that allow nothing, the redundancy of the control plane. Every finding has a code, which the documentation explains.
     Exits with 4 when there is a finding at least as grave as --fail-on says.
     """
-    from models.audit import to_builtins
+    from models.documents.audit import to_builtins
     from report import audit as answers
     from report import documents, progress
 
@@ -794,7 +794,7 @@ def report(
     Manifests that the result was made with are given once more with -w. Without a result the page shows the cluster as it is, and why
     pending pods wait. The result is checked first; the page says what is wrong with it, and the command then exits with 4.
     """
-    from models.plan import RebalancePlan
+    from models.documents.rebalance_plan import RebalancePlan
     from report import documents
 
     _check_stdin([*snapshots, *manifests, *([result] if result else [])])
@@ -1019,7 +1019,7 @@ def _check_output(output: str | None) -> None:
 
 
 def _input(read: Callable[[], _T]) -> _T:
-    from models.snapshot import InputError
+    from models.snapshot.snapshot import InputError
 
     try:
         return read()
@@ -1031,7 +1031,7 @@ def _policy(path: str | None, *, strategy: Any = None, shorthand: Any = None) ->
     """The policy file with what the command line says instead."""
     from msgspec.structs import replace
 
-    from models.policy import DEFAULT, read
+    from models.documents.policy import DEFAULT, read
 
     policy = _input(lambda: read(path)) if path is not None else DEFAULT
     changed = {name: value for name, value in (("strategy", strategy), ("shorthand", shorthand)) if value is not None}
@@ -1040,15 +1040,15 @@ def _policy(path: str | None, *, strategy: Any = None, shorthand: Any = None) ->
 
 def _load(paths: Sequence[str], *, quiet: bool, verbose: bool, policy: Policy | None = None) -> Snapshot:
     """Read a snapshot and say what is odd about it; with a ``policy`` also about its container-affinity annotations."""
-    from models.snapshot import load
+    from models.snapshot.snapshot import load
 
     snapshot = _input(lambda: load(paths))
     warnings = list(snapshot.warnings)
     if policy is not None:
-        from models.annotations import has_hints
+        from models.numa.annotations import has_hints
 
         if any(has_hints(pod) for pod in snapshot.pods):
-            from models.hints import warnings as hint_warnings
+            from models.numa.container_classes import warnings as hint_warnings
 
             warnings += _input(lambda: hint_warnings(snapshot, policy))
     if not quiet:
@@ -1084,14 +1084,14 @@ def _rollout(value: str | None) -> tuple[str | None, str | None]:
 
 
 def _manifests(paths: Sequence[str]) -> Snapshot:
-    from models.snapshot import load
+    from models.snapshot.snapshot import load
 
     return _input(lambda: load(paths, manifests=True))
 
 
 def _edits(chosen: Mapping[str, Any], manifests: Sequence[str]) -> Edits | None:
     """The what-if edits of the command line, None if there are none."""
-    from models.placement import Edits
+    from models.documents.placement import Edits
 
     if chosen["partial"] and not manifests:
         raise click.UsageError("--partial needs manifests, given with -w")
@@ -1118,8 +1118,8 @@ def _edit(snapshot: Snapshot, manifests: Sequence[str], edits: Edits | None, *, 
     """The snapshot with manifests and what-if edits, and a word on what is odd about them."""
     if not manifests and edits is None:
         return _Edited(snapshot)
-    from models.edits import apply
-    from models.placement import Edits
+    from models.documents.placement import Edits
+    from models.edits.edits import apply
 
     added = _manifests(manifests) if manifests else None
     known = len(snapshot.warnings)

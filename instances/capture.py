@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from instances.capture_kinds import Resource, groups_in, served
 from instances.capture_kubectl import Kubectl, KubectlError, Refused
 from instances.redact import Keeper
-from models.snapshot import InputError
+from models.snapshot.snapshot import InputError
 
 #: Objects in a page, as kubectl itself asks for them.
 PAGE: Final = 500

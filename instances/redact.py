@@ -1,8 +1,8 @@
 """What of an API object is kept in a snapshot: by default only the fields that placement reads.
 
-An object is decoded into the types of :mod:`models.kube`, which skip what they do not name, and encoded again. So nothing is kept that
+An object is decoded into the types of :mod:`models.kube.objects`, which skip what they do not name, and encoded again. So nothing is kept that
 nobody has written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of volumes,
-managed fields and most of the status. Names, labels, and the annotations of :mod:`models.sharing` stay, as rules read them; what of that
+managed fields and most of the status. Names, labels, and the annotations of :mod:`models.snapshot.interning` stay, as rules read them; what of that
 names a secret or an address and is not read as such goes, too (:func:`_conceal`).
 """
 
@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from models import kinds, kube, sharing
-from models.decode import JSON_ERRORS, Reader
+from models.kube import kinds, objects
+from models.snapshot import interning
+from models.snapshot.decode import JSON_ERRORS, Reader
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -32,7 +33,7 @@ class _List(msgspec.Struct):
 
 class _Object(msgspec.Struct):
     kind: str
-    metadata: kube.ObjectMeta
+    metadata: objects.ObjectMeta
 
 
 _LIST: Final = msgspec.json.Decoder(_List)
@@ -103,7 +104,7 @@ class Keeper:
             self.ignore(kind.name, None)
             return
         _conceal(obj)
-        if isinstance(obj, kube.PodGroup):
+        if isinstance(obj, objects.PodGroup):
             obj.apiVersion = None  # said by the head
         self._found.append(self._head + _encode(obj)[1:])
 
@@ -131,38 +132,38 @@ def _conceal(obj: Any) -> None:
     addresses where it likes. Volumes of pods without a source that is read are mostly those of secrets, and called like them.
     """
     for metadata in _metadata(obj):
-        sharing.trim(metadata)
+        interning.trim(metadata)
         if metadata.annotations:
             metadata.annotations = {key: text for key, text in metadata.annotations.items() if "secret" not in key.lower()} or None
     template = kinds.pod_template(obj)
     spec = template[1].spec if template is not None else getattr(obj, "spec", None)
-    if isinstance(spec, kube.PodSpec) and spec.volumes:
-        spec.volumes = [volume for volume in spec.volumes if volume != kube.Volume(volume.name)] or None
-    elif isinstance(spec, kube.PersistentVolumeSpec) and spec.csi is not None:
+    if isinstance(spec, objects.PodSpec) and spec.volumes:
+        spec.volumes = [volume for volume in spec.volumes if volume != objects.Volume(volume.name)] or None
+    elif isinstance(spec, objects.PersistentVolumeSpec) and spec.csi is not None:
         handle = spec.csi.volumeHandle.encode("utf-8", "surrogatepass")
         spec.csi.volumeHandle = blake2b(handle, digest_size=16).hexdigest()
-    elif isinstance(spec, kube.CSINodeSpec):
+    elif isinstance(spec, objects.CSINodeSpec):
         for driver in spec.drivers or ():
             driver.nodeID = None
 
 
-def _metadata(obj: Any) -> Iterator[kube.ObjectMeta]:
+def _metadata(obj: Any) -> Iterator[objects.ObjectMeta]:
     """All metadata in an object: its own, of its template, of the claims that are made for its pods."""
     yield obj.metadata
     spec = getattr(obj, "spec", None)
     claims = list(getattr(spec, "volumeClaimTemplates", None) or ())
-    if isinstance(obj, kube.CronJob) and spec is not None and spec.jobTemplate is not None:
+    if isinstance(obj, objects.CronJob) and spec is not None and spec.jobTemplate is not None:
         yield from _given(spec.jobTemplate.metadata)
     found = kinds.pod_template(obj)
     if found is not None:
         yield from _given(found[1].metadata)
         spec = found[1].spec
-    if isinstance(spec, kube.PodSpec):
+    if isinstance(spec, objects.PodSpec):
         claims += [v.ephemeral.volumeClaimTemplate for v in spec.volumes or () if v.ephemeral and v.ephemeral.volumeClaimTemplate]
     for claim in claims:
         yield from _given(claim.metadata)
 
 
-def _given(metadata: kube.ObjectMeta | None) -> Iterator[kube.ObjectMeta]:
+def _given(metadata: objects.ObjectMeta | None) -> Iterator[objects.ObjectMeta]:
     if metadata is not None:
         yield metadata

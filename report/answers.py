@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.placement import Placement
-from models.plan import RebalancePlan
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import RebalancePlan
 from report.canvas import Surface, grid, plain
 from report.documents import AffinityMatrix, Verdict, Violation, nodes_per_rule
 from report.output import counted

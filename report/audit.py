@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.audit import SEVERITIES, Audit, ControlPlane, Finding
+from models.documents.audit import SEVERITIES, Audit, ControlPlane, Finding
 from report.canvas import grid, heading, plain
 from report.output import counted, one_line
 

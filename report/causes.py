@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.placement import Cause, GangResult
+from models.documents.placement import Cause, GangResult
 from report.canvas import grid, heading, plain
 
 

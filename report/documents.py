@@ -8,13 +8,14 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from models import answers, sources, yaml_reader
-from models import placement as placements
-from models import plan as plans
-from models.kube import pod_key
-from models.placement import API_VERSION, Cause, Placement
-from models.plan import RebalancePlan
-from models.snapshot import InputError, Snapshot
+from models.documents import answers
+from models.documents import placement as placements
+from models.documents import rebalance_plan as plans
+from models.documents.placement import API_VERSION, Cause, Placement
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube.objects import pod_key
+from models.snapshot import sources, yaml_reader
+from models.snapshot.snapshot import InputError, Snapshot
 from report import yamltext
 
 Format = Literal["json", "yaml"]

@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.plan import Limits, NodeUse, RebalancePlan
-from models.snapshot import Snapshot
+from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
+from models.snapshot.snapshot import Snapshot
 from report.canvas import Surface, grid, heading, plain
 from report.output import counted
 from report.plan_waves import nodes_domain, waves

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator
 from shlex import quote
 from typing import Final
 
-from models import kube
-from models.kube import Pod, pod_key
-from models.plan import Eviction, Move, RebalancePlan
-from models.selectors import tolerates
-from models.snapshot import Snapshot
+from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from models.kube import objects
+from models.kube.objects import Pod, pod_key
+from models.kube.selectors import tolerates
+from models.snapshot.snapshot import Snapshot
 from report.output import counted, one_line
 from report.plan import verdict
 from report.plan_script_steps import STEPS
@@ -36,7 +36,7 @@ _HEADER: Final = """\
 # workloads and nodes are as the plan expects them, and stops otherwise.
 """
 
-_CORDON: Final = kube.Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+_CORDON: Final = objects.Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 def script(plan: RebalancePlan, snapshot: Snapshot) -> bytes:
@@ -89,7 +89,9 @@ def _notes(plan: RebalancePlan, pods: dict[str, Pod], snapshot: Snapshot) -> Ite
         yield ""
         yield f"{counted(len(free), 'pod')} tolerating cordoned nodes ({examples(free)}): no fence holds them; where one lands elsewhere"
         yield "the script stops."
-    bare = [step.pod for step in steps(plan) if step.source is not None and step.pod in pods and kube.controller_of(pods[step.pod]) is None]
+    bare = [
+        step.pod for step in steps(plan) if step.source is not None and step.pod in pods and objects.controller_of(pods[step.pod]) is None
+    ]
     if bare:
         yield ""
         yield f"{counted(len(set(bare)), 'pod')} without a controller ({examples(list(dict.fromkeys(bare)))}):"
@@ -133,7 +135,7 @@ def _expectations(plan: RebalancePlan, pods: dict[str, Pod], snapshot: Snapshot)
 
 
 def _owner(pod: Pod) -> str:
-    owner = kube.controller_of(pod)
+    owner = objects.controller_of(pod)
     return "-" if owner is None else f"{owner.kind}/{owner.name}"
 
 
@@ -146,7 +148,7 @@ def _crews(moved: Iterable[Pod], snapshot: Snapshot) -> dict[tuple[str, str], Co
             found[pod.metadata.namespace or "default", owner] = Counter()
     for pod in snapshot.pods:
         crew = found.get((pod.metadata.namespace or "default", _owner(pod)))
-        if crew is not None and pod.spec.nodeName and not kube.is_terminal(pod) and not kube.is_terminating(pod):
+        if crew is not None and pod.spec.nodeName and not objects.is_terminal(pod) and not objects.is_terminating(pod):
             crew[pod.spec.nodeName] += 1
     return found
 

@@ -12,9 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from models.kube import controller_of, pod_key
-from models.plan import Eviction, Move, RebalancePlan
-from models.snapshot import Snapshot
+from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from models.kube.objects import controller_of, pod_key
+from models.snapshot.snapshot import Snapshot
 from report.canvas import Surface, heading, plain
 from report.output import counted
 from report.terminal import shared_domain

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.placement import Rollout, Wave
+from models.documents.placement import Rollout, Wave
 from report.canvas import grid, heading, plain
 
 #: Waves listed, the last of them at the end, and pods named per cell.

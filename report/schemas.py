@@ -12,12 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from models import answers, quantity
-from models.audit import Audit
-from models.placement import API_VERSION, Placement
-from models.plan import RebalancePlan
-from models.policy import Policy
-from models.sharing import ANNOTATIONS
+from models.documents import answers
+from models.documents.audit import Audit
+from models.documents.placement import API_VERSION, Placement
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube import quantity
+from models.snapshot.interning import ANNOTATIONS
 
 Schema = dict[str, Any]
 
@@ -36,7 +37,7 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "policy": (Policy, "Policy"),
 }
 
-#: The grammar of k8s.io/apimachinery/pkg/api/resource as models.quantity reads it, in the regular expressions of all languages.
+#: The grammar of k8s.io/apimachinery/pkg/api/resource as models.kube.quantity reads it, in the regular expressions of all languages.
 _QUANTITY: Final = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?\s*$"
 
 #: By Struct: what its ``__post_init__`` asks for beyond the types.
@@ -77,7 +78,7 @@ def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
         _describe(schema)
     parts = _simple(parts)
     root: Schema = parts.pop(kind.__name__)
-    # Of results these are text to msgspec, with a default; reading insists on the value (models.placement.expect).
+    # Of results these are text to msgspec, with a default; reading insists on the value (models.documents.placement.expect).
     stated = {"apiVersion": API_VERSION, "kind": kind.__name__}
     if root["properties"].get("kind", {}).get("type") == "string":
         root["properties"] = {f: {"const": value} for f, value in stated.items()} | {

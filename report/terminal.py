@@ -12,10 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from models import quantity
-from models.kube import pod_key
-from models.placement import Placement, Preferences, TierResult, Unplaced
-from models.snapshot import Snapshot
+from models.documents.placement import Placement, Preferences, TierResult, Unplaced
+from models.kube import quantity
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import Snapshot
 from report.canvas import Surface, grid, heading, plain
 from report.causes import causes, gangs
 from report.output import counted

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.kube import Node, is_terminal, pod_key
-from models.placement import Placement
-from models.requests import allocatable, pod_request
-from models.snapshot import Snapshot
+from models.documents.placement import Placement
+from models.kube.objects import Node, is_terminal, pod_key
+from models.kube.pod_requests import allocatable, pod_request
+from models.snapshot.snapshot import Snapshot
 
 #: What a table shows: mCPU, bytes, pods.
 RESOURCES: Final = ("cpu", "memory", "pods")

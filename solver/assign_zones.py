@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from ortools.sat.python import cp_model
 
-from models.cluster import Cluster
-from models.containers import INIT, WHOLE, ContainerClass
-from models.topology import Tree
+from models.cluster.cluster import Cluster
+from models.numa.containers import INIT, WHOLE, ContainerClass
+from models.numa.node_topology import Tree
 from solver import zone_pools
 from solver.container_points import ContainerPoints, Pools, Zones
 from solver.soft_encoding import node_points

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from models.cluster import Cluster, Ids, Ints
+from models.cluster.cluster import Cluster, Ids, Ints
 from solver.dual_bounds import best_bound
 from solver.grouping import Kinds, Rules, groupings, kinds
 from solver.limits import fits

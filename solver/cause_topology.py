@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster import Affinity, Spread, Term, domain_sum
-from models.placement import Fact
-from models.selectors import Bools
+from models.cluster.cluster import Affinity, Spread, Term, domain_sum
+from models.documents.placement import Fact
+from models.kube.selectors import Bools
 from solver.cause_text import listed, selector
 from solver.cause_view import View
 from solver.rules.node_resources_fit import NodeResourcesFit

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster import Ints
-from models.kube import Pod, pod_key
-from models.owners import Owners, name
-from models.selectors import Bools
+from models.cluster.cluster import Ints
+from models.disruption.owners import Owners, name
+from models.kube.objects import Pod, pod_key
+from models.kube.selectors import Bools
 from solver.cause_text import listed
 from solver.fact_model import FactEncoding, Tag
 from solver.rules.node_resources_fit import NodeResourcesFit

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster import Affinity, domain_sum
-from models.placement import Fact
-from models.selectors import Bools
+from models.cluster.cluster import Affinity, domain_sum
+from models.documents.placement import Fact
+from models.kube.selectors import Bools
 from solver import rules
 from solver.cause_text import NAMES, amounts, listed, node_rule
 from solver.cause_topology import affinity_words, spread_words

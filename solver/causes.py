@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Affinity, Spread, Term
-from models.kube import pod_key
-from models.owners import Owners
-from models.placement import Cause, Fact
+from models.cluster.cluster import Affinity, Spread, Term
+from models.disruption.owners import Owners
+from models.documents.placement import Cause, Fact
+from models.kube.objects import pod_key
 from solver import rules
 from solver.budget import Budget
 from solver.cause_text import listed

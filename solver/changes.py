@@ -8,12 +8,13 @@ from typing import Final
 
 import msgspec
 
-from models import gangs, kube
-from models.edits import apply
-from models.kube import Pod, pod_key
-from models.owners import Owners
-from models.placement import Edits, WayOut
-from models.snapshot import Snapshot
+from models.disruption.owners import Owners
+from models.documents.placement import Edits, WayOut
+from models.edits.edits import apply
+from models.gangs import gangs
+from models.kube import objects
+from models.kube.objects import Pod, pod_key
+from models.snapshot.snapshot import Snapshot
 from solver.pod_changes import OWN, POD_CHANGES, Arguments
 from solver.unit import Unit
 
@@ -125,7 +126,7 @@ def with_nodes(unit: Unit, added: list[str]) -> Unit:
 
 
 def _uncordon(unit: Unit, arguments: Arguments) -> Unit:
-    def free(node: kube.Node) -> kube.Node:
+    def free(node: objects.Node) -> objects.Node:
         if node.metadata.name != arguments["node"] or node.spec is None:
             return node
         taints = [t for t in node.spec.taints or () if t.key != "node.kubernetes.io/unschedulable"]

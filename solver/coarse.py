@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.cluster import Cluster, Ints, PodClass
+from models.cluster.cluster import Cluster, Ints, PodClass
 from solver import rules, soft_encoding
 from solver.encoding import Encoding, Part
 from solver.objective import Objective

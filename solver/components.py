@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from models.cluster import Cluster, Ids, Ints, domain_sum
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ids, Ints, domain_sum
+from models.kube.selectors import Bools
 from solver import rules, soft_encoding
 from solver.coarse import Coarse
 from solver.cpsat import CpSat

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.containers import ContainerClass
+from models.cluster.cluster import Cluster, Ints
+from models.numa.containers import ContainerClass
 
 if TYPE_CHECKING:
-    from models.topology import Tree
+    from models.numa.node_topology import Tree
 
 Pools = tuple[int | None, ...]  # per container; None: somewhere on the node
 

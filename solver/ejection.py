@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster import Cluster, Ints
+from models.cluster.cluster import Cluster, Ints
 from solver.ejection_state import State
 from solver.limits import fits
 from solver.rules.base import Rule

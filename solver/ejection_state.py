@@ -11,8 +11,8 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster import Cluster, Ints, domain_sum
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ints, domain_sum
+from models.kube.selectors import Bools
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts

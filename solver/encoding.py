@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Cluster, Ids, Ints
+from models.cluster.cluster import Cluster, Ids, Ints
 from solver.limits import fits, possible
 from solver.rules.base import Rule
 

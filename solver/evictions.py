@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Ids, Ints
-from models.kube import pod_key
-from models.placement import WayOut
-from models.selectors import Bools
+from models.cluster.cluster import Ids, Ints
+from models.documents.placement import WayOut
+from models.kube.objects import pod_key
+from models.kube.selectors import Bools
 from solver import rules
 from solver.changes import applied
 from solver.clock import Clock

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Cluster, Ints
+from models.cluster.cluster import Cluster, Ints
 from solver import rules
 from solver.budget import Budget
 from solver.cpsat import CpSat, OnValue, add_hint

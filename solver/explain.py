@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.kube import is_terminal, pod_key
-from models.owners import Owners
-from models.policy import DEFAULT, Policy
-from models.scope import select
-from models.snapshot import InputError, Snapshot
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.disruption.owners import Owners
+from models.documents.policy import DEFAULT, Policy
+from models.kube.objects import is_terminal, pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import InputError, Snapshot
 from solver import rules
 from solver.rules.base import Rule
 
@@ -90,8 +90,8 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
     Raises:
         UnknownPod: there is none such, several, or it has no pods.
     """
-    from models.workload_view import find
-    from models.workloads import owned
+    from models.workloads.expand import owned
+    from models.workloads.view import find
 
     try:
         kind, namespace, name = find([snapshot], workload)

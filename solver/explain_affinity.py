@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from models import kinds, kube
-from models.annotations import has_hints
-from models.container_affinity import AnnotationError, Hints, affinity, parse, views
-from models.container_expressions import View
-from models.policy import Policy
-from models.snapshot import InputError, Snapshot
+from models.documents.policy import Policy
+from models.kube import kinds
+from models.kube import objects as kube_objects
+from models.numa.annotations import has_hints
+from models.numa.container_affinity import AnnotationError, Hints, affinity, parse, views
+from models.numa.container_expressions import View
+from models.snapshot.snapshot import InputError, Snapshot
 from solver.explain import UnknownPod
 
 
@@ -39,10 +40,10 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
         UnknownPod: there is neither.
         InputError: the pod's annotations cannot be read.
     """
-    pods = [p for p in snapshot.pods if not kube.is_terminal(p)]
-    chosen = next((p for p in pods if kube.pod_key(p) == name), None) or _template(snapshot, name)
+    pods = [p for p in snapshot.pods if not kube_objects.is_terminal(p)]
+    chosen = next((p for p in pods if kube_objects.pod_key(p) == name), None) or _template(snapshot, name)
     if chosen is None:
-        ended = any(kube.pod_key(p) == name for p in snapshot.pods)
+        ended = any(kube_objects.pod_key(p) == name for p in snapshot.pods)
         raise UnknownPod(f"{name}: {'the pod has ended' if ended else 'no such pod or workload in the snapshot'}")
     try:
         own, own_views = parse(chosen, symmetric=policy.shorthand == "symmetric"), views(chosen)
@@ -75,7 +76,7 @@ def _name(view: View) -> str:
     return f"{view.namespace}/{view.pod}/{view.container}"
 
 
-def _template(snapshot: Snapshot, name: str) -> kube.Pod | None:
+def _template(snapshot: Snapshot, name: str) -> kube_objects.Pod | None:
     """The pod that a workload of this name would make."""
     for objects in snapshot.workloads.values():
         for workload in objects:
@@ -83,9 +84,9 @@ def _template(snapshot: Snapshot, name: str) -> kube.Pod | None:
             if f"{namespace}/{workload.metadata.name}" == name:
                 template = kinds.pod_template(workload)
                 if template is not None and template[1].spec is not None:
-                    source = template[1].metadata or kube.ObjectMeta()
-                    metadata = kube.ObjectMeta(
+                    source = template[1].metadata or kube_objects.ObjectMeta()
+                    metadata = kube_objects.ObjectMeta(
                         name=workload.metadata.name, namespace=namespace, labels=source.labels, annotations=source.annotations
                     )
-                    return kube.Pod(metadata=metadata, spec=template[1].spec)
+                    return kube_objects.Pod(metadata=metadata, spec=template[1].spec)
     return None

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Cluster, Ids
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ids
+from models.kube.selectors import Bools
 from solver.encoding import Encoding, Part
 from solver.rules.base import Rule
 from solver.rules.node_resources_fit import NodeResourcesFit

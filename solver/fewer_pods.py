@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from models.owners import Owners, name
-from models.placement import WayOut
-from models.workload_owned import named
+from models.disruption.owners import Owners, name
+from models.documents.placement import WayOut
+from models.workloads.ownership import named
 from solver import rules
 from solver.changes import applied, gang_of, running
 from solver.clock import Clock

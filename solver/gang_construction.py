@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
 from solver.gang_units import Step
 from solver.ordering import order_from
 from solver.rules.inter_pod_affinity import InterPodAffinity

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.binding import bound_as
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster
-from models.scope import Scope
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.edits.binding import bound_as
+from models.kube.selectors import Bools
+from models.snapshot.scope import Scope
 from solver import rules
 from solver.ejection import repair
 from solver.greedy import construct

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.cluster import Cluster
+from models.cluster.cluster import Cluster
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Cluster, Ids, Ints, Spread, Term, domain_sum
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ids, Ints, Spread, Term, domain_sum
+from models.kube.selectors import Bools
 from solver.quotas import single
 from solver.rules.base import PLENTY
 

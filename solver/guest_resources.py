@@ -7,7 +7,7 @@ from math import gcd
 
 import numpy as np
 
-from models.cluster import Cluster
+from models.cluster.cluster import Cluster
 from solver.encoding import Encoding
 from solver.guests import Hosted
 from solver.rules.node_resources_fit import NodeResourcesFit

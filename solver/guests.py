@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from models import kube, requests
-from models.cluster import Cluster, GangGroup
-from models.compile import compile_cluster
-from models.kube import Pod, Toleration, controller_of, is_terminating
-from models.scope import Scope, is_mirror
+from models.cluster.cluster import Cluster, GangGroup
+from models.cluster.compile import compile_cluster
+from models.kube import objects, pod_requests
+from models.kube.objects import Pod, Toleration, controller_of, is_terminating
+from models.snapshot.scope import Scope, is_mirror
 from solver import rules
 from solver.changes import gang_of
 from solver.limits import possible
@@ -86,16 +86,16 @@ def _guest(pod: Pod, priority: int) -> Pod:
     anti = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
     spec = msgspec.structs.replace(
         pod.spec,
-        affinity=kube.Affinity(podAntiAffinity=anti) if anti is not None else None,
+        affinity=objects.Affinity(podAntiAffinity=anti) if anti is not None else None,
         nodeSelector=None,
         topologySpreadConstraints=None,
         tolerations=[Toleration(operator="Exists")],
         priority=priority,
     )
     if _resized(pod):  # what it holds is what its status says
-        asked: kube.ResourceList = {k: f"{v}m" if k == "cpu" else v for k, v in requests.pod_request(pod).items()}
+        asked: objects.ResourceList = {k: f"{v}m" if k == "cpu" else v for k, v in pod_requests.pod_request(pod).items()}
         ports = [p for c in (*(spec.containers or ()), *(spec.initContainers or ())) for p in c.ports or ()]
-        box = kube.Container("all", kube.ResourceRequirements(requests=asked), ports or None)
+        box = objects.Container("all", objects.ResourceRequirements(requests=asked), ports or None)
         spec = msgspec.structs.replace(spec, containers=[box], initContainers=None, overhead=None, resources=None)
     return msgspec.structs.replace(pod, spec=spec, status=None)
 

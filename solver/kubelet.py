@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from models.containers import INIT, ContainerClass, ZoneAsk
-from models.topology import Tree
+from models.numa.containers import INIT, ContainerClass, ZoneAsk
+from models.numa.node_topology import Tree
 from solver import zone_pools
 
 Asks = tuple[ZoneAsk, ...]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models import placement as doc
-from models.cluster import Cluster, Ints
+from models.cluster.cluster import Cluster, Ints
+from models.documents import placement as doc
 from solver import rules
 from solver.budget import Budget
 from solver.container_points import Zones

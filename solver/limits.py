@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster import Cluster, GangGroup, Ints, domain_sum
+from models.cluster.cluster import Cluster, GangGroup, Ints, domain_sum
 from solver.rules.base import Rule
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Ids, Ints
+from models.cluster.cluster import Ids, Ints
 from solver import soft_encoding
 from solver.cpsat import CpSat, add_hint
 from solver.encoding import Encoding, Part

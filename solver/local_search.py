@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
 from solver.objective import NODE_AFFINITY, POD_AFFINITY, REQUIRED_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective
 from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity

@@ -16,8 +16,8 @@ from math import gcd
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Affinity, Cluster, Ids, Ints, PodClass, domain_sum
-from models.selectors import Bools
+from models.cluster.cluster import Affinity, Cluster, Ids, Ints, PodClass, domain_sum
+from models.kube.selectors import Bools
 from solver import soft_encoding
 from solver.cpsat import CpSat, add_hint
 from solver.encoding import Encoding, Part

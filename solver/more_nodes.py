@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster import Cluster
-from models.kube import controller_of
-from models.placement import WayOut
-from models.selectors import taints_key
+from models.cluster.cluster import Cluster
+from models.documents.placement import WayOut
+from models.kube.objects import controller_of
+from models.kube.selectors import taints_key
 from solver.changes import gang_of, with_nodes
 from solver.clock import Clock
 from solver.least import least

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Ids, Ints
+from models.cluster.cluster import Ids, Ints
 from solver.local_search import LocalSearch
 from solver.quotas import single
 

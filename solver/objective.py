@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
-from models.selectors import Bools, tolerates
+from models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
+from models.kube.selectors import Bools, tolerates
 from solver.container_points import ContainerPoints
 from solver.placed import Placed
 from solver.rules.base import Rule

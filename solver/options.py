@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from models.placement import Edits, Unmodelled
-from models.policy import DEFAULT, Policy
+from models.documents.placement import Edits, Unmodelled
+from models.documents.policy import DEFAULT, Policy
 
 Engine = Literal["auto", "exact", "greedy", "lns"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
+from models.cluster.cluster import Cluster, Ints
 from solver.gang_units import Binder
 from solver.partition import connected
 from solver.rules.base import Rule

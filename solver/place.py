@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models import placement as doc
-from models import unmodelled
-from models.binding import bound_as
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster, required_terms
-from models.containers import running
-from models.kube import Pod, pod_key
-from models.policy import DEFAULT
-from models.scope import Scope, select
-from models.snapshot import InputError, Snapshot
+from models.cluster import unmodelled
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster, required_terms
+from models.documents import placement as doc
+from models.documents.policy import DEFAULT
+from models.edits.binding import bound_as
+from models.kube.objects import Pod, pod_key
+from models.numa.containers import running
+from models.snapshot.scope import Scope, select
+from models.snapshot.snapshot import InputError, Snapshot
 from solver import rules
 from solver.gang_units import bundle
 from solver.limits import fits, possible
@@ -31,7 +31,7 @@ from solver.trace import Trace
 from solver.verify import Violation, verify
 
 if TYPE_CHECKING:
-    from models.topology import Tree
+    from models.numa.node_topology import Tree
     from solver.container_points import Pools
 
 #: What comes after the search (reasons, report, check, writing) takes up to so many times as long as compiling.

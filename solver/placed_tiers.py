@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
 from solver import rules
 from solver.greedy import Construction, complete, construct, rank
 from solver.limits import fits, short

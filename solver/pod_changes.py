@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from models import kube
-from models.kube import Pod, Toleration
+from models.kube import objects
+from models.kube.objects import Pod, Toleration
 
 Arguments = Mapping[str, str]
 #: Weight of a required term that becomes a preferred one: the most that the API allows.
@@ -38,11 +38,11 @@ def _term(pod: Pod, arguments: Arguments) -> Pod:
     """A required term of ``podAffinity`` or ``podAntiAffinity`` as a preferred one of the greatest weight."""
     kind, wanted = arguments["kind"], arguments["term"]
     affinity = pod.spec.affinity
-    part: kube.PodAffinity | None = getattr(affinity, kind) if affinity is not None else None
+    part: objects.PodAffinity | None = getattr(affinity, kind) if affinity is not None else None
     if affinity is None or part is None:
         return pod
     changed: dict[str, object] = {}
-    found: list[kube.PodAffinityTerm] = []
+    found: list[objects.PodAffinityTerm] = []
     for variant in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
         terms = getattr(part, variant)
         if terms:
@@ -51,7 +51,7 @@ def _term(pod: Pod, arguments: Arguments) -> Pod:
     if not found:
         return pod
     preferred = list(part.preferredDuringSchedulingIgnoredDuringExecution or ())
-    preferred.append(kube.WeightedPodAffinityTerm(MOST, found[0]))
+    preferred.append(objects.WeightedPodAffinityTerm(MOST, found[0]))
     part = msgspec.structs.replace(part, **changed, preferredDuringSchedulingIgnoredDuringExecution=preferred)
     return _with(pod, affinity=msgspec.structs.replace(affinity, **{kind: part}))
 
@@ -71,21 +71,21 @@ def _node_affinity(pod: Pod, arguments: Arguments) -> Pod:
         return pod
     changed: dict[str, object] = {}
     for variant in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
-        selector: kube.NodeSelector | None = getattr(part, variant)
+        selector: objects.NodeSelector | None = getattr(part, variant)
         if selector is not None:
             changed[variant] = _without(selector, arguments["expression"])
     return _with(pod, affinity=msgspec.structs.replace(affinity, nodeAffinity=msgspec.structs.replace(part, **changed)))
 
 
-def _without(selector: kube.NodeSelector, expression: str) -> kube.NodeSelector | None:
+def _without(selector: objects.NodeSelector, expression: str) -> objects.NodeSelector | None:
     terms = []
     for term in selector.nodeSelectorTerms or ():
         expressions = [e for e in term.matchExpressions or () if text(e) != expression]
         fields = [f for f in term.matchFields or () if text(f) != expression]
         if (term.matchExpressions or term.matchFields) and not expressions and not fields:
             return None
-        terms.append(kube.NodeSelectorTerm(expressions or None, fields or None))
-    return kube.NodeSelector(terms)
+        terms.append(objects.NodeSelectorTerm(expressions or None, fields or None))
+    return objects.NodeSelector(terms)
 
 
 def _toleration(pod: Pod, arguments: Arguments) -> Pod:
@@ -97,7 +97,7 @@ def _toleration(pod: Pod, arguments: Arguments) -> Pod:
 def _host_port(pod: Pod, arguments: Arguments) -> Pod:
     number, protocol = int(arguments["port"]), arguments["protocol"]
 
-    def without(containers: list[kube.Container] | None) -> list[kube.Container] | None:
+    def without(containers: list[objects.Container] | None) -> list[objects.Container] | None:
         if not containers:
             return containers
         return [

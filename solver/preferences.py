@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models import placement as doc
-from models.cluster import Cluster, Ints, PodClass, Pull
-from models.kube import Pod, controller_of, pod_key
+from models.cluster.cluster import Cluster, Ints, PodClass, Pull
+from models.documents import placement as doc
+from models.kube.objects import Pod, controller_of, pod_key
 from solver.container_points import Zones
 from solver.objective import (
     CONTAINER_AFFINITY,

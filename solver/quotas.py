@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Ids, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Ids, Ints
+from models.kube.selectors import Bools
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from models import gangs
-from models import placement as doc
-from models.binding import bound_as
-from models.cluster import Cluster
-from models.kube import pod_key
-from models.policy import Policy
-from models.scope import select
-from models.snapshot import Snapshot
+from models.cluster.cluster import Cluster
+from models.documents import placement as doc
+from models.documents.policy import Policy
+from models.edits.binding import bound_as
+from models.gangs import gangs
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from solver.explain import PodVerdict

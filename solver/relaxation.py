@@ -12,8 +12,8 @@ from math import gcd
 
 import numpy as np
 
-from models.cluster import Cluster, Ids, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ids, Ints
+from models.kube.selectors import Bools
 from solver.dual_bounds import Program
 from solver.grouping import Exclusion, Kinds, Rules, Skew
 

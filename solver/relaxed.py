@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from models import kube
-from models.cluster import HARD_EFFECTS, Cluster
-from models.compile import host_ports, required_terms
-from models.kube import Pod, PodAffinityTerm, Taint
-from models.owners import Owners, name
-from models.placement import WayOut
-from models.selectors import Selector, canonical, label_key_requirements, selector_matches, tolerates
-from models.snapshot import Snapshot
+from models.cluster.cluster import HARD_EFFECTS, Cluster
+from models.cluster.compile import host_ports, required_terms
+from models.disruption.owners import Owners, name
+from models.documents.placement import WayOut
+from models.kube import objects
+from models.kube.objects import Pod, PodAffinityTerm, Taint
+from models.kube.selectors import Selector, canonical, label_key_requirements, selector_matches, tolerates
+from models.snapshot.snapshot import Snapshot
 from solver.changes import gang_of
 from solver.pod_changes import text
 from solver.unit import Unit
@@ -32,9 +32,9 @@ class Idea:
     way: WayOut
 
 
-def spread_constraints(unit: Unit) -> list[tuple[str, kube.TopologySpreadConstraint]]:
+def spread_constraints(unit: Unit) -> list[tuple[str, objects.TopologySpreadConstraint]]:
     """Owner and DoNotSchedule constraint, each once."""
-    found: dict[tuple[str, str], tuple[str, kube.TopologySpreadConstraint]] = {}
+    found: dict[tuple[str, str], tuple[str, objects.TopologySpreadConstraint]] = {}
     for owner, pod in _templates(unit):
         for constraint in pod.spec.topologySpreadConstraints or ():
             if constraint.whenUnsatisfiable == "DoNotSchedule":
@@ -42,7 +42,7 @@ def spread_constraints(unit: Unit) -> list[tuple[str, kube.TopologySpreadConstra
     return list(found.values())
 
 
-def raised(owner: str, constraint: kube.TopologySpreadConstraint, skew: int) -> WayOut:
+def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) -> WayOut:
     """A maxSkew raised to ``skew``."""
     return WayOut(
         "raiseMaxSkew",
@@ -193,12 +193,12 @@ def _taint(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def _expressions(pod: Pod) -> Iterable[kube.NodeSelectorRequirement]:
+def _expressions(pod: Pod) -> Iterable[objects.NodeSelectorRequirement]:
     """The requirements of required node affinity, each once."""
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
     if affinity is None:
         return []
-    found: dict[str, kube.NodeSelectorRequirement] = {}
+    found: dict[str, objects.NodeSelectorRequirement] = {}
     for selector in (affinity.requiredDuringSchedulingIgnoredDuringExecution, affinity.requiredDuringSchedulingRequiredDuringExecution):
         for term in selector.nodeSelectorTerms or () if selector is not None else ():
             for requirement in (*(term.matchExpressions or ()), *(term.matchFields or ())):

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from models import placement as doc
-from models import unmodelled
-from models.kube import pod_key
-from models.policy import DEFAULT
-from models.rollout import Pace, pace
-from models.rollout_read import Revision, read
-from models.scope import select
-from models.snapshot import Snapshot
+from models.cluster import unmodelled
+from models.documents import placement as doc
+from models.documents.policy import DEFAULT
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import Pace, pace
+from models.workloads.rollout_input import Revision, read
 from solver.budget import Budget
 from solver.options import OnProgress, Options, Progress
 from solver.place import insist

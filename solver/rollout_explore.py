@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from models.cluster import Cluster
+from models.cluster.cluster import Cluster
 from solver.budget import Budget
 from solver.rollout_state import Binds, Case, Course, State, Step
 

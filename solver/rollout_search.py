@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models import kube
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.scope import Scope
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.kube import objects
+from models.snapshot.scope import Scope
 from solver import rules
 from solver.budget import Budget
 from solver.cpsat import CpSat
@@ -214,6 +214,6 @@ class Search:
         return packing.proved and len(packing.binds) < case.pace.replicas
 
 
-def bound(pod: kube.Pod, node: str) -> kube.Pod:
+def bound(pod: objects.Pod, node: str) -> objects.Pod:
     """The pod as it is once it runs on a node."""
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=node), status=kube.PodStatus(phase="Running"))
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=node), status=objects.PodStatus(phase="Running"))

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster
-from models.kube import is_terminal
-from models.policy import Policy
-from models.rollout import Old, Pace, creations, deletions
-from models.scope import Scope
-from models.snapshot import Snapshot
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents.policy import Policy
+from models.kube.objects import is_terminal
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import Old, Pace, creations, deletions
 from solver import rules
 from solver.rules.numa import NodeResourceTopologyMatch
 from solver.rules.pod_topology_spread import PodTopologySpread

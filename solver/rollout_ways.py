@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
-from models import edit_nodes, kube
-from models.placement import WayOut
-from models.rollout import Old, Pace
-from models.snapshot import Snapshot
+from models.documents.placement import WayOut
+from models.edits import nodes
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import Old, Pace
 from solver.rollout_search import Search
 from solver.rollout_state import Case
 
@@ -87,7 +88,7 @@ class WaysOut:
         for like in _kinds(case.snapshot):
             most = min([case.pace.replicas, NODES, *(number for number, _ in best)])
 
-            def works(number: int, like: kube.Node = like) -> bool:
+            def works(number: int, like: objects.Node = like) -> bool:
                 return self._through(with_nodes(case, like, number))
 
             number = least(1, most, works)
@@ -149,7 +150,7 @@ def _kept(case: Case, number: int) -> tuple[Old, ...]:
     return tuple(entry for entry in case.old if entry not in gone)
 
 
-def _relaxations(spec: kube.PodSpec) -> Iterator[tuple[WayOut, Callable[[kube.PodSpec], kube.PodSpec]]]:
+def _relaxations(spec: objects.PodSpec) -> Iterator[tuple[WayOut, Callable[[objects.PodSpec], objects.PodSpec]]]:
     """Each required anti-affinity term, and each DoNotSchedule constraint, made preferred."""
     anti = spec.affinity.podAntiAffinity if spec.affinity is not None else None
     for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
@@ -167,14 +168,14 @@ def _text(part: object) -> str:
     return msgspec.json.encode(part, order="deterministic").decode()
 
 
-def _anti_relaxer(field: str, position: int) -> Callable[[kube.PodSpec], kube.PodSpec]:
-    def relaxed(spec: kube.PodSpec) -> kube.PodSpec:
+def _anti_relaxer(field: str, position: int) -> Callable[[objects.PodSpec], objects.PodSpec]:
+    def relaxed(spec: objects.PodSpec) -> objects.PodSpec:
         affinity = spec.affinity
         assert affinity is not None
         assert affinity.podAntiAffinity is not None
         anti = affinity.podAntiAffinity
         terms = list(getattr(anti, field))
-        soft = kube.WeightedPodAffinityTerm(weight=100, podAffinityTerm=terms.pop(position))
+        soft = objects.WeightedPodAffinityTerm(weight=100, podAffinityTerm=terms.pop(position))
         preferred = [*(anti.preferredDuringSchedulingIgnoredDuringExecution or ()), soft]
         changed = msgspec.structs.replace(anti, **{field: terms, "preferredDuringSchedulingIgnoredDuringExecution": preferred})
         return msgspec.structs.replace(spec, affinity=msgspec.structs.replace(affinity, podAntiAffinity=changed))
@@ -182,8 +183,8 @@ def _anti_relaxer(field: str, position: int) -> Callable[[kube.PodSpec], kube.Po
     return relaxed
 
 
-def _spread_relaxer(position: int) -> Callable[[kube.PodSpec], kube.PodSpec]:
-    def relaxed(spec: kube.PodSpec) -> kube.PodSpec:
+def _spread_relaxer(position: int) -> Callable[[objects.PodSpec], objects.PodSpec]:
+    def relaxed(spec: objects.PodSpec) -> objects.PodSpec:
         constraints = list(spec.topologySpreadConstraints or ())
         constraints[position] = msgspec.structs.replace(constraints[position], whenUnsatisfiable="ScheduleAnyway", minDomains=None)
         return msgspec.structs.replace(spec, topologySpreadConstraints=constraints)
@@ -191,9 +192,9 @@ def _spread_relaxer(position: int) -> Callable[[kube.PodSpec], kube.PodSpec]:
     return relaxed
 
 
-def _kinds(snapshot: Snapshot) -> list[kube.Node]:
+def _kinds(snapshot: Snapshot) -> list[objects.Node]:
     """The first node of each kind: same labels but those that name it, same taints and size."""
-    found: dict[str, kube.Node] = {}
+    found: dict[str, objects.Node] = {}
     for node in snapshot.nodes:
         labels = {k: v for k, v in (node.metadata.labels or {}).items() if v != node.metadata.name}
         taints = (node.spec.taints if node.spec is not None else None) or ()
@@ -201,9 +202,9 @@ def _kinds(snapshot: Snapshot) -> list[kube.Node]:
     return list(found.values())[:KINDS]
 
 
-def with_nodes(case: Case, like: kube.Node, number: int) -> Case:
+def with_nodes(case: Case, like: objects.Node, number: int) -> Case:
     """The case with more nodes like one of its own, and on them what runs on every such node."""
     edited = case.snapshot.copy()
     before = len(edited.pods)
-    edit_nodes.add(edited, case.snapshot, like, number)
+    nodes.add(edited, case.snapshot, like, number)
     return replace(case, snapshot=edited, others=(*case.others, *range(before, len(edited.pods))))

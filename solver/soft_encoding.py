@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Ids, Ints
+from models.cluster.cluster import Ids, Ints
 from solver.container_points import ContainerPoints
 from solver.encoding import Encoding
 from solver.objective import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, SoftTally, Term

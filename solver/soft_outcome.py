@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from models.cluster import Ints
+from models.cluster.cluster import Ints
 from solver.container_points import Zones
 from solver.ordering import Sequence_
 

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
+from models.cluster.cluster import Cluster, Ints
 from solver import rules, soft_encoding
 from solver.assign_zones import assign
 from solver.budget import Budget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster import Ids, Ints
+from models.cluster.cluster import Ids, Ints
 from solver.objective import SKEW_COST, TOPOLOGY_SPREAD, Objective, Term
 from solver.quotas import Level, single
 

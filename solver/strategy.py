@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models import quantity
-from models.cluster import Cluster, Ints
-from models.kube import Pod, controller_of
-from models.scope import is_mirror
-from models.snapshot import InputError
+from models.cluster.cluster import Cluster, Ints
+from models.kube import quantity
+from models.kube.objects import Pod, controller_of
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import InputError
 
 if TYPE_CHECKING:
     from solver.soft_points import Encodes, Points

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.placement import SearchPoint, TierResult
+from models.documents.placement import SearchPoint, TierResult
 
 #: Points of one tier; every second one in between goes when there are more.
 _MOST: Final = 200

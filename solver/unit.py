@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.kube import is_terminal
-from models.policy import DEFAULT, Policy
-from models.scope import Scope
-from models.snapshot import Snapshot
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.policy import DEFAULT, Policy
+from models.kube.objects import is_terminal
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.budget import Budget
 from solver.cpsat import CpSat

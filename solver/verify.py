@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models import kube
-from models.collector import no_gc
-from models.placement import Assignment, Placement
-from models.policy import DEFAULT
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment, Placement
+from models.documents.policy import DEFAULT
+from models.kube import objects
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.snapshot import Snapshot
 from solver import verify_affinity as affinity
 from solver import verify_gangs as gangs
 from solver import verify_matching as matching
@@ -29,8 +29,8 @@ from solver.verify_objective import objective_faults
 
 __all__ = ["Judge", "Violation", "rejecting_rules", "verify"]
 
-_PLAIN: Final = kube.NodeSpec()
-_UNSCHEDULABLE: Final = kube.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_PLAIN: Final = objects.NodeSpec()
+_UNSCHEDULABLE: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 Fault = tuple[str, str]  # rule, why
 
 
@@ -47,7 +47,7 @@ class _Held:
 class _Candidate:
     """A pod to be judged, with its parsed terms."""
 
-    pod: kube.Pod
+    pod: objects.Pod
     member: affinity.Member
     spread: spread.Spread
 
@@ -65,7 +65,7 @@ class Judge:
     def __init__(
         self,
         snapshot: Snapshot,
-        candidates: Sequence[kube.Pod],
+        candidates: Sequence[objects.Pod],
         *,
         absent: Collection[str] = (),
         exempt: Collection[str] = (),
@@ -86,7 +86,10 @@ class Judge:
         running = [
             (pod, self.nodes[pod.spec.nodeName])
             for pod in snapshot.pods
-            if pod.spec.nodeName in self.nodes and not kube.is_terminal(pod) and id(pod) not in judged and kube.pod_key(pod) not in absent
+            if pod.spec.nodeName in self.nodes
+            and not objects.is_terminal(pod)
+            and id(pod) not in judged
+            and objects.pod_key(pod) not in absent
         ]
         self._candidates = {id(pod): _Candidate(pod, self._reader.member(pod), self._spread.read(pod)) for pod in candidates}
         self._affinity.announce((c.member for c in self._candidates.values()), judged=True)
@@ -96,7 +99,7 @@ class Judge:
             self._affinity.add(member, node)
             self._add(pod, node, member.profile, placed=False)
 
-    def _add(self, pod: kube.Pod, node: kube.Node, profile: matching.Profile, *, placed: bool) -> None:
+    def _add(self, pod: objects.Pod, node: objects.Node, profile: matching.Profile, *, placed: bool) -> None:
         held = self._held[node.metadata.name or ""]
         held.pods += 1
         used = held.used
@@ -115,16 +118,16 @@ class Judge:
         """What each node has."""
         return self._capacity
 
-    def spread_of(self, pod: kube.Pod) -> spread.Spread:
+    def spread_of(self, pod: objects.Pod) -> spread.Spread:
         """The parsed DoNotSchedule constraints of a candidate."""
         return self._candidates[id(pod)].spread
 
-    def faults(self, pod: kube.Pod, node_name: str) -> list[Fault]:
+    def faults(self, pod: objects.Pod, node_name: str) -> list[Fault]:
         """Every rule that rejects a candidate on the node in the present state, each asked on its own, with the reason."""
         node = self.nodes[node_name]
         return self._faults(self._candidates[id(pod)], node)
 
-    def bind(self, unit: Sequence[tuple[kube.Pod, str]]) -> list[list[Fault]]:
+    def bind(self, unit: Sequence[tuple[objects.Pod, str]]) -> list[list[Fault]]:
         """Judge the pods of a unit and add them; gives the faults of each. Rules about other pods in the same domain are judged with all
         of the unit present, all others one pod after the other."""
         judged = [(self._candidates[id(pod)], self.nodes[name]) for pod, name in unit]
@@ -150,21 +153,21 @@ class Judge:
             self._spread.add(pod, node, member.profile)
         return found
 
-    def _faults(self, candidate: _Candidate, node: kube.Node) -> list[Fault]:
+    def _faults(self, candidate: _Candidate, node: objects.Node) -> list[Fault]:
         """All rules, against those before."""
         found = self._other_faults(candidate.pod, node)
         found += [("PodTopologySpread", why) for why in spread.faults(candidate.spread, node)]
         found += [("InterPodAffinity", why) for why in self._affinity.faults(candidate.member, node)]
         return found
 
-    def _other_faults(self, pod: kube.Pod, node: kube.Node) -> list[Fault]:
+    def _other_faults(self, pod: objects.Pod, node: objects.Node) -> list[Fault]:
         """All rules but InterPodAffinity and PodTopologySpread."""
         name = node.metadata.name or ""
         spec, node_spec = pod.spec, node.spec or _PLAIN
         found: list[Fault] = []
         if node_spec.unschedulable and matching.untolerated_taint(spec.tolerations, [_UNSCHEDULABLE]):
             found.append(("NodeUnschedulable", "the node is cordoned"))
-        if spec.nodeName and spec.nodeName != name and kube.pod_key(pod) not in self._free:
+        if spec.nodeName and spec.nodeName != name and objects.pod_key(pod) not in self._free:
             found.append(("NodeName", f"the pod belongs on node {spec.nodeName}"))
         taint = matching.untolerated_taint(spec.tolerations, node_spec.taints) if node_spec.taints else None
         if taint:
@@ -182,12 +185,12 @@ class Judge:
         return found + self._volumes.faults(pod, node) if spec.volumes else found
 
 
-def rejecting_rules(snapshot: Snapshot, pod: kube.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
+def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
     """The rules that reject one pod on a node, against the bound pods (without itself), each asked on its own; sorted names.
 
     For many questions about one snapshot build a :class:`Judge` once.
     """
-    judge = Judge(snapshot, [pod], exempt=exempt, free=[kube.pod_key(pod)])
+    judge = Judge(snapshot, [pod], exempt=exempt, free=[objects.pod_key(pod)])
     return sorted({rule for rule, _ in judge.faults(pod, node_name)})
 
 
@@ -203,7 +206,7 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
 
 
 def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
-    pods = {kube.pod_key(pod): pod for pod in snapshot.pods}
+    pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     refusals = {key: why_not_pending(pod, nodes, placement.snapshot) for key, pod in pods.items()}
     pending = {key for key, why in refusals.items() if why is None}
@@ -229,7 +232,7 @@ def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     return found + objective_faults(snapshot, placement, entries, absent, pending, judge, roster.gangs)
 
 
-def _replayed(groups: list[list[Assignment]], pods: Mapping[str, kube.Pod], nodes: Collection[str]) -> list[list[Assignment]]:
+def _replayed(groups: list[list[Assignment]], pods: Mapping[str, objects.Pod], nodes: Collection[str]) -> list[list[Assignment]]:
     """Known pods on known nodes, each pod at its first mention only; the rest is reported as a fault of the document."""
     seen: set[str] = set()
     found = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
 
-from models import kube
+from models.kube import objects
 from solver import verify_matching as matching
 
 
@@ -51,7 +51,7 @@ class Terms:
 NO_TERMS: Final = Terms()
 
 
-def read_terms(pod: kube.Pod) -> Terms:
+def read_terms(pod: objects.Pod) -> Terms:
     """The required (anti-)affinity terms of a pod, with matchLabelKeys and mismatchLabelKeys merged into the selectors."""
     affinity = pod.spec.affinity
     if affinity is None:
@@ -62,7 +62,7 @@ def read_terms(pod: kube.Pod) -> Terms:
         return Terms(fault=str(error))
 
 
-def _resolve(source: kube.PodAffinity | None, pod: kube.Pod) -> tuple[Term, ...]:
+def _resolve(source: objects.PodAffinity | None, pod: objects.Pod) -> tuple[Term, ...]:
     if source is None:
         return ()
     namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
@@ -82,9 +82,9 @@ def _resolve(source: kube.PodAffinity | None, pod: kube.Pod) -> tuple[Term, ...]
     return tuple(found)
 
 
-def own_labels(wanted: kube.Affinity) -> tuple[str, ...]:
+def own_labels(wanted: objects.Affinity) -> tuple[str, ...]:
     """The labels of the pod itself that its terms, required and preferred, are read with."""
-    terms: list[kube.PodAffinityTerm] = []
+    terms: list[objects.PodAffinityTerm] = []
     for source in (wanted.podAffinity, wanted.podAntiAffinity):
         if source is not None:
             terms += source.requiredDuringSchedulingIgnoredDuringExecution or ()
@@ -115,11 +115,11 @@ class Reader:
         self._keys: dict[int, tuple[str, ...]] = {}
         self._terms: dict[tuple[int, str, tuple[str | None, ...]], Terms] = {}
 
-    def member(self, pod: kube.Pod) -> Member:
+    def member(self, pod: objects.Pod) -> Member:
         profile = self.profile(pod)
-        return Member(kube.pod_key(pod), profile[0], pod.metadata.labels or {}, self._terms_of(pod, profile[0]), profile)
+        return Member(objects.pod_key(pod), profile[0], pod.metadata.labels or {}, self._terms_of(pod, profile[0]), profile)
 
-    def profile(self, pod: kube.Pod) -> matching.Profile:
+    def profile(self, pod: objects.Pod) -> matching.Profile:
         metadata = pod.metadata
         memo = metadata.namespace, id(metadata.labels)
         profile = self._profiles.get(memo)
@@ -127,7 +127,7 @@ class Reader:
             profile = self._profiles[memo] = metadata.namespace or "default", frozenset((metadata.labels or {}).items())
         return profile
 
-    def _terms_of(self, pod: kube.Pod, namespace: str) -> Terms:
+    def _terms_of(self, pod: objects.Pod, namespace: str) -> Terms:
         affinity = pod.spec.affinity
         if affinity is None:
             return NO_TERMS
@@ -279,28 +279,28 @@ class AffinityState:
             found = self._wanted[memo] = member.terms, Wants(anti, [self._affinity[group, key] for key in keys], group)
         return found[1]
 
-    def add(self, member: Member, node: kube.Node) -> None:
+    def add(self, member: Member, node: objects.Node) -> None:
         labels = node.metadata.labels or {}
         for tally in self._seen(member).counted:
             tally.enter(member, labels)
         for tally in self._owns(member):
             tally.enter(member, labels)
 
-    def remove(self, member: Member, node: kube.Node) -> None:
+    def remove(self, member: Member, node: objects.Node) -> None:
         labels = node.metadata.labels or {}
         for tally in self._seen(member).counted:
             tally.leave(member, labels)
         for tally in self._owns(member):
             tally.leave(member, labels)
 
-    def faults(self, member: Member, node: kube.Node) -> list[str]:
+    def faults(self, member: Member, node: objects.Node) -> list[str]:
         """Why the rule rejects the pod on the node, against the pods added so far (the pod itself must not be among them)."""
         found = self.anti_faults(member, node)
         if member.terms.affinity:
             found += self._affinity_faults(member, self.wants(member), node.metadata.labels or {})
         return found
 
-    def anti_faults(self, member: Member, node: kube.Node) -> list[str]:
+    def anti_faults(self, member: Member, node: objects.Node) -> list[str]:
         """The same without the pod's affinity terms."""
         if member.terms.fault is not None:
             return [f"a pod (anti-)affinity term cannot be read: {member.terms.fault}"]

@@ -15,11 +15,11 @@ from itertools import chain
 
 import msgspec
 
-from models import kube
-from models.annotations import has_hints
-from models.container_affinity import COLOCATE, TAGS, AnnotationError, Entry, parse, views
-from models.container_expressions import Expression, View
-from models.policy import Closeness, Policy
+from models.documents.policy import Closeness, Policy
+from models.kube import objects
+from models.numa.annotations import has_hints
+from models.numa.container_affinity import COLOCATE, TAGS, AnnotationError, Entry, parse, views
+from models.numa.container_expressions import Expression, View
 from solver.verify_kubelet import Machine
 
 _Place = tuple[int, bool]  # pool (0: somewhere on the node), whether its pod is placed
@@ -43,7 +43,7 @@ class Affinity:
         self._levels: Closeness = policy.closeness
         self.unread: list[tuple[str, str]] = []
 
-    def points(self, placed: Sequence[tuple[kube.Pod, Mapping[str, int]]], fixed: Sequence[kube.Pod]) -> int:
+    def points(self, placed: Sequence[tuple[objects.Pod, Mapping[str, int]]], fixed: Sequence[objects.Pod]) -> int:
         """Σ A(C1, C2) · closeness over ordered pairs of containers, at least one of them in a placed pod.
 
         ``placed``: the pods, and the zones of their containers as bitmasks; containers without are somewhere on the node, as those of
@@ -60,7 +60,7 @@ class Affinity:
         total = sum(self._inside_pod(members) for members in groups)
         return total + self._across([member for members in groups for member in members])
 
-    def _members(self, pod: kube.Pod, pools: Mapping[str, int] | None) -> list[_Member]:
+    def _members(self, pod: objects.Pod, pools: Mapping[str, int] | None) -> list[_Member]:
         """The containers of a pod, of a fixed one without pools. What cannot be read of that is ignored: it runs already."""
         entries: Sequence[Entry] = ()
         unread = []
@@ -74,7 +74,7 @@ class Affinity:
             unread.append(str(error))
             seen = views(_without_tags(pod))
         if pools is not None:
-            self.unread += [(kube.pod_key(pod), why) for why in unread]
+            self.unread += [(objects.pod_key(pod), why) for why in unread]
         return [
             _Member(view, ((pools or {}).get(view.container, 0), pools is not None), [e for e in entries if e.container == view.container])
             for view in seen
@@ -135,6 +135,6 @@ class Affinity:
         return levels.sameSocket if any(both & socket == both for socket in machine.sockets) else levels.sameNode
 
 
-def _without_tags(pod: kube.Pod) -> kube.Pod:
+def _without_tags(pod: objects.Pod) -> objects.Pod:
     kept = {name: text for name, text in (pod.metadata.annotations or {}).items() if not name.startswith(TAGS)}
-    return kube.Pod(msgspec.structs.replace(pod.metadata, annotations=kept), pod.spec, pod.status)
+    return objects.Pod(msgspec.structs.replace(pod.metadata, annotations=kept), pod.spec, pod.status)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from models import kube
-from models.placement import Assignment, Placement, SnapshotRef
+from models.documents.placement import Assignment, Placement, SnapshotRef
+from models.kube import objects
 
 if TYPE_CHECKING:
     from solver.verify_gangs import Roster
@@ -34,15 +34,15 @@ class Violation:
     why: str
 
 
-def is_mirror(pod: kube.Pod) -> bool:
+def is_mirror(pod: objects.Pod) -> bool:
     """A static pod's image in the API: its kubelet runs it, whatever the scheduler thinks."""
     owners = pod.metadata.ownerReferences or ()
     return "kubernetes.io/config.mirror" in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners)
 
 
-def why_not_movable(pod: kube.Pod, nodes: frozenset[str]) -> str | None:
+def why_not_movable(pod: objects.Pod, nodes: frozenset[str]) -> str | None:
     """Why a bound pod has to stay where it is; None if it may be placed anew."""
-    owner = kube.controller_of(pod)
+    owner = objects.controller_of(pod)
     if pod.spec.nodeName not in nodes:
         return f"it is bound to node {pod.spec.nodeName}, which the snapshot lacks"
     if is_mirror(pod):
@@ -56,11 +56,11 @@ def why_not_movable(pod: kube.Pod, nodes: frozenset[str]) -> str | None:
     return None
 
 
-def why_not_pending(pod: kube.Pod, nodes: frozenset[str], ref: SnapshotRef) -> str | None:
+def why_not_pending(pod: objects.Pod, nodes: frozenset[str], ref: SnapshotRef) -> str | None:
     """Why a pod is not one that the document has to place; None if it is."""
-    if kube.is_terminal(pod):
+    if objects.is_terminal(pod):
         return "it has ended"
-    if kube.is_terminating(pod):
+    if objects.is_terminating(pod):
         return "it is terminating"
     if pod.spec.nodeName:
         return why_not_movable(pod, nodes) if ref.fromScratch else f"it is bound to node {pod.spec.nodeName}"
@@ -72,7 +72,7 @@ def why_not_pending(pod: kube.Pod, nodes: frozenset[str], ref: SnapshotRef) -> s
 def document_faults(
     sha256: str,
     placement: Placement,
-    pods: Mapping[str, kube.Pod],
+    pods: Mapping[str, objects.Pod],
     nodes: Collection[str],
     refusals: Mapping[str, str | None],
     roster: Roster,
@@ -156,7 +156,7 @@ def _order_faults(placement: Placement, roster: Roster) -> list[Violation]:
 
 
 def _tier_faults(
-    placement: Placement, pods: Mapping[str, kube.Pod], pending: Mapping[str, kube.Pod], ranks: Mapping[str, int]
+    placement: Placement, pods: Mapping[str, objects.Pod], pending: Mapping[str, objects.Pod], ranks: Mapping[str, int]
 ) -> list[Violation]:
     """``ranks``: the priority that a pod counts at, where it is not its own."""
     placed = Counter(ranks.get(key, pods[key].spec.priority or 0) for key in {entry.pod for entry in placement.assignments} if key in pods)

@@ -1,6 +1,6 @@
 """Gangs for the checker: whole or not at all, in one domain of a topology, and the affinity of members that bind as a unit.
 
-What a gang is, is read where all read it (:mod:`models.gangs`); which pods are to be placed is the checker's own reading.
+What a gang is, is read where all read it (:mod:`models.gangs.gangs`); which pods are to be placed is the checker's own reading.
 
 Source: DESIGN "Gangs"; the scheduler's plugin GangScheduling (Kubernetes 1.35) for the name of the rule.
 """
@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from models import gangs, kube
-from models.gangs import Gang
-from models.placement import Assignment, GangResult, Placement
-from models.policy import Policy
-from models.scope import Scope
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment, GangResult, Placement
+from models.documents.policy import Policy
+from models.gangs import gangs
+from models.gangs.gangs import Gang
+from models.kube import objects
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
 from solver import verify_affinity as affinity
 from solver.verify_document import DOCUMENT, GATED, Violation
 
@@ -42,13 +43,13 @@ def read(snapshot: Snapshot, pending: Collection[str], policy: Policy) -> Roster
     nodes = {node.metadata.name for node in snapshot.nodes}
     scope = Scope()
     for i, pod in enumerate(snapshot.pods):
-        if kube.pod_key(pod) in pending:
+        if objects.pod_key(pod) in pending:
             scope.pending.append(i)
-        elif kube.is_terminal(pod):
+        elif objects.is_terminal(pod):
             continue
         elif pod.spec.nodeName:
             (scope.fixed if pod.spec.nodeName in nodes else scope.invisible).append(i)
-        elif pod.spec.schedulingGates and not kube.is_terminating(pod):
+        elif pod.spec.schedulingGates and not objects.is_terminating(pod):
             scope.gated.append(i)
     found = gangs.find(snapshot, scope, tiers=policy.networkTiers)
     gang_of: dict[str, str] = {}
@@ -57,8 +58,8 @@ def read(snapshot: Snapshot, pending: Collection[str], policy: Policy) -> Roster
         members = [snapshot.pods[i] for i in gang.pods]
         lowest = min(pod.spec.priority or 0 for pod in members)
         for pod in members:
-            gang_of[kube.pod_key(pod)] = gang.name
-            ranks[kube.pod_key(pod)] = lowest
+            gang_of[objects.pod_key(pod)] = gang.name
+            ranks[objects.pod_key(pod)] = lowest
     return Roster(tuple(found), gang_of, ranks)
 
 
@@ -170,7 +171,7 @@ class _Kind(NamedTuple):
         return self.ask is not None and (self.ask == other.ask or self.ask.group in other.answers)
 
 
-def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity.Member, kube.Node]]) -> list[list[str]]:
+def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity.Member, objects.Node]]) -> list[list[str]]:
     """Why required affinity rejects each member of a unit on its node, all of the unit being present.
 
     A match is needed in the pod's domain of each key. One that was there before, or a member that is no mate, will do. Mates need each

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
-from models import kube, quantity
-from models.qos import GUARANTEED, qos_class
+from models.kube import objects, quantity
+from models.kube.qos import GUARANTEED, qos_class
 from solver import verify_resources as resources
 
 Amounts = dict[str, int]
@@ -73,7 +73,7 @@ class Machine:
 # --- what a node says ---------------------------------------------------------------------------------------------------
 
 
-def read(node: kube.Node, found: kube.NodeResourceTopology) -> Machine | None:
+def read(node: objects.Node, found: objects.NodeResourceTopology) -> Machine | None:
     """The zones of a node, of either dialect; None where the object lists no NUMA zone.
 
     Raises:
@@ -88,7 +88,7 @@ def read(node: kube.Node, found: kube.NodeResourceTopology) -> Machine | None:
         groups = places if any(place is not None for place in places) else _neighbours(leaves)
     except MachineError as error:
         raise MachineError(f"NodeResourceTopology {node.metadata.name or ''}: {error}") from None
-    status = node.status or kube.NodeStatus()
+    status = node.status or objects.NodeStatus()
     sockets: dict[object, int] = {}
     for bit, group in enumerate(groups):
         sockets[group] = sockets.get(group, 0) | 1 << bit
@@ -103,7 +103,7 @@ def read(node: kube.Node, found: kube.NodeResourceTopology) -> Machine | None:
     )
 
 
-def _settings(found: kube.NodeResourceTopology) -> dict[str, str]:
+def _settings(found: objects.NodeResourceTopology) -> dict[str, str]:
     """Defaults, then the first of the deprecated names if it is known, then the attributes."""
     settings = {_POLICY: "none", _SCOPE: "container"}
     deprecated = _DEPRECATED.fullmatch(found.topologyPolicies[0]) if found.topologyPolicies else None
@@ -117,9 +117,9 @@ def _settings(found: kube.NodeResourceTopology) -> dict[str, str]:
     return settings
 
 
-def _leaves(listed: Sequence[kube.TopologyZone]) -> tuple[list[kube.TopologyZone], list[str | None]]:
+def _leaves(listed: Sequence[objects.TopologyZone]) -> tuple[list[objects.TopologyZone], list[str | None]]:
     """The NUMA zones in the kubelet's order, and for each the name of its socket, as far as parents tell."""
-    zones: dict[str, kube.TopologyZone] = {}
+    zones: dict[str, objects.TopologyZone] = {}
     for zone in listed:
         if zone.name in zones:
             raise MachineError(f"zone {zone.name[:60]!r} is listed twice")
@@ -145,10 +145,10 @@ def _leaves(listed: Sequence[kube.TopologyZone]) -> tuple[list[kube.TopologyZone
     return leaves, [_socket([leaf.name, *above[leaf.name]], kinds) for leaf in leaves]
 
 
-def _upwards(zone: kube.TopologyZone, zones: Mapping[str, kube.TopologyZone]) -> Iterator[str]:
+def _upwards(zone: objects.TopologyZone, zones: Mapping[str, objects.TopologyZone]) -> Iterator[str]:
     """Names of the pools around a zone; the last one need not be listed."""
     met = {zone.name}
-    at: kube.TopologyZone | None = zone
+    at: objects.TopologyZone | None = zone
     while at is not None and at.parent:
         if at.parent in met:
             raise MachineError(f"zone {zone.name[:60]!r} is inside itself")
@@ -162,7 +162,7 @@ def _kind(text: str) -> str:
     return "numa" if words in ("numa node", "numanode", "numa") else words
 
 
-def _order(zone: kube.TopologyZone) -> tuple[bool, list[tuple[int, str]]]:
+def _order(zone: objects.TopologyZone) -> tuple[bool, list[tuple[int, str]]]:
     """As the numbers at the end of the name compare; without any, last."""
     numbers = _NUMBERS.search(zone.name)
     if numbers is None:
@@ -182,7 +182,7 @@ def _socket(path: Iterable[str], kinds: Mapping[str, str]) -> str | None:
     return die
 
 
-def _neighbours(leaves: Sequence[kube.TopologyZone]) -> list[object]:
+def _neighbours(leaves: Sequence[objects.TopologyZone]) -> list[object]:
     """A socket for each zone by the costs: zones at the least cost between two zones are in one. Without costs all are."""
     names = {zone.name for zone in leaves}
     costs = [(c.value, z.name, c.name) for z in leaves for c in z.costs or () if c.name in names and c.name != z.name]
@@ -197,7 +197,7 @@ def _neighbours(leaves: Sequence[kube.TopologyZone]) -> list[object]:
     return [group[zone.name] for zone in leaves]
 
 
-def _amounts(zone: kube.TopologyZone) -> tuple[Amounts, Amounts]:
+def _amounts(zone: objects.TopologyZone) -> tuple[Amounts, Amounts]:
     left: Amounts = {}
     total: Amounts = {}
     for listed in zone.resources or ():
@@ -214,7 +214,7 @@ def _amounts(zone: kube.TopologyZone) -> tuple[Amounts, Amounts]:
     return left, total
 
 
-def _whole(name: str, raw: kube.RawQuantity) -> int:
+def _whole(name: str, raw: objects.RawQuantity) -> int:
     value = quantity.parse(raw) * (1000 if name == "cpu" else 1)
     quantity.ceil(value)
     return max(0, value.numerator // value.denominator)
@@ -233,7 +233,7 @@ class Ask:
     stays: bool
 
 
-def asks(pod: kube.Pod, scope: str) -> list[Ask]:
+def asks(pod: objects.Pod, scope: str) -> list[Ask]:
     """What is to be aligned, in the order of admission; what asks for nothing is left out.
 
     Of a Guaranteed pod without pod-level resources: cpu of containers that ask for whole CPUs, memory and huge pages. Of every pod: all
@@ -258,12 +258,12 @@ def _native(resource: str) -> bool:
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
-def _decides_for_all(level: kube.ResourceRequirements | None) -> bool:
+def _decides_for_all(level: objects.ResourceRequirements | None) -> bool:
     return level is not None and any(_native(name) for name in (*(level.requests or ()), *(level.limits or ())))
 
 
-def _asked(container: kube.Container, native: bool) -> Amounts:
-    given = container.resources or kube.ResourceRequirements()
+def _asked(container: objects.Container, native: bool) -> Amounts:
+    given = container.resources or objects.ResourceRequirements()
     found = {}
     for name, raw in {**(given.limits or {}), **(given.requests or {})}.items():
         if resources.counts(name) and (native or not _native(name)):

@@ -14,7 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from models import kube
+from models.kube import objects
 
 Labels = Mapping[str, str]
 Profile = tuple[str, frozenset[tuple[str, str]]]  # namespace and labels: all that selectors see of a pod
@@ -94,7 +94,7 @@ def _node_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requi
         return None
 
 
-def label_selector(selector: kube.LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector:
+def label_selector(selector: objects.LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector:
     """The canonical form of a label selector, with ``extra`` requirements joined (matchLabelKeys); a nil selector stays nil.
 
     Raises:
@@ -140,7 +140,7 @@ class Shelf(Generic[T]):
             yield from self._by_label.get(pair, ())
 
 
-def _field_holds(expression: kube.NodeSelectorRequirement, node_name: str) -> bool:
+def _field_holds(expression: objects.NodeSelectorRequirement, node_name: str) -> bool:
     values = expression.values or []
     if expression.key != "metadata.name" or len(values) != 1:
         return False
@@ -149,7 +149,7 @@ def _field_holds(expression: kube.NodeSelectorRequirement, node_name: str) -> bo
     return expression.operator == "NotIn" and values[0] != node_name
 
 
-def term_holds(term: kube.NodeSelectorTerm, labels: Labels, node_name: str) -> bool:
+def term_holds(term: objects.NodeSelectorTerm, labels: Labels, node_name: str) -> bool:
     """Whether a node selector term holds. An empty term holds nowhere; a term with an invalid expression neither."""
     if not term.matchExpressions and not term.matchFields:
         return False
@@ -160,14 +160,14 @@ def term_holds(term: kube.NodeSelectorTerm, labels: Labels, node_name: str) -> b
     return all(_field_holds(expression, node_name) for expression in term.matchFields or ())
 
 
-def node_selector_holds(selector: kube.NodeSelector | None, labels: Labels, node_name: str) -> bool:
+def node_selector_holds(selector: objects.NodeSelector | None, labels: Labels, node_name: str) -> bool:
     """Terms are ORed; no selector holds everywhere, a selector without terms nowhere."""
     if selector is None:
         return True
     return any(term_holds(term, labels, node_name) for term in selector.nodeSelectorTerms or ())
 
 
-def node_affinity_fault(spec: kube.PodSpec, node: kube.Node) -> str | None:
+def node_affinity_fault(spec: objects.PodSpec, node: objects.Node) -> str | None:
     """Why the pod's nodeSelector or required node affinity refuses the node; None if both accept it."""
     if not spec.nodeSelector and spec.affinity is None:
         return None
@@ -187,7 +187,7 @@ def node_affinity_fault(spec: kube.PodSpec, node: kube.Node) -> str | None:
     return None
 
 
-def tolerates(toleration: kube.Toleration, taint: kube.Taint) -> bool:
+def tolerates(toleration: objects.Toleration, taint: objects.Taint) -> bool:
     """Whether one toleration covers one taint; an empty key or effect of the toleration covers all keys or effects."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -198,7 +198,7 @@ def tolerates(toleration: kube.Toleration, taint: kube.Taint) -> bool:
     return toleration.operator in (None, "", "Equal") and (toleration.value or "") == (taint.value or "")
 
 
-def untolerated_taint(tolerations: Sequence[kube.Toleration] | None, taints: Iterable[kube.Taint]) -> kube.Taint | None:
+def untolerated_taint(tolerations: Sequence[objects.Toleration] | None, taints: Iterable[objects.Taint]) -> objects.Taint | None:
     """The first NoSchedule or NoExecute taint that no toleration covers."""
     for taint in taints:
         hard = taint.effect in ("NoSchedule", "NoExecute")
@@ -207,7 +207,7 @@ def untolerated_taint(tolerations: Sequence[kube.Toleration] | None, taints: Ite
     return None
 
 
-def in_topology_terms(terms: Sequence[kube.TopologySelectorTerm] | None, labels: Labels) -> bool:
+def in_topology_terms(terms: Sequence[objects.TopologySelectorTerm] | None, labels: Labels) -> bool:
     """StorageClass.allowedTopologies: terms are ORed, expressions ANDed; no terms allow every node, an empty term none."""
     if not terms:
         return True

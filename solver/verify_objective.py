@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from models.annotations import has_hints
-from models.gangs import Gang
-from models.placement import Assignment, FamilyResult, Placement, TierResult
-from models.policy import DEFAULT, Policy, node_topologies
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment, FamilyResult, Placement, TierResult
+from models.documents.policy import DEFAULT, Policy, node_topologies
+from models.gangs.gangs import Gang
+from models.numa.annotations import has_hints
+from models.snapshot.snapshot import Snapshot
 from solver import verify_strategy
 from solver.verify_document import DOCUMENT, Violation
 from solver.verify_resources import Amounts

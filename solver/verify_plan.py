@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from models import kube
-from models.collector import no_gc
-from models.placement import Assignment, GangResult, Placement
-from models.plan import RebalancePlan, Summary
-from models.policy import DEFAULT
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment, GangResult, Placement
+from models.documents.policy import DEFAULT
+from models.documents.rebalance_plan import RebalancePlan, Summary
+from models.kube import objects
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.snapshot import Snapshot
 from solver import verify_gangs as gangs
 from solver.verify_document import DOCUMENT, Violation, why_not_pending
 from solver.verify_plan_budgets import Guards
@@ -69,7 +69,7 @@ class _Check:
     def __init__(self, snapshot: Snapshot, plan: RebalancePlan) -> None:
         self.snapshot, self.plan = snapshot, plan
         policy = plan.policy or DEFAULT
-        self.pods = {kube.pod_key(pod): pod for pod in snapshot.pods}
+        self.pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
         self.names = frozenset(node.metadata.name or "" for node in snapshot.nodes)
         self.refusals = {key: why_not_pending(pod, self.names, plan.snapshot) for key, pod in self.pods.items()}
         self.pending = {key for key, why in self.refusals.items() if why is None}
@@ -180,7 +180,7 @@ class _Check:
         found = [Assignment(key, node, bound[key].step, gang_of.get(key)) for key, node in at.items()]
         placed = {entry.pod for entry in found}
         results = [
-            GangResult(gang.name, len(gang.pods), sum(kube.pod_key(self.snapshot.pods[i]) in placed for i in gang.pods), gang.needed,
+            GangResult(gang.name, len(gang.pods), sum(objects.pod_key(self.snapshot.pods[i]) in placed for i in gang.pods), gang.needed,
                        len(gang.bound))
             for gang in self.roster.gangs
         ]  # fmt: skip

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from models import kube
+from models.kube import objects
 from solver import verify_affinity as affinity
 from solver import verify_matching as matching
 
@@ -158,7 +158,7 @@ class Flow:
 class Asks:
     """The affinity terms of all pods that run or will. ``state``: with these pods announced."""
 
-    def __init__(self, state: State, nodes: Mapping[str, kube.Node]) -> None:
+    def __init__(self, state: State, nodes: Mapping[str, objects.Node]) -> None:
         self._state = state
         self._labels = {name: node.metadata.labels or {} for name, node in nodes.items()}
         self._asks: dict[tuple[affinity.Group, tuple[str, ...]], Ask] = {}

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from models import kube
-from models.snapshot import Snapshot
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver import verify_matching as matching
 from solver.verify_plan_document import Workloads
 
@@ -33,17 +33,17 @@ class Guard:
         """Evictions that the budget allows now."""
         return self.allowed - len(self.missing)
 
-    def guards(self, pod: kube.Pod) -> bool:
+    def guards(self, pod: objects.Pod) -> bool:
         """Whether a pod that it selects needs it."""
         return not ignored(pod) and not (self.lenient and not is_ready(pod))
 
 
-def ignored(pod: kube.Pod) -> bool:
+def ignored(pod: objects.Pod) -> bool:
     """Whether the Eviction API asks no budget for the pod: it is over, being deleted, or was never started."""
-    return kube.is_terminal(pod) or kube.is_terminating(pod) or (pod.status is not None and pod.status.phase == "Pending")
+    return objects.is_terminal(pod) or objects.is_terminating(pod) or (pod.status is not None and pod.status.phase == "Pending")
 
 
-def is_ready(pod: kube.Pod) -> bool:
+def is_ready(pod: objects.Pod) -> bool:
     """Whether a pod is Ready; one without any conditions, which no cluster wrote, counts as such."""
     conditions = (pod.status.conditions if pod.status else None) or []
     return not conditions or any(c.type == "Ready" and c.status == "True" for c in conditions)
@@ -67,7 +67,7 @@ class Guards:
                 self._shelves.setdefault(namespace, matching.Shelf()).file(selector, len(self._guards))
             self._selectors.append(selector)
             self._guards.append(Guard(f"{namespace}/{budget.metadata.name or ''}"))
-        selected: list[list[kube.Pod]] = [[] for _ in self._guards]
+        selected: list[list[objects.Pod]] = [[] for _ in self._guards]
         for pod in snapshot.pods if self._guards else ():
             for b in self._indices(pod):
                 selected[b].append(pod)
@@ -76,7 +76,7 @@ class Guards:
             if scales is not None and pods:
                 _settle(guard, budget, pods, scales)
 
-    def _indices(self, pod: kube.Pod) -> list[int]:
+    def _indices(self, pod: objects.Pod) -> list[int]:
         memo = pod.metadata.namespace, id(pod.metadata.labels)
         found = self._memo.get(memo)
         if found is None:
@@ -86,14 +86,14 @@ class Guards:
             found = self._memo[memo] = [b for b in offered if matching.selects(self._selectors[b], labels)]
         return found
 
-    def of(self, pod: kube.Pod) -> list[Guard]:
+    def of(self, pod: objects.Pod) -> list[Guard]:
         """The budgets that select a pod."""
         return [self._guards[b] for b in self._indices(pod)]
 
 
-def _settle(guard: Guard, budget: kube.PodDisruptionBudget, pods: Sequence[kube.Pod], scales: _Scales) -> None:
+def _settle(guard: Guard, budget: objects.PodDisruptionBudget, pods: Sequence[objects.Pod], scales: _Scales) -> None:
     """Fill in what a budget allows: by its status, and what that lacks as the controller would compute it."""
-    spec, status = budget.spec or kube.PodDisruptionBudgetSpec(), budget.status or kube.PodDisruptionBudgetStatus()
+    spec, status = budget.spec or objects.PodDisruptionBudgetSpec(), budget.status or objects.PodDisruptionBudgetStatus()
     healthy = status.currentHealthy
     if healthy is None:
         healthy = sum(bool(pod.spec.nodeName) and not ignored(pod) and is_ready(pod) for pod in pods)
@@ -107,7 +107,7 @@ def _settle(guard: Guard, budget: kube.PodDisruptionBudget, pods: Sequence[kube.
     guard.lenient = spec.unhealthyPodEvictionPolicy == "AlwaysAllow" or healthy >= desired > 0
 
 
-def _wanted(spec: kube.PodDisruptionBudgetSpec, pods: Sequence[kube.Pod], scales: _Scales) -> tuple[int, int]:
+def _wanted(spec: objects.PodDisruptionBudgetSpec, pods: Sequence[objects.Pod], scales: _Scales) -> tuple[int, int]:
     """Pods that there should be, and how many of them healthy. (0, 0), which allows nothing, where the controller fails."""
     if spec.maxUnavailable is None and isinstance(spec.minAvailable, int):
         return len(pods), spec.minAvailable
@@ -136,21 +136,21 @@ class _Scales:
         }
         self._living: dict[str, int] = {}
         for pod in snapshot.pods:
-            if not kube.is_terminal(pod):
+            if not objects.is_terminal(pod):
                 name = self._controller(pod)
                 self._living[name] = self._living.get(name, 0) + 1
 
     @staticmethod
-    def _controller(pod: kube.Pod) -> str:
-        owner = kube.controller_of(pod)
+    def _controller(pod: objects.Pod) -> str:
+        owner = objects.controller_of(pod)
         return f"{owner.kind} {pod.metadata.namespace or 'default'}/{owner.name}" if owner else ""
 
-    def of(self, pods: Sequence[kube.Pod]) -> int | None:
+    def of(self, pods: Sequence[objects.Pod]) -> int | None:
         """The sum over the controllers of some pods; None if one of them has no scale. Where a controller's object is missing, its pods
         that are not over stand for it; pods without a controller count nothing."""
         found: dict[str, int] = {}
         for pod in pods:
-            owner = kube.controller_of(pod)
+            owner = objects.controller_of(pod)
             if owner is None:
                 continue
             if owner.kind not in _SCALED:

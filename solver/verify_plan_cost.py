@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from models import kube
-from models.policy import Policy
-from models.snapshot import Snapshot
+from models.documents.policy import Policy
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 
 #: What moving a pod costs, at least 1.
-Cost = Callable[[kube.Pod], int]
+Cost = Callable[[objects.Pod], int]
 
 
 def cost_of(snapshot: Snapshot, policy: Policy) -> Cost:
@@ -23,7 +23,7 @@ def cost_of(snapshot: Snapshot, policy: Policy) -> Cost:
         if born is not None and (newest is None or born > newest):
             newest = born
 
-    def cost(pod: kube.Pod) -> int:
+    def cost(pod: objects.Pod) -> int:
         own = (pod.metadata.annotations or {}).get(moves.annotation)
         if own is not None and own.isascii() and own.isdigit():
             return int(own)
@@ -36,7 +36,7 @@ def cost_of(snapshot: Snapshot, policy: Policy) -> Cost:
     return cost
 
 
-def _born(pod: kube.Pod) -> datetime | None:
+def _born(pod: objects.Pod) -> datetime | None:
     """When the pod was created; None where that is not told, or not in full."""
     try:
         found = datetime.fromisoformat(pod.metadata.creationTimestamp or "")

@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from models import kube
+from models.kube import objects
 from solver import verify_affinity as affinity
 from solver import verify_matching as matching
 from solver.verify_plan_state import Board, Runner
 
 
-def preempting(pending: Iterable[kube.Pod]) -> int | None:
+def preempting(pending: Iterable[objects.Pod]) -> int | None:
     """The highest priority of pods to be placed that others may go for; None if there is no such pod."""
     return max((pod.spec.priority or 0 for pod in pending if pod.spec.preemptionPolicy != "Never"), default=None)
 
@@ -75,17 +75,17 @@ def _together(board: Board, key: str, one: Runner, other: Runner) -> bool:
     return key in here and here[key] == there.get(key)
 
 
-def _enforced(pod: kube.Pod) -> affinity.Terms:
+def _enforced(pod: objects.Pod) -> affinity.Terms:
     """The (anti-)affinity terms of a pod that hold during execution, too."""
     wanted = pod.spec.affinity
     if wanted is None:
         return affinity.NO_TERMS
-    kept = kube.Affinity(podAffinity=_part(wanted.podAffinity), podAntiAffinity=_part(wanted.podAntiAffinity))
+    kept = objects.Affinity(podAffinity=_part(wanted.podAffinity), podAntiAffinity=_part(wanted.podAntiAffinity))
     if kept.podAffinity is None and kept.podAntiAffinity is None:
         return affinity.NO_TERMS
     return affinity.read_terms(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=kept)))
 
 
-def _part(part: kube.PodAffinity | None) -> kube.PodAffinity | None:
+def _part(part: objects.PodAffinity | None) -> objects.PodAffinity | None:
     terms = part.requiredDuringSchedulingRequiredDuringExecution if part is not None else None
-    return kube.PodAffinity(requiredDuringSchedulingRequiredDuringExecution=terms) if terms else None
+    return objects.PodAffinity(requiredDuringSchedulingRequiredDuringExecution=terms) if terms else None

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from models import kube
-from models.plan import RebalancePlan
-from models.snapshot import Snapshot
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver.verify_document import Violation
 
 #: The rule of violations that lie in the document, not in what it does.
@@ -126,7 +126,7 @@ def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str],
     for name in plan.drain:
         if name not in nodes:
             yield Violation("", name, PLAN, "the snapshot has no such node to be drained")
-    known = {kube.pod_key(pod) for pod in snapshot.pods} if plan.obstacles else ()
+    known = {objects.pod_key(pod) for pod in snapshot.pods} if plan.obstacles else ()
     for obstacle in plan.obstacles:
         if obstacle.node is not None and obstacle.node not in nodes:
             yield Violation("", obstacle.node, PLAN, "an obstacle names a node that the snapshot lacks")
@@ -164,11 +164,11 @@ class Workloads:
                 if owner.controller and owner.kind == "Deployment":
                     self._above[obj.metadata.namespace or "default", obj.metadata.name or ""] = owner.name
 
-    def of(self, pod: kube.Pod) -> str:
+    def of(self, pod: objects.Pod) -> str:
         """``Kind namespace/name``; a bare pod is its own."""
-        owner, namespace = kube.controller_of(pod), pod.metadata.namespace or "default"
+        owner, namespace = objects.controller_of(pod), pod.metadata.namespace or "default"
         if owner is None:
-            return f"Pod {kube.pod_key(pod)}"
+            return f"Pod {objects.pod_key(pod)}"
         if owner.kind == "ReplicaSet":
             ending = "-" + ((pod.metadata.labels or {}).get(_HASH) or "")
             deployment = self._above.get((namespace, owner.name))

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from models import kube
-from models.gang_markers import members
-from models.gang_sources import Groups
-from models.plan import Exclusion
-from models.policy import Policy
-from models.snapshot import Snapshot
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import Exclusion
+from models.gangs.declarations import Groups
+from models.gangs.markers import members
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver.verify_document import is_mirror
 from solver.verify_plan_budgets import Guards, ignored
 
@@ -31,10 +31,10 @@ class Exclusions:
         self._guards, self._lifted = guards, frozenset(lifted)
         self._ganged = frozenset(_ganged(snapshot, policy))
 
-    def of(self, pod: kube.Pod) -> Exclusion | None:
+    def of(self, pod: objects.Pod) -> Exclusion | None:
         """The first reason that holds against moving the pod, were it running; None if it may be moved."""
-        notes, owner = pod.metadata.annotations or {}, kube.controller_of(pod)
-        if kube.is_terminating(pod):
+        notes, owner = pod.metadata.annotations or {}, objects.controller_of(pod)
+        if objects.is_terminating(pod):
             return "terminating"
         if is_mirror(pod):
             return "mirror"
@@ -47,7 +47,7 @@ class Exclusions:
                 return "bare"
         elif owner.kind not in _REPLACED:
             return "owner"
-        if kube.pod_key(pod) in self._ganged:
+        if objects.pod_key(pod) in self._ganged:
             return "gang"
         if "local-storage" not in self._lifted and notes.get(_SAFE) != "true" and _EVICT not in notes and _is_local(pod):
             return "local-storage"
@@ -57,7 +57,7 @@ class Exclusions:
         return None
 
 
-def _is_local(pod: kube.Pod) -> bool:
+def _is_local(pod: objects.Pod) -> bool:
     """Whether data of the pod are on its node: a hostPath, or an emptyDir that is not in memory."""
     for volume in pod.spec.volumes or ():
         if volume.hostPath is not None:
@@ -71,7 +71,7 @@ def _ganged(snapshot: Snapshot, policy: Policy) -> Iterable[str]:
     """Keys of the members of gangs that need more than one of their living members, or keep them in one domain. What gangs declare is
     parsed where all read it."""
     pods = snapshot.pods
-    named = members(pods, (i for i, pod in enumerate(pods) if not (kube.is_terminal(pod) or kube.is_terminating(pod))))
+    named = members(pods, (i for i, pod in enumerate(pods) if not (objects.is_terminal(pod) or objects.is_terminating(pod))))
     groups = Groups(snapshot, policy.networkTiers) if named else None
     for marker, found in named.items():
         if groups is None or len(found) < 2:
@@ -79,10 +79,10 @@ def _ganged(snapshot: Snapshot, policy: Policy) -> Iterable[str]:
         declared = groups.declared(marker, [pods[i] for i in found])
         bound = declared.topology is not None and declared.topology[1]
         if bound or declared.minimum is None or declared.minimum > 1:
-            yield from (kube.pod_key(pods[i]) for i in found)
+            yield from (objects.pod_key(pods[i]) for i in found)
 
 
-def holds_rules(pod: kube.Pod) -> bool:
+def holds_rules(pod: objects.Pod) -> bool:
     """Whether the pod has required (anti-)affinity or DoNotSchedule constraints, which others can keep or break."""
     wanted = pod.spec.affinity
     for part in (wanted.podAffinity, wanted.podAntiAffinity) if wanted else ():

@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from models import kube, quantity
-from models.gangs import Gang
-from models.placement import FamilyResult, TierResult
-from models.plan import NodeUse, RebalancePlan, Summary
-from models.policy import Policy
+from models.documents.placement import FamilyResult, TierResult
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
+from models.gangs.gangs import Gang
+from models.kube import objects, quantity
 from solver import verify_soft, verify_strategy
 from solver.verify_document import Violation, is_mirror
 from solver.verify_plan_cost import Cost
@@ -31,13 +31,13 @@ _SCHEDULERS: Final = ("NodeAffinity", "TaintToleration")
 _TIERS: Final = {"drain": "drained", "repair": "rules", "consolidate": "freed", "improve": "improve"}
 
 
-def stays_with_node(pod: kube.Pod) -> bool:
+def stays_with_node(pod: objects.Pod) -> bool:
     """Whether a node with the pod counts as empty: a DaemonSet's or a static one."""
-    owner = kube.controller_of(pod)
+    owner = objects.controller_of(pod)
     return is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
 
 
-def may_be_freed(node: kube.Node) -> bool:
+def may_be_freed(node: objects.Node) -> bool:
     """Whether consolidation may free the node: no control plane, and nothing says that it is to be kept."""
     labels, notes = node.metadata.labels or {}, node.metadata.annotations or {}
     return not any(key in labels for key in _CONTROL) and all(notes.get(key) != "true" for key in _KEPT)

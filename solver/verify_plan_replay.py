@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models import kube
-from models.plan import RebalancePlan
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube import objects
 from solver.verify_document import Violation
 from solver.verify_gangs import Roster
 from solver.verify_plan_budgets import Guard, Guards
@@ -28,7 +28,7 @@ class Replay:
 
     plan: RebalancePlan
     board: Board
-    pods: Mapping[str, kube.Pod]
+    pods: Mapping[str, objects.Pod]
     refusals: Mapping[str, str | None]
     roster: Roster
     guards: Guards
@@ -97,7 +97,7 @@ class Replay:
             return None
         return "the pod is evicted for good, and no goal asks for that"
 
-    def _is_free(self, pod: kube.Pod) -> bool:
+    def _is_free(self, pod: objects.Pod) -> bool:
         """Whether budgets select the pod as it is in the snapshot, and it needs none of them."""
         guards = self.guards.of(pod)
         return bool(guards) and not any(guard.guards(pod) for guard in guards)

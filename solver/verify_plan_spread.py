@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from models import kube
+from models.kube import objects
 from solver import verify_matching as matching
 from solver import verify_spread as spread
 
@@ -111,22 +111,22 @@ class Flow:
 class Tallies(spread.SpreadState):
     """The constraints of all pods that run or will, all read before the first is counted."""
 
-    def __init__(self, nodes: Mapping[str, kube.Node]) -> None:
+    def __init__(self, nodes: Mapping[str, objects.Node]) -> None:
         super().__init__(nodes)
         self._nodes = nodes
         self._watches: dict[tuple[spread.Count, int], Watch] = {}
         self._by_tally: dict[spread.Count, list[Watch]] = {}
         self._domains: dict[tuple[frozenset[str], str], frozenset[str]] = {}
 
-    def counted(self, pod: kube.Pod, profile: matching.Profile, node: str | None) -> Iterator[tuple[spread.Count, str]]:
+    def counted(self, pod: objects.Pod, profile: matching.Profile, node: str | None) -> Iterator[tuple[spread.Count, str]]:
         """The tallies that count the pod on the node, and in which domain."""
-        if node is not None and not kube.is_terminating(pod):
+        if node is not None and not objects.is_terminating(pod):
             labels = self._nodes[node].metadata.labels or {}
             for tally in self._matched(pod, profile):
                 if node in tally.census.eligible:
                     yield tally, labels[tally.census.key]
 
-    def _matched(self, pod: kube.Pod, profile: matching.Profile) -> list[spread.Count]:
+    def _matched(self, pod: objects.Pod, profile: matching.Profile) -> list[spread.Count]:
         watched = self._watched.get(profile[0])
         if watched is None:
             return []

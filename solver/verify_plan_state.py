@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from models import kube
-from models.snapshot import Snapshot
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver import verify_affinity as affinity
 from solver import verify_matching as matching
 from solver import verify_resources as resources
@@ -20,8 +20,8 @@ from solver.verify_plan_affinity import Asks, State
 from solver.verify_plan_spread import Stake, Tallies
 from solver.verify_plan_volumes import Volumes, claims
 
-_PLAIN: Final = kube.NodeSpec()
-_CORDON: Final = kube.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_PLAIN: Final = objects.NodeSpec()
+_CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 Fault = tuple[str, str]  # rule, why
 
 
@@ -41,7 +41,7 @@ class Runner:
     snapshot and may go on breaking until it is moved; ``steady``: it is not terminating, so that its rules matter; ``stakes``: what it
     holds domains to."""
 
-    pod: kube.Pod
+    pod: objects.Pod
     key: str
     member: affinity.Member
     spread: spread.Spread
@@ -94,10 +94,10 @@ class Board:
         reader = affinity.Reader()
         self.runners: dict[str, Runner] = {}
         for pod in snapshot.pods:
-            key = kube.pod_key(pod)
-            if (pod.spec.nodeName in self.nodes and not kube.is_terminal(pod)) or key in waiting:
+            key = objects.pod_key(pod)
+            if (pod.spec.nodeName in self.nodes and not objects.is_terminal(pod)) or key in waiting:
                 member = reader.member(pod)
-                self.runners[key] = Runner(pod, key, member, self.tallies.read(pod), not kube.is_terminating(pod))
+                self.runners[key] = Runner(pod, key, member, self.tallies.read(pod), not objects.is_terminating(pod))
         members = [runner.member for runner in self.runners.values()]
         self.affinity.announce(members, judged=True)
         self.asks = Asks(self.affinity, self.nodes)
@@ -173,7 +173,7 @@ class Board:
 
     # --- the rules ----------------------------------------------------------------------------------------------------------
 
-    def landing_faults(self, runner: Runner, name: str, others: Iterable[kube.Pod]) -> list[Fault]:
+    def landing_faults(self, runner: Runner, name: str, others: Iterable[objects.Pod]) -> list[Fault]:
         """Every rule of this class that may reject the pod, which is nowhere now, on a node. ``others``: pods counted there now that may as
         well be away."""
         pod, node = runner.pod, self.nodes[name]
@@ -192,7 +192,7 @@ class Board:
             found += [("InterPodAffinity", why) for why in self.affinity.anti_faults(runner.member, node)]
         return [*found, *self._volume_faults(pod, node, others)] if pod.spec.volumes else found
 
-    def _volume_faults(self, pod: kube.Pod, node: kube.Node, others: Iterable[kube.Pod]) -> Iterator[Fault]:
+    def _volume_faults(self, pod: objects.Pod, node: objects.Node, others: Iterable[objects.Pod]) -> Iterator[Fault]:
         found = self.volumes.faults(pod, node)
         yield from found
         if all(rule != "NodeVolumeLimits" for rule, _ in found):
@@ -201,7 +201,7 @@ class Board:
                 yield "NodeVolumeLimits", why
 
     @staticmethod
-    def _static_faults(pod: kube.Pod, node: kube.Node, taints: Iterable[kube.Taint]) -> Iterator[Fault]:
+    def _static_faults(pod: objects.Pod, node: objects.Node, taints: Iterable[objects.Taint]) -> Iterator[Fault]:
         """What no other pod has a part in, but for a cordon."""
         taint = matching.untolerated_taint(pod.spec.tolerations, taints)
         if taint:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from models import kube
-from models.snapshot import Snapshot
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver.verify_volumes import VolumeState
 
 #: Driver and handle of an attached volume.
 Handle = tuple[str, str]
 
 
-def claims(pod: kube.Pod) -> Iterator[tuple[str, bool]]:
+def claims(pod: objects.Pod) -> Iterator[tuple[str, bool]]:
     """Keys (``namespace/name``) of the claims that a pod mounts, and whether each is of a generic ephemeral volume."""
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes or ():
@@ -32,7 +32,7 @@ class Volumes(VolumeState):
         super().__init__(snapshot)
         self._mounts: dict[str, dict[str, int]] = {}  # node -> claim -> pods
 
-    def mount(self, pod: kube.Pod, node: str) -> None:
+    def mount(self, pod: objects.Pod, node: str) -> None:
         """The pod is on the node, too. Binds nothing."""
         mounts, mounted = self._mounts.setdefault(node, {}), self._mounted.setdefault(node, set())
         for key, ephemeral in claims(pod):
@@ -41,7 +41,7 @@ class Volumes(VolumeState):
             if not ephemeral:
                 self._users[key] = self._users.get(key, 0) + 1
 
-    def unmount(self, pod: kube.Pod, node: str) -> None:
+    def unmount(self, pod: objects.Pod, node: str) -> None:
         """The opposite of :meth:`mount`."""
         mounts, mounted = self._mounts[node], self._mounted[node]
         for key, ephemeral in claims(pod):
@@ -52,7 +52,7 @@ class Volumes(VolumeState):
             if not ephemeral:
                 self._users[key] -= 1
 
-    def settle(self, pod: kube.Pod, node: kube.Node) -> set[str]:
+    def settle(self, pod: objects.Pod, node: objects.Node) -> set[str]:
         """Bind what the pod's claims bind to on this node; gives the static volumes that are taken by that."""
         taken, _ = self._bind(pod, node)
         self._chosen.update(taken)
@@ -61,7 +61,7 @@ class Volumes(VolumeState):
             self._first_node.setdefault(key, node.metadata.name or "")
         return set(taken.values())
 
-    def open_claims(self, pod: kube.Pod) -> list[str]:
+    def open_claims(self, pod: objects.Pod) -> list[str]:
         """The pod's claims that nothing decided on yet."""
         found = []
         for key, _ in claims(pod):
@@ -69,7 +69,7 @@ class Volumes(VolumeState):
                 found.append(key)
         return found
 
-    def stock(self, pod: kube.Pod) -> set[str]:
+    def stock(self, pod: objects.Pod) -> set[str]:
         """Storage classes whose free static volumes the pod's open claims may take."""
         found = set()
         for key in self.open_claims(pod):
@@ -83,11 +83,11 @@ class Volumes(VolumeState):
         """Whether the node attaches only so many volumes of some driver."""
         return bool(self._limits.get(node))
 
-    def handles(self, pod: kube.Pod) -> set[Handle]:
+    def handles(self, pod: objects.Pod) -> set[Handle]:
         """What is attached for the pod."""
         return self._handles(key for key, _ in claims(pod))
 
-    def full(self, pod: kube.Pod, node: str, others: Iterable[kube.Pod]) -> str | None:
+    def full(self, pod: objects.Pod, node: str, others: Iterable[objects.Pod]) -> str | None:
         """Why the node may attach too many volumes with the pod. ``others``: pods counted there now that may as well be away.
 
         A pod is rejected if a volume that it brings is new there and the sum exceeds the limit. So the worst case, for each of its
@@ -109,6 +109,6 @@ class Volumes(VolumeState):
         return found[0] if found else None
 
     @staticmethod
-    def _node(name: str) -> kube.Node:
+    def _node(name: str) -> objects.Node:
         """All that the limits want to know of a node."""
-        return kube.Node(kube.ObjectMeta(name=name))
+        return objects.Node(objects.ObjectMeta(name=name))

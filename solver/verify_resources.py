@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from models import kube, quantity
+from models.kube import objects, quantity
 
 Amounts = dict[str, int]
 _Exact = dict[str, Fraction]
@@ -37,7 +37,7 @@ def _unrounded(value: Fraction) -> Fraction:
     return value
 
 
-def _exact(resources: kube.ResourceList | None, rounding: _Rounding) -> _Exact:
+def _exact(resources: objects.ResourceList | None, rounding: _Rounding) -> _Exact:
     return {name: rounding(quantity.parse(raw)) for name, raw in (resources or {}).items()}
 
 
@@ -51,13 +51,13 @@ def _raise(total: _Exact, other: Mapping[str, Fraction]) -> None:
         total[name] = max(total.get(name, value), value)
 
 
-def _is_sidecar(container: kube.Container) -> bool:
+def _is_sidecar(container: objects.Container) -> bool:
     return container.restartPolicy == "Always"
 
 
-def _container(container: kube.Container, status: kube.ContainerStatus | None, infeasible: bool, rounding: _Rounding) -> _Exact:
+def _container(container: objects.Container, status: objects.ContainerStatus | None, infeasible: bool, rounding: _Rounding) -> _Exact:
     """Requests of one container (limits stand in where requests lack a resource), raised to what its status holds."""
-    resources = container.resources or kube.ResourceRequirements()
+    resources = container.resources or objects.ResourceRequirements()
     own = _exact({**(resources.limits or {}), **(resources.requests or {})}, rounding)
     if status is None or (status.allocatedResources is None and status.resources is None):
         return own
@@ -67,9 +67,9 @@ def _container(container: kube.Container, status: kube.ContainerStatus | None, i
     return held
 
 
-def _containers(pod: kube.Pod, *, bound: bool, rounding: _Rounding) -> _Exact:
+def _containers(pod: objects.Pod, *, bound: bool, rounding: _Rounding) -> _Exact:
     """max(Σ app + Σ sidecars, max over ordinary init containers of (own + Σ sidecars started before))."""
-    statuses: dict[str, kube.ContainerStatus] = {}
+    statuses: dict[str, objects.ContainerStatus] = {}
     infeasible = False
     if bound and pod.status is not None:
         listed = [*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ())]
@@ -94,7 +94,7 @@ def _containers(pod: kube.Pod, *, bound: bool, rounding: _Rounding) -> _Exact:
     return total
 
 
-def pod_requests(pod: kube.Pod, *, bound: bool) -> Amounts:
+def pod_requests(pod: objects.Pod, *, bound: bool) -> Amounts:
     """Effective requests of a pod; zero amounts are left out. ``bound``: its status counts too (in-place resize).
 
     Raises:
@@ -117,9 +117,9 @@ def pod_requests(pod: kube.Pod, *, bound: bool) -> Amounts:
     return {name: amount for name, amount in amounts.items() if amount}
 
 
-def node_capacity(node: kube.Node) -> Amounts:
+def node_capacity(node: objects.Node) -> Amounts:
     """Allocatable amounts of a node, ``pods`` included; an absent allocatable falls back to capacity."""
-    status = node.status or kube.NodeStatus()
+    status = node.status or objects.NodeStatus()
     offered = status.allocatable if status.allocatable is not None else status.capacity
     return {name: quantity.milli(raw) if name == "cpu" else quantity.units(raw) for name, raw in (offered or {}).items()}
 
@@ -154,7 +154,7 @@ class Shared:
         self._requests: dict[tuple[int, ...], Amounts] = {}
         self._ports: dict[tuple[int, int, bool | None], list[Port]] = {}
 
-    def requests(self, pod: kube.Pod, *, bound: bool) -> Amounts:
+    def requests(self, pod: objects.Pod, *, bound: bool) -> Amounts:
         """As :func:`pod_requests`."""
         spec = pod.spec
         memo = id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status) if bound else 0
@@ -163,7 +163,7 @@ class Shared:
             found = self._requests[memo] = pod_requests(pod, bound=bound)
         return found
 
-    def ports(self, pod: kube.Pod) -> list[Port]:
+    def ports(self, pod: objects.Pod) -> list[Port]:
         """As :func:`host_ports`."""
         spec = pod.spec
         memo = id(spec.containers), id(spec.initContainers), spec.hostNetwork
@@ -173,7 +173,7 @@ class Shared:
         return found
 
 
-def host_ports(pod: kube.Pod) -> list[Port]:
+def host_ports(pod: objects.Pod) -> list[Port]:
     """Host ports of app containers and sidecars. With hostNetwork a containerPort without hostPort is one too."""
     sidecars = [c for c in pod.spec.initContainers or () if _is_sidecar(c)]
     found: list[Port] = []

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from models import kube
-from models.placement import Placement, Rollout, Wave
-from models.rollout import Old, Pace
-from models.rollout_read import read
-from models.snapshot import InputError, Snapshot
+from models.documents.placement import Placement, Rollout, Wave
+from models.kube import objects
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.deployment_rollout import Old, Pace
+from models.workloads.rollout_input import read
 from solver.verify import Judge
 from solver.verify_document import DOCUMENT, Violation
 
@@ -33,7 +33,7 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
         return [Violation("", "", DOCUMENT, problem) for problem in error.problems]
     replay = _Replay(
         revision.snapshot, placement, revision.pace, {entry.key: entry for entry in revision.old},
-        {kube.pod_key(pod): pod for pod in revision.new}, {kube.pod_key(revision.snapshot.pods[i]) for i in revision.going},
+        {objects.pod_key(pod): pod for pod in revision.new}, {objects.pod_key(revision.snapshot.pods[i]) for i in revision.going},
     )  # fmt: skip
     replay.document(found, f"Deployment {revision.workload}", snapshot.sha256)
     for number, wave in enumerate(found.waves, 1):
@@ -51,7 +51,7 @@ class _Replay:
     placement: Placement
     pace: Pace
     old: dict[str, Old]
-    new: dict[str, kube.Pod]
+    new: dict[str, objects.Pod]
     gone: set[str]
     faults: list[Violation] = field(default_factory=list)
     alive: set[str] = field(init=False)
@@ -122,10 +122,12 @@ class _Replay:
         self.waiting = list(wave.waiting)
         self._delete(number, wave.delete)
 
-    def _judge(self, candidates: Sequence[kube.Pod]) -> Judge:
+    def _judge(self, candidates: Sequence[objects.Pod]) -> Judge:
         """The cluster as it is now, with the new pods that have a node."""
         pods = [
-            pod for pod in self.snapshot.pods if (key := kube.pod_key(pod)) not in self.gone and (key in self.alive or key not in self.old)
+            pod
+            for pod in self.snapshot.pods
+            if (key := objects.pod_key(pod)) not in self.gone and (key in self.alive or key not in self.old)
         ]
         judged = [*(self.new[key] for key in self.placed), *candidates]
         judge = Judge(replace(self.snapshot, pods=pods), judged, exempt=self.placement.snapshot.daemonNamespaces)

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
 
-from models import kube
-from models.gangs import TOGETHER, Gang
-from models.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
-from models.snapshot import Snapshot
+from models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
+from models.gangs.gangs import TOGETHER, Gang
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver import verify_affinity as affinity
 from solver import verify_gangs, verify_spread
 from solver import verify_matching as matching
@@ -31,8 +31,8 @@ TAINT_POINTS: Final = -100
 SPREAD_POINTS: Final = -100
 
 _SOFT_TAINT: Final = "PreferNoSchedule"
-_UNSCHEDULABLE: Final = kube.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-_Nodes = Mapping[str, kube.Node]
+_UNSCHEDULABLE: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_Nodes = Mapping[str, objects.Node]
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,19 @@ def score(
     kinds = _Kinds()
     points = _NodePoints(nodes)
     pairs = _Pairs(snapshot, nodes, policy.hardPodAffinityWeight)
-    fixed: list[kube.Pod] = []
-    waiting: list[tuple[kube.Pod, _Kind]] = []
+    fixed: list[objects.Pod] = []
+    waiting: list[tuple[objects.Pod, _Kind]] = []
     for pod in snapshot.pods:
-        if kube.is_terminal(pod):
+        if objects.is_terminal(pod):
             continue
-        key, kind = kube.pod_key(pod), kinds.of(pod)
+        key, kind = objects.pod_key(pod), kinds.of(pod)
         if key in wanted:
             waiting.append((pod, kind))
         stays = key not in placed
         node = pod.spec.nodeName if stays else placed[key]
         if node not in nodes or (stays and key in gone):
             continue
-        kind.add(node, placed=not stays, terminating=kube.is_terminating(pod))
+        kind.add(node, placed=not stays, terminating=objects.is_terminating(pod))
         pairs.add(pod, kind, node, placed=not stays)
         if stays:
             fixed.append(pod)
@@ -130,7 +130,7 @@ class _Kinds:
         self._kinds: dict[matching.Profile, _Kind] = {}
         self._known: dict[tuple[str | None, int], _Kind] = {}  # by id of the labels, which the snapshot keeps alive and pods share
 
-    def of(self, pod: kube.Pod) -> _Kind:
+    def of(self, pod: objects.Pod) -> _Kind:
         known = pod.metadata.namespace, id(pod.metadata.labels)
         kind = self._known.get(known)
         if kind is None:
@@ -143,15 +143,15 @@ class _Kinds:
         return iter(self._kinds.values())
 
 
-def _labels(node: kube.Node) -> matching.Labels:
+def _labels(node: objects.Node) -> matching.Labels:
     return node.metadata.labels or {}
 
 
-def _taints(node: kube.Node) -> list[kube.Taint]:
+def _taints(node: objects.Node) -> list[objects.Taint]:
     return (node.spec.taints or []) if node.spec else []
 
 
-def _node_affinity(spec: kube.PodSpec) -> kube.NodeAffinity | None:
+def _node_affinity(spec: objects.PodSpec) -> objects.NodeAffinity | None:
     return spec.affinity.nodeAffinity if spec.affinity else None
 
 
@@ -168,13 +168,13 @@ class _NodePoints:
         self._nodes = nodes
         self._soft = {name: [t for t in _taints(node) if t.effect == _SOFT_TAINT] for name, node in nodes.items()}
 
-    def add(self, key: str, pod: kube.Pod, node: str) -> None:
+    def add(self, key: str, pod: objects.Pod, node: str) -> None:
         preferred, taints = self._preferred(pod.spec, node), self._untolerated(pod.spec, node)
         self.affinity += preferred
         self.taints += taints
         self.pods[key] = preferred + taints
 
-    def _preferred(self, spec: kube.PodSpec, node: str) -> int:
+    def _preferred(self, spec: objects.PodSpec, node: str) -> int:
         wanted = _node_affinity(spec)
         if wanted is None:
             return 0
@@ -182,7 +182,7 @@ class _NodePoints:
         terms = wanted.preferredDuringSchedulingIgnoredDuringExecution or ()
         return sum(term.weight for term in terms if matching.term_holds(term.preference, labels, node))
 
-    def _untolerated(self, spec: kube.PodSpec, node: str) -> int:
+    def _untolerated(self, spec: objects.PodSpec, node: str) -> int:
         if not self._soft[node]:
             return 0
         met = [taint for taint in self._soft[node] if not any(matching.tolerates(t, taint) for t in spec.tolerations or ())]
@@ -300,7 +300,7 @@ class _Pairs:
         self._terms: dict[tuple[object, ...], tuple[list[_Weighted], list[_Weighted]]] = {}
         self._owned: dict[tuple[int, int], list[_Owned]] = {}
 
-    def add(self, pod: kube.Pod, kind: _Kind, node: str, *, placed: bool) -> None:
+    def add(self, pod: objects.Pod, kind: _Kind, node: str, *, placed: bool) -> None:
         if pod.spec.affinity is None:
             return
         memo = id(pod.spec.affinity), id(kind)  # the snapshot keeps one alive, and equal pods share it; kinds stay
@@ -319,10 +319,10 @@ class _Pairs:
         domains = _Domains(self._nodes)
         return self._preferred.points(kinds, domains), self._required.points(kinds, domains)
 
-    def _read(self, pod: kube.Pod, kind: _Kind) -> tuple[list[_Weighted], list[_Weighted]]:
+    def _read(self, pod: objects.Pod, kind: _Kind) -> tuple[list[_Weighted], list[_Weighted]]:
         own = id(pod.spec.affinity)
         if own not in self._keys:
-            self._keys[own] = affinity.own_labels(pod.spec.affinity or kube.Affinity())
+            self._keys[own] = affinity.own_labels(pod.spec.affinity or objects.Affinity())
         memo = own, kind.namespace, tuple(kind.labels.get(key) for key in self._keys[own])
         if memo not in self._terms:
             required = [(term, self._hard_weight) for term in affinity.read_terms(pod).affinity if self._hard_weight]
@@ -330,15 +330,15 @@ class _Pairs:
         return self._terms[memo]
 
 
-def _preferred_terms(pod: kube.Pod) -> list[_Weighted]:
+def _preferred_terms(pod: objects.Pod) -> list[_Weighted]:
     """The preferred terms of a pod, anti-affinity with negative weights. Terms that cannot be read count nothing."""
-    wanted = pod.spec.affinity or kube.Affinity()
+    wanted = pod.spec.affinity or objects.Affinity()
     found: list[_Weighted] = []
     for sign, source in ((1, wanted.podAffinity), (-1, wanted.podAntiAffinity)):
         weighted = (source.preferredDuringSchedulingIgnoredDuringExecution or []) if source else []
         # A preferred term selects as a required one would, so it is read as one.
-        stand_in = kube.PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=[term.podAffinityTerm for term in weighted])
-        terms = affinity.read_terms(kube.Pod(pod.metadata, kube.PodSpec(affinity=kube.Affinity(podAffinity=stand_in))))
+        stand_in = objects.PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=[term.podAffinityTerm for term in weighted])
+        terms = affinity.read_terms(objects.Pod(pod.metadata, objects.PodSpec(affinity=objects.Affinity(podAffinity=stand_in))))
         found += [(term, sign * entry.weight) for term, entry in zip(terms.affinity, weighted, strict=False)]
     return found
 
@@ -353,7 +353,7 @@ def _together(snapshot: Snapshot, nodes: _Nodes, placed: Mapping[str, str], gang
             continue
         domain = domains[gang.key]
         running = Counter(domain.get(snapshot.pods[i].spec.nodeName or "") for i in gang.bound)
-        new = Counter(domain.get(placed.get(kube.pod_key(snapshot.pods[i]), "")) for i in gang.pods)
+        new = Counter(domain.get(placed.get(objects.pod_key(snapshot.pods[i]), "")) for i in gang.pods)
         pairs += sum(number * (number - 1 + 2 * running[value]) for value, number in new.items() if value is not None)
     return TOGETHER * pairs
 
@@ -379,13 +379,13 @@ class _Carrier(NamedTuple):
     pinned: str | None
 
 
-def _requests_text(pod: kube.Pod, *, bound: bool) -> bytes | str:
+def _requests_text(pod: objects.Pod, *, bound: bool) -> bytes | str:
     spec, status = pod.spec, pod.status
     held = (status.containerStatuses, status.initContainerStatuses, status.conditions) if bound and status else None
     return matching.text(spec.containers, spec.initContainers, spec.resources, spec.overhead, held)
 
 
-def _rules_text(spec: kube.PodSpec) -> bytes | str:
+def _rules_text(spec: objects.PodSpec) -> bytes | str:
     return matching.text(spec.nodeSelector, _node_affinity(spec), spec.tolerations)
 
 
@@ -393,7 +393,7 @@ class _Usable:
     """Which nodes a pod could use, alone beside the pods that stay: NodeUnschedulable, NodeName (mirror pods), TaintToleration,
     NodeAffinity and NodeResourcesFit."""
 
-    def __init__(self, nodes: _Nodes, fixed: Sequence[kube.Pod]) -> None:
+    def __init__(self, nodes: _Nodes, fixed: Sequence[objects.Pod]) -> None:
         self._nodes = nodes
         self._fixed = fixed
         self._pods: Counter[str] = Counter()
@@ -416,20 +416,20 @@ class _Usable:
             for name, amount in held[memo].items():
                 used[name] = used.get(name, 0) + amount
 
-    def by(self, carrier: _Carrier, pod: kube.Pod, node: str) -> bool:
+    def by(self, carrier: _Carrier, pod: objects.Pod, node: str) -> bool:
         """Whether ``pod``, one of the carrier's, could use the node."""
         answers = self._memo.setdefault(carrier, {})
         if node not in answers:
             answers[node] = carrier.pinned in (None, node) and self._accepts(pod.spec, node) and self._fits(carrier, pod, node)
         return answers[node]
 
-    def _accepts(self, spec: kube.PodSpec, name: str) -> bool:
+    def _accepts(self, spec: objects.PodSpec, name: str) -> bool:
         node = self._nodes[name]
         if node.spec and node.spec.unschedulable and matching.untolerated_taint(spec.tolerations, [_UNSCHEDULABLE]):
             return False
         return not matching.untolerated_taint(spec.tolerations, _taints(node)) and matching.node_affinity_fault(spec, node) is None
 
-    def _fits(self, carrier: _Carrier, pod: kube.Pod, node: str) -> bool:
+    def _fits(self, carrier: _Carrier, pod: objects.Pod, node: str) -> bool:
         if not self._capacity:
             self._weigh()
         requests = self._requests.get(carrier.requests)
@@ -447,11 +447,11 @@ class _Spread:
         self._usable = usable
         self._eligible = verify_spread.Eligible(nodes)
         self._noted: set[tuple[object, ...]] = set()
-        self._carriers: dict[_Constraint, dict[_Carrier, kube.Pod]] = {}
+        self._carriers: dict[_Constraint, dict[_Carrier, objects.Pod]] = {}
         self._read: dict[tuple[object, ...], list[_Constraint]] = {}
         self._domains: dict[tuple[frozenset[str], str], dict[str, list[str]]] = {}
 
-    def carry(self, pod: kube.Pod, kind: _Kind) -> None:
+    def carry(self, pod: objects.Pod, kind: _Kind) -> None:
         """Take note of the constraints of a pod to be placed."""
         spec, owners = pod.spec, pod.metadata.ownerReferences
         own = spec.topologySpreadConstraints
@@ -469,7 +469,7 @@ class _Spread:
             keys = {key for constraint in own for key in constraint.matchLabelKeys or ()}
             memo = (kind.namespace, rules, matching.text(own), tuple(kind.labels.get(key) for key in sorted(keys)))
         else:
-            owner = kube.controller_of(pod)
+            owner = objects.controller_of(pod)
             memo = (id(kind), rules, (owner.kind, owner.name) if owner else None)
         if memo not in self._read:
             self._read[memo] = list(self._constraints(pod, kind))
@@ -480,7 +480,7 @@ class _Spread:
         for constraint in constraints:
             self._carriers.setdefault(constraint, {}).setdefault(carrier, pod)
 
-    def _constraints(self, pod: kube.Pod, kind: _Kind) -> Iterator[_Constraint]:
+    def _constraints(self, pod: objects.Pod, kind: _Kind) -> Iterator[_Constraint]:
         if not pod.spec.topologySpreadConstraints:
             selector = self._defaults.selector(pod, kind) if self._defaults.constraints else ()
             for entry in self._defaults.constraints if selector else ():
@@ -518,7 +518,7 @@ class _Spread:
                     counts[kind.namespace, selector].update(kind.counted)
         return counts
 
-    def _above(self, constraint: _Constraint, on: Counter[str], carriers: Mapping[_Carrier, kube.Pod]) -> int:
+    def _above(self, constraint: _Constraint, on: Counter[str], carriers: Mapping[_Carrier, objects.Pod]) -> int:
         """How many pods are above the least count plus maxSkew, over all eligible domains."""
         eligible, key = constraint.eligible, constraint.key
         shared = [node for node in eligible if node in on] if len(eligible) < len(on) else [node for node in on if node in eligible]
@@ -530,7 +530,7 @@ class _Spread:
         least = self._least(constraint, found, carriers)
         return 0 if least is None else sum(max(0, number - least - constraint.max_skew) for number in found.values())
 
-    def _least(self, constraint: _Constraint, found: Counter[str], carriers: Mapping[_Carrier, kube.Pod]) -> int | None:
+    def _least(self, constraint: _Constraint, found: Counter[str], carriers: Mapping[_Carrier, objects.Pod]) -> int | None:
         """The least count of the eligible domains that a carrier could use; None if there is no such domain."""
         domains = self._by_domain(constraint.eligible, constraint.key)
         empty = ((domain, 0) for domain in domains if domain not in found)
@@ -557,9 +557,9 @@ class _Defaults:
         for service in snapshot.services:
             labels = service.spec.selector if service.spec else None
             if labels:
-                selector = matching.label_selector(kube.LabelSelector(matchLabels=labels))
+                selector = matching.label_selector(objects.LabelSelector(matchLabels=labels))
                 self._services.setdefault(service.metadata.namespace or "default", matching.Shelf()).file(selector, selector)
-        self._owners: dict[tuple[str, str, str], kube.LabelSelector | dict[str, str] | None] = {
+        self._owners: dict[tuple[str, str, str], objects.LabelSelector | dict[str, str] | None] = {
             (kind, owner.metadata.namespace or "default", owner.metadata.name or ""): owner.spec.selector if owner.spec else None
             for kind in ("ReplicaSet", "ReplicationController", "StatefulSet")
             for owner in snapshot.workloads.get(kind, ())
@@ -569,20 +569,20 @@ class _Defaults:
         """The topology keys of eligible nodes: the constraint's own for the system's defaults, those of all constraints for others."""
         return {constraint.topologyKey} if self.constraints == SYSTEM_CONSTRAINTS else {c.topologyKey for c in self.constraints}
 
-    def selector(self, pod: kube.Pod, kind: _Kind) -> matching.Selector:
+    def selector(self, pod: objects.Pod, kind: _Kind) -> matching.Selector:
         """What the default constraints of a pod count; empty if it gets none."""
         labels: dict[str, str] = {}
         services = self._services.get(kind.namespace)
         for selector in services.candidates(kind.labels) if services else ():
             if matching.selects(selector, kind.labels):
                 labels.update((requirement.key, requirement.values[0]) for requirement in selector or ())
-        owner = kube.controller_of(pod)
+        owner = objects.controller_of(pod)
         owned = self._owners.get((owner.kind, kind.namespace, owner.name)) if owner else None
         if isinstance(owned, dict):  # a ReplicationController
             labels.update(owned)
             owned = None
         joined = [matching.Requirement(key, "In", (value,)) for key, value in labels.items()]
         try:
-            return matching.label_selector(owned or kube.LabelSelector(), joined)
+            return matching.label_selector(owned or objects.LabelSelector(), joined)
         except matching.InvalidSelector:
-            return matching.label_selector(kube.LabelSelector(), joined)  # upstream goes on without the controller
+            return matching.label_selector(objects.LabelSelector(), joined)  # upstream goes on without the controller

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from models import kube
+from models.kube import objects
 from solver import verify_matching as matching
 
 
@@ -72,7 +72,7 @@ NO_SPREAD = Spread()
 class Eligible:
     """The nodes on which a constraint counts: of its keys, of node affinity and of tolerations a set each, and what they share."""
 
-    def __init__(self, nodes: Mapping[str, kube.Node]) -> None:
+    def __init__(self, nodes: Mapping[str, objects.Node]) -> None:
         self._nodes = nodes
         self._by_label: dict[tuple[str, str], list[str]] = {}
         with_key: dict[str, list[str]] = {}
@@ -87,7 +87,7 @@ class Eligible:
         self._same: dict[frozenset[str], frozenset[str]] = {}
         self._values: dict[tuple[frozenset[str], str], int] = {}
 
-    def of(self, spec: kube.PodSpec, keys: Collection[str], *, affinity: bool, taints: bool) -> frozenset[str]:
+    def of(self, spec: objects.PodSpec, keys: Collection[str], *, affinity: bool, taints: bool) -> frozenset[str]:
         """Nodes with all the keys that node affinity and tolerations of the pod accept, as far as either is asked for."""
         wanted = matching.text(spec.nodeSelector, *_required(spec)) if affinity else None
         tolerated = matching.text(spec.tolerations) if taints else None
@@ -115,7 +115,7 @@ class Eligible:
             self._values[memo] = len({(self._nodes[name].metadata.labels or {})[key] for name in eligible})
         return self._values[memo]
 
-    def _candidates(self, spec: kube.PodSpec) -> Iterable[str]:
+    def _candidates(self, spec: objects.PodSpec) -> Iterable[str]:
         """Nodes beyond which node affinity accepts none: pods that name their node (daemons, local volumes) need no look at all others."""
         if spec.nodeSelector:
             return min((self._by_label.get(pair, []) for pair in spec.nodeSelector.items()), key=len)
@@ -139,14 +139,14 @@ class SpreadState:
     Pods that share their parts share what is read of them; they must stay as they are, and in memory: parts are known by their ids.
     """
 
-    def __init__(self, nodes: Mapping[str, kube.Node]) -> None:
+    def __init__(self, nodes: Mapping[str, objects.Node]) -> None:
         self._eligible = Eligible(nodes)
         self._counts: dict[Census, Count] = {}
         self._watched: dict[str, matching.Shelf[Count]] = {}
         self._profiles: dict[matching.Profile, list[Count]] = {}
         self._spreads: dict[tuple[str | int | None, ...], Spread] = {}
 
-    def read(self, pod: kube.Pod) -> Spread:
+    def read(self, pod: objects.Pod) -> Spread:
         """The hard constraints of a pod, with matchLabelKeys merged into the selectors."""
         spec, metadata = pod.spec, pod.metadata
         if not spec.topologySpreadConstraints:
@@ -158,7 +158,7 @@ class SpreadState:
             found = self._spreads[memo] = self._read(pod)
         return found
 
-    def _read(self, pod: kube.Pod) -> Spread:
+    def _read(self, pod: objects.Pod) -> Spread:
         hard = [c for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "DoNotSchedule"]
         if not hard:
             return NO_SPREAD
@@ -187,9 +187,9 @@ class SpreadState:
                 self._watched.setdefault(census.namespace, matching.Shelf()).file(census.selector, count)
         return count
 
-    def add(self, pod: kube.Pod, node: kube.Node, profile: matching.Profile, by: int = 1) -> None:
+    def add(self, pod: objects.Pod, node: objects.Node, profile: matching.Profile, by: int = 1) -> None:
         """Count the pod in, or out again (``by`` -1). ``profile``: its namespace and labels."""
-        if kube.is_terminating(pod):
+        if objects.is_terminating(pod):
             return
         watched = self._watched.get(profile[0])
         if watched is None:
@@ -202,7 +202,7 @@ class SpreadState:
                 count.change((node.metadata.labels or {})[count.census.key], by)
 
 
-def faults(spread: Spread, node: kube.Node) -> list[str]:
+def faults(spread: Spread, node: objects.Node) -> list[str]:
     """Why the rule rejects a pod with these constraints on the node, against the pods added so far."""
     if spread is NO_SPREAD:
         return []
@@ -222,7 +222,7 @@ def faults(spread: Spread, node: kube.Node) -> list[str]:
     return found
 
 
-def final_faults(placed: Iterable[tuple[Spread, kube.Node]]) -> list[tuple[int, str]]:
+def final_faults(placed: Iterable[tuple[Spread, objects.Node]]) -> list[tuple[int, str]]:
     """In the end, every domain that received a constrained pod obeys that pod's constraint; one report per constraint and domain.
 
     Gives the position of a pod in ``placed`` and the reason.
@@ -247,7 +247,7 @@ def final_faults(placed: Iterable[tuple[Spread, kube.Node]]) -> list[tuple[int, 
     return found
 
 
-def _required(spec: kube.PodSpec) -> tuple[kube.NodeSelector | None, kube.NodeSelector | None]:
+def _required(spec: objects.PodSpec) -> tuple[objects.NodeSelector | None, objects.NodeSelector | None]:
     """The hard parts of node affinity."""
     wanted = spec.affinity.nodeAffinity if spec.affinity else None
     if wanted is None:
@@ -255,5 +255,5 @@ def _required(spec: kube.PodSpec) -> tuple[kube.NodeSelector | None, kube.NodeSe
     return wanted.requiredDuringSchedulingIgnoredDuringExecution, wanted.requiredDuringSchedulingRequiredDuringExecution
 
 
-def _taints(node: kube.Node) -> list[kube.Taint]:
+def _taints(node: objects.Node) -> list[objects.Taint]:
     return (node.spec.taints or []) if node.spec else []

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from models import kube, quantity
-from models.policy import Policy
-from models.snapshot import Snapshot
+from models.documents.policy import Policy
+from models.kube import objects, quantity
+from models.snapshot.snapshot import Snapshot
 from solver import verify_resources as resources
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -55,10 +55,10 @@ def points(
     return -total
 
 
-def _running(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]) -> Iterator[kube.Pod]:
+def _running(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]) -> Iterator[objects.Pod]:
     """Bound pods that stay where they are."""
     for pod in snapshot.pods:
-        if pod.spec.nodeName and not kube.is_terminal(pod) and kube.pod_key(pod) not in absent and kube.pod_key(pod) not in placed:
+        if pod.spec.nodeName and not objects.is_terminal(pod) and objects.pod_key(pod) not in absent and objects.pod_key(pod) not in placed:
             yield pod
 
 
@@ -73,8 +73,8 @@ def _used(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]
     for pod in _running(snapshot, placed, absent):
         add(pod.spec.nodeName or "", resources.pod_requests(pod, bound=True))
     for pod in snapshot.pods:
-        if kube.pod_key(pod) in placed:
-            add(placed[kube.pod_key(pod)], resources.pod_requests(pod, bound=False))
+        if objects.pod_key(pod) in placed:
+            add(placed[objects.pod_key(pod)], resources.pod_requests(pod, bound=False))
     return found
 
 
@@ -89,14 +89,14 @@ def _utilisation(capacity: resources.Amounts, held: resources.Amounts) -> int:
     return cost
 
 
-def _stays(pod: kube.Pod) -> bool:
+def _stays(pod: objects.Pod) -> bool:
     owners = pod.metadata.ownerReferences or ()
     if _MIRROR in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners):
         return False
     return not any(owner.controller and owner.kind == "DaemonSet" for owner in owners)
 
 
-def _price(node: kube.Node, label: str) -> int | None:
+def _price(node: objects.Node, label: str) -> int | None:
     if not label:
         return 1
     raw = (node.metadata.labels or {}).get(label)

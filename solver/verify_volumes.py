@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from models import kube, quantity
-from models.snapshot import Snapshot
+from models.kube import objects, quantity
+from models.snapshot.snapshot import Snapshot
 from solver import verify_matching as matching
 
 Fault = tuple[str, str]  # rule, why
@@ -30,7 +30,7 @@ _ZONE_LABELS: Final = {  # label of a volume -> the node's label that may stand 
 _ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
-def _claims(pod: kube.Pod, *, ephemeral: bool) -> Iterator[str]:
+def _claims(pod: objects.Pod, *, ephemeral: bool) -> Iterator[str]:
     """Keys (``namespace/name``) of the claims that a pod mounts."""
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes or ():
@@ -40,7 +40,7 @@ def _claims(pod: kube.Pod, *, ephemeral: bool) -> Iterator[str]:
             yield f"{namespace}/{pod.metadata.name or ''}-{volume.name or ''}"
 
 
-def _storage(resources: kube.ResourceList | None) -> Fraction:
+def _storage(resources: objects.ResourceList | None) -> Fraction:
     return quantity.parse((resources or {}).get("storage", 0))
 
 
@@ -55,10 +55,10 @@ class VolumeState:
             name: {d.name: d.allocatable.count for d in (csi.spec.drivers if csi.spec else None) or () if d.allocatable}
             for name, csi in snapshot.csi_nodes.items()
         }
-        self._free: dict[str, list[tuple[Fraction, str, kube.PersistentVolume]]] = {}  # by class, smallest first
+        self._free: dict[str, list[tuple[Fraction, str, objects.PersistentVolume]]] = {}  # by class, smallest first
         self._reserved: dict[str, list[str]] = {}  # by claim
         for name, volume in sorted(self._volumes.items()):
-            spec = volume.spec or kube.PersistentVolumeSpec()
+            spec = volume.spec or objects.PersistentVolumeSpec()
             if volume.status is None or volume.status.phase != "Available" or volume.metadata.deletionTimestamp is not None:
                 continue
             if spec.claimRef is not None and spec.claimRef.name:
@@ -75,7 +75,7 @@ class VolumeState:
 
     # --- the state ----------------------------------------------------------------------------------------------------
 
-    def add(self, pod: kube.Pod, node: kube.Node, *, placed: bool) -> None:
+    def add(self, pod: objects.Pod, node: objects.Node, *, placed: bool) -> None:
         """Count the pod in. ``placed``: by the document, so that its unbound claims bind now."""
         if not pod.spec.volumes:
             return
@@ -100,13 +100,13 @@ class VolumeState:
         """The volume that a claim is bound to by now."""
         return self._claims_volume(key) or self._chosen.get(key)
 
-    def _class_of(self, key: str) -> kube.StorageClass | None:
+    def _class_of(self, key: str) -> objects.StorageClass | None:
         spec = self._claims[key].spec
         return self._classes.get(spec.storageClassName or "") if spec else None
 
     # --- the rules ----------------------------------------------------------------------------------------------------
 
-    def faults(self, pod: kube.Pod, node: kube.Node) -> list[Fault]:
+    def faults(self, pod: objects.Pod, node: objects.Node) -> list[Fault]:
         """Every reason of the four volume rules against the pod on the node; each rule is asked on its own."""
         if not pod.spec.volumes:
             return []
@@ -124,7 +124,7 @@ class VolumeState:
             return f"claim {key} is unbound, and its class {storage_class.metadata.name} binds immediately"
         return None
 
-    def _bind(self, pod: kube.Pod, node: kube.Node) -> tuple[dict[str, str], list[str]]:
+    def _bind(self, pod: objects.Pod, node: objects.Node) -> tuple[dict[str, str], list[str]]:
         """VolumeBinding: the static volumes that the pod's claims would take on this node, and why they cannot all bind."""
         name, labels = node.metadata.name or "", node.metadata.labels or {}
         why: list[str] = []
@@ -163,7 +163,7 @@ class VolumeState:
                 if volume is not None:
                     taken[key] = volume
                     continue
-            storage_class = self._class_of(key) or kube.StorageClass(kube.ObjectMeta())
+            storage_class = self._class_of(key) or objects.StorageClass(objects.ObjectMeta())
             if storage_class.provisioner in ("", _NO_PROVISIONER):
                 why.append(f"no available volume in reach of the node fits claim {key}")
             elif not matching.in_topology_terms(storage_class.allowedTopologies, labels):
@@ -171,7 +171,7 @@ class VolumeState:
         return taken, why
 
     @staticmethod
-    def _is_for_one_node(claim: kube.PersistentVolumeClaim) -> bool:
+    def _is_for_one_node(claim: objects.PersistentVolumeClaim) -> bool:
         modes = frozenset((claim.spec.accessModes if claim.spec else None) or ())
         return bool(modes) and modes <= _ONE_NODE
 
@@ -180,15 +180,15 @@ class VolumeState:
         return _storage(spec.resources.requests if spec and spec.resources else None)
 
     @staticmethod
-    def _reaches(volume: kube.PersistentVolume, node: kube.Node) -> bool:
+    def _reaches(volume: objects.PersistentVolume, node: objects.Node) -> bool:
         affinity = volume.spec.nodeAffinity if volume.spec else None
         required = affinity.required if affinity else None
         return matching.node_selector_holds(required, node.metadata.labels or {}, node.metadata.name or "")
 
-    def _find(self, key: str, node: kube.Node, taken: Collection[str]) -> str | None:
+    def _find(self, key: str, node: objects.Node, taken: Collection[str]) -> str | None:
         """The static volume for an unbound claim on this node: the one reserved for it, else the smallest, then by name."""
         claim = self._claims[key]
-        spec = claim.spec or kube.PersistentVolumeClaimSpec()
+        spec = claim.spec or objects.PersistentVolumeClaimSpec()
         try:
             selector = matching.label_selector(spec.selector)
         except matching.InvalidSelector:
@@ -196,8 +196,8 @@ class VolumeState:
         request, name_of_class = self._request(key), spec.storageClassName or ""
         modes, volume_mode = set(spec.accessModes or ()), spec.volumeMode or "Filesystem"
 
-        def fits(capacity: Fraction, volume: kube.PersistentVolume) -> bool:
-            offer = volume.spec or kube.PersistentVolumeSpec()
+        def fits(capacity: Fraction, volume: objects.PersistentVolume) -> bool:
+            offer = volume.spec or objects.PersistentVolumeSpec()
             return (
                 capacity >= request
                 and (offer.volumeMode or "Filesystem") == volume_mode
@@ -207,7 +207,7 @@ class VolumeState:
 
         for name in self._reserved.get(key, ()):
             volume = self._volumes[name]
-            offer = volume.spec or kube.PersistentVolumeSpec()
+            offer = volume.spec or objects.PersistentVolumeSpec()
             uid = offer.claimRef.uid if offer.claimRef else None
             same = not uid or not claim.metadata.uid or uid == claim.metadata.uid
             if same and (offer.storageClassName or "") == name_of_class and fits(_storage(offer.capacity), volume):
@@ -218,7 +218,7 @@ class VolumeState:
                 return name
         return None
 
-    def _zone_faults(self, pod: kube.Pod, node: kube.Node) -> list[str]:
+    def _zone_faults(self, pod: objects.Pod, node: objects.Node) -> list[str]:
         labels = node.metadata.labels or {}
         zoned = any(key in labels for key in _ZONE_LABELS)
         why: list[str] = []
@@ -245,7 +245,7 @@ class VolumeState:
                     why.append(f"volume {bound} of claim {key} has {label}={text}, the node {value!r}")
         return why
 
-    def _restriction_faults(self, pod: kube.Pod) -> list[str]:
+    def _restriction_faults(self, pod: objects.Pod) -> list[str]:
         why = []
         for key in dict.fromkeys(_claims(pod, ephemeral=False)):
             claim = self._claims.get(key)
@@ -274,7 +274,7 @@ class VolumeState:
                 found.add((storage_class.provisioner, f"claim {key}"))
         return found
 
-    def _limit_faults(self, pod: kube.Pod, node: kube.Node) -> list[str]:
+    def _limit_faults(self, pod: objects.Pod, node: objects.Node) -> list[str]:
         name = node.metadata.name or ""
         why = [f"claim {key} does not exist" for key in _claims(pod, ephemeral=True) if key not in self._claims]
         limits = self._limits.get(name)

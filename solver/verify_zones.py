@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models import kube, quantity
-from models.placement import Assignment
-from models.policy import Policy, node_topologies
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment
+from models.documents.policy import Policy, node_topologies
+from models.kube import objects, quantity
+from models.snapshot.snapshot import Snapshot
 from solver import verify_kubelet as kubelet
 from solver.verify_containers import Affinity
 from solver.verify_kubelet import Machine
@@ -46,7 +46,7 @@ class _Placed:
     """A placed pod, what its kubelet aligns for it (nothing where it does not reject), and the zones of its containers as bitmasks."""
 
     key: str
-    pod: kube.Pod
+    pod: objects.Pod
     entry: Assignment
     asks: Sequence[kubelet.Ask] = ()
     pools: dict[str, int] = field(default_factory=dict)
@@ -78,14 +78,14 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
     """
     topologies = node_topologies(policy, snapshot)
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
-    pods = {kube.pod_key(pod): pod for pod in snapshot.pods if not kube.is_terminal(pod)}
+    pods = {objects.pod_key(pod): pod for pod in snapshot.pods if not objects.is_terminal(pod)}
     listed = {entry.pod: entry for entry in reversed(placed) if entry.pod in pods and entry.node in nodes}
     there: dict[str, list[_Placed]] = {}
     for entry in placed:
         if listed.get(entry.pod) is entry:
             there.setdefault(entry.node, []).append(_Placed(entry.pod, pods[entry.pod], entry))
     gone = frozenset(absent)
-    fixed: dict[str, list[kube.Pod]] = {}
+    fixed: dict[str, list[objects.Pod]] = {}
     for key, bound in pods.items():
         if bound.spec.nodeName in there and key not in listed and key not in gone:
             fixed.setdefault(bound.spec.nodeName or "", []).append(bound)
@@ -104,14 +104,14 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
     return zones
 
 
-def _alike(pod: kube.Pod) -> tuple[object, ...]:
+def _alike(pod: objects.Pod) -> tuple[object, ...]:
     """Equal for pods that ask the same; replicas in a snapshot share the parts of their specs."""
     spec = pod.spec
     return id(spec.containers), id(spec.initContainers), id(spec.resources), pod.status.qosClass if pod.status else None
 
 
 def _judge_node(
-    name: str, machine: Machine | None, placed: Sequence[_Placed], fixed: Sequence[kube.Pod], policy: Policy, zones: Zones
+    name: str, machine: Machine | None, placed: Sequence[_Placed], fixed: Sequence[objects.Pod], policy: Policy, zones: Zones
 ) -> None:
     faults: list[tuple[str, str, str]] = []
     for pod in placed:
@@ -129,7 +129,7 @@ def _judge_node(
 # --- what is listed -----------------------------------------------------------------------------------------------------
 
 
-def _running(pod: kube.Pod) -> list[kube.Container]:
+def _running(pod: objects.Pod) -> list[objects.Container]:
     """App containers and sidecars."""
     return [*(pod.spec.containers or ()), *(c for c in pod.spec.initContainers or () if c.restartPolicy == "Always")]
 
@@ -177,9 +177,9 @@ def _items(placed: _Placed, machine: Machine) -> Iterator[_Item]:
             yield _Item(placed.key, name, _shared(container, machine) if own is None else own, placed.pools[name], aligned=own is not None)
 
 
-def _shared(container: kube.Container, machine: Machine) -> dict[str, int]:
+def _shared(container: objects.Container, machine: Machine) -> dict[str, int]:
     """cpu and memory of a container that the kubelet does not align."""
-    given = container.resources or kube.ResourceRequirements()
+    given = container.resources or objects.ResourceRequirements()
     asked = {**(given.limits or {}), **(given.requests or {})}
     found = {}
     for name, read in (("cpu", quantity.milli), ("memory", quantity.units)):

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.cluster import Cluster
-from models.kube import TopologySpreadConstraint
-from models.placement import WayOut
+from models.cluster.cluster import Cluster
+from models.documents.placement import WayOut
+from models.kube.objects import TopologySpreadConstraint
 from solver import evictions, fewer_pods, more_nodes
 from solver.changes import applied
 from solver.clock import Clock

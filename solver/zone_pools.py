@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from models.alignment import aligned, missing
-from models.containers import INIT, WHOLE, Amounts, ContainerClass, ZoneAsk
-from models.policy import Closeness
-from models.topology import Tree
+from models.documents.policy import Closeness
+from models.numa.alignment import aligned, missing
+from models.numa.containers import INIT, WHOLE, Amounts, ContainerClass, ZoneAsk
+from models.numa.node_topology import Tree
 
 #: A request with more choices of zones than this is not part of the model.
 MOST_POOLS = 1_000

@@ -14,9 +14,9 @@ from math import prod
 
 from ortools.sat.python import cp_model
 
-from models.containers import WHOLE, Amounts, ContainerClass
-from models.policy import Closeness
-from models.topology import Tree
+from models.documents.policy import Closeness
+from models.numa.containers import WHOLE, Amounts, ContainerClass
+from models.numa.node_topology import Tree
 from solver import zone_pools
 from solver.zone_pools import Item
 

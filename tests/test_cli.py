@@ -16,11 +16,11 @@ import yaml
 from click.testing import CliRunner, Result
 
 import cli
-from models import snapshot as snapshots
-from models.kube import Node, ObjectMeta, Pod, PodSpec
-from models.placement import Assignment, Placement, Reason, Seconds, SnapshotRef, TierResult, Unmodelled, Unplaced
-from models.policy import Policy
-from models.snapshot import InputError, Snapshot
+from models.documents.placement import Assignment, Placement, Reason, Seconds, SnapshotRef, TierResult, Unmodelled, Unplaced
+from models.documents.policy import Policy
+from models.kube.objects import Node, ObjectMeta, Pod, PodSpec
+from models.snapshot import snapshot as snapshots
+from models.snapshot.snapshot import InputError, Snapshot
 from report import documents
 from solver import explain as explaining
 from solver.options import Options

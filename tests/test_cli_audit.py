@@ -15,8 +15,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 import cli
-from models.audit import SEVERITIES, Audit, from_builtins
-from models.placement import API_VERSION
+from models.documents.audit import SEVERITIES, Audit, from_builtins
+from models.documents.placement import API_VERSION
 from tests.objects import Object, node, pod
 from tests.solver.audit.clusters import kubeadm, runs
 

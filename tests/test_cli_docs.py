@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import cli
-from models.snapshot import load
+from models.snapshot.snapshot import load
 from tests.instances.capture_stand_in import Server, install
 from tests.instances.test_redact import objects_of
 

@@ -23,8 +23,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 _DRIVER = """
 import sys, threading, time, types
 from models import snapshot
-from models.kube import Node, ObjectMeta
-from models.placement import *
+from models.kube.objects import Node, ObjectMeta
+from models.documents.placement import *
 
 mode, count, status = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 snapshot.load = lambda paths: snapshot.Snapshot(nodes=[Node(metadata=ObjectMeta(name="n1"))])
@@ -209,7 +209,7 @@ import cli
 
 class Loader:
     def find_spec(self, name, path=None, target=None):
-        if name == "models.snapshot":
+        if name == "models.snapshot.snapshot":
             try:
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(5)

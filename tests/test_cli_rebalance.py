@@ -17,13 +17,13 @@ from click.testing import CliRunner, Result
 from rich.text import Text
 
 import cli
-from models import node_choice
-from models import snapshot as snapshots
-from models.kube import Node, ObjectMeta
-from models.placement import Placement, Seconds, SnapshotRef, TierResult, Unmodelled
-from models.plan import Eviction, Limits, Move, Obstacle, RebalancePlan, Summary
-from models.policy import Policy
-from models.snapshot import InputError, Snapshot
+from models.disruption import node_selection
+from models.documents.placement import Placement, Seconds, SnapshotRef, TierResult, Unmodelled
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import Eviction, Limits, Move, Obstacle, RebalancePlan, Summary
+from models.kube.objects import Node, ObjectMeta
+from models.snapshot import snapshot as snapshots
+from models.snapshot.snapshot import InputError, Snapshot
 from report import documents
 from solver.options import Options
 from solver.plan.options import PlanOptions
@@ -211,7 +211,7 @@ def test_strict_refuses_what_is_not_modelled(run: Run, fakes: Fakes) -> None:
 
 def test_a_drain_that_means_no_node_is_one_line(run: Run, fakes: Fakes) -> None:
     def choose(stop: threading.Event) -> None:
-        node_choice.choose(fakes.snapshot, fakes.asked.drain if fakes.asked is not None else ())
+        node_selection.choose(fakes.snapshot, fakes.asked.drain if fakes.asked is not None else ())
 
     fakes.before = choose
     for value in ("n9", "pool=old", "a b"):

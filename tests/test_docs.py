@@ -28,8 +28,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import cli
-from models import plan
-from models.snapshot import load
+from models.documents import rebalance_plan
+from models.snapshot.snapshot import load
 from report.plan_script_text import WORLD
 from solver.plan import search, values
 
@@ -167,9 +167,17 @@ def test_commands_run_in_their_order(page: str) -> None:
 def test_the_page_about_plans_names_what_there_is() -> None:
     text = (ROOT / "docs/rebalance.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z-]+)` \|", text.split("## What may not move")[1].split("\n## ")[0], re.MULTILINE)
-    assert tuple(rows) == get_args(plan.Exclusion)
+    assert tuple(rows) == get_args(rebalance_plan.Exclusion)
     document = text.split("## The RebalancePlan document")[1].split("\n## ")[0]
-    for section in (plan.RebalancePlan, plan.Limits, plan.Move, plan.Eviction, plan.Summary, plan.Excluded, plan.Obstacle):
+    for section in (
+        rebalance_plan.RebalancePlan,
+        rebalance_plan.Limits,
+        rebalance_plan.Move,
+        rebalance_plan.Eviction,
+        rebalance_plan.Summary,
+        rebalance_plan.Excluded,
+        rebalance_plan.Obstacle,
+    ):
         assert {f"`{name}`" for name in section.__struct_encode_fields__} <= set(re.findall("`[A-Za-z0-9]+`", document)), section
     for phrase in (f"up to {search.EXACT_LIMIT:,} (class, node) pairs", f"improve = {values.POINT} · soft + balance"):
         assert phrase in text

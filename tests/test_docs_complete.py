@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 import cli
-from models import unmodelled
-from models.gang_sources import OF_GANGS
+from models.cluster import unmodelled
+from models.gangs.declarations import OF_GANGS
 from solver import rules
 from tests import test_cli_docs, test_docs, test_policy_docs, test_quickstart, test_readme
 from tests.instances import test_capture_cli
@@ -261,7 +261,7 @@ def test_the_words_of_each_rule_are_those_that_are_printed(name: str) -> None:
 
 
 def test_every_family_of_preferences_is_there_with_its_page() -> None:
-    from models.policy import Multipliers
+    from models.documents.policy import Multipliers
 
     rows = re.findall(r"^\| `(\w+)` \|", SECTIONS["Preferences"], re.MULTILINE)
     assert tuple(rows) == Multipliers.__struct_fields__
@@ -276,9 +276,9 @@ def _texts(node: ast.AST) -> list[str]:
 def _effects() -> Iterator[str]:
     """The longest fixed part of each effect that can be listed under ``unmodelled``, as the code has them."""
     for name in (
-        "models/unmodelled.py",
-        "models/gang_sources.py",
-        "models/workload_claims.py",
+        "models/cluster/unmodelled.py",
+        "models/gangs/declarations.py",
+        "models/workloads/claims.py",
         "solver/place.py",
         "solver/plan/rebalance.py",
     ):

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from msgspec import inspect
 
 import cli
-from models import policy
-from models.policy import AgeCost, Closeness, DefaultConstraint, Moves, Multipliers, Policy, PriorityCost, Topology, TopologyZone
-from models.snapshot import InputError
+from models.documents import policy
+from models.documents.policy import AgeCost, Closeness, DefaultConstraint, Moves, Multipliers, Policy, PriorityCost, Topology, TopologyZone
+from models.snapshot.snapshot import InputError
 from solver import components, later_tiers, objective, preferences, soft_outcome, soft_search, zones
 from tests.objects import node, pod
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from models.edits import apply
-from models.placement import Edits
-from models.snapshot import load
+from models.documents.placement import Edits
+from models.edits.edits import apply
+from models.snapshot.snapshot import load
 from solver.options import Options
 from solver.place import place
 from solver.verify import verify

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from models import kube, requests, topology
-from models.snapshot import from_objects
+from models.kube import objects, pod_requests
+from models.numa import node_topology
+from models.snapshot.snapshot import from_objects
 from tests.numa_clusters import NIC, TPU, cluster
 from tests.topology_manager import Outcome, manager, simulate
 
@@ -279,17 +280,17 @@ def placed(seed: int, *, tries_zones: bool) -> tuple[int, int, int]:
     With ``tries_zones`` a pod goes on to the next node if the kubelet would turn it away.
     """
     snapshot = from_objects(cluster(seed))
-    left = {n.metadata.name or "": requests.allocatable(n.status.allocatable if n.status else None) for n in snapshot.nodes}
+    left = {n.metadata.name or "": pod_requests.allocatable(n.status.allocatable if n.status else None) for n in snapshot.nodes}
     for running in snapshot.pods:
         if running.spec.nodeName:
-            for name, amount in requests.pod_request(running).items():
+            for name, amount in pod_requests.pod_request(running).items():
                 left[running.spec.nodeName][name] -= amount
     topologies = {obj["metadata"]["name"]: obj for obj in of("NodeResourceTopology", seed)}
     allocatable = {obj["metadata"]["name"]: obj["status"]["allocatable"] for obj in of("Node", seed)}
     there: dict[str, list[Object]] = {name: [] for name in left}
     turned_away = unplaced = 0
     for raw in pending(seed):
-        request = requests.pod_request(msgspec.convert(raw, kube.Pod))
+        request = pod_requests.pod_request(msgspec.convert(raw, objects.Pod))
         for node_name in left:
             if nothing_left(left[node_name], request):
                 continue
@@ -320,10 +321,10 @@ def test_clusters_describe_2_to_8_zones_whose_sum_the_node_has() -> None:
     for seed in SEEDS:
         snapshot = from_objects(cluster(seed))
         for found in snapshot.nodes:
-            tree = topology.tree(snapshot.node_topologies[found.metadata.name or ""])
+            tree = node_topology.tree(snapshot.node_topologies[found.metadata.name or ""])
             assert tree is not None
             assert 2 <= len(tree.zones) <= 8
-            has = requests.allocatable(found.status.allocatable if found.status else None)
+            has = pod_requests.allocatable(found.status.allocatable if found.status else None)
             for name in {name for zone in tree.capacity for name in zone}:
                 assert sum(zone[name] for zone in tree.capacity) <= has[name]
                 assert all(left[name] <= all_[name] for left, all_ in zip(tree.available, tree.capacity, strict=True))
@@ -353,7 +354,7 @@ def test_clusters_cover_policies_dialects_and_kinds_of_pods() -> None:
                 features["unlisted device"] += TPU in asked
     total = sum(policies.values())
     assert policies["single-numa-node"] + policies["restricted"] > 0.7 * total
-    assert min(policies[p] for p in topology.POLICIES) >= 10
+    assert min(policies[p] for p in node_topology.POLICIES) >= 10
     assert min(scopes.values()) >= 50
     assert min(types[t] for t in ("Node", "numa node", "socket", "die", "virtual node")) >= 10
     assert len(features) == 7
@@ -374,7 +375,7 @@ def test_zones_and_policies_are_read_as_the_product_reads_them() -> None:
     for seed in SEEDS:
         snapshot = from_objects(cluster(seed))
         for raw in of("NodeResourceTopology", seed):
-            tree = topology.tree(snapshot.node_topologies[raw["metadata"]["name"]])
+            tree = node_topology.tree(snapshot.node_topologies[raw["metadata"]["name"]])
             assert tree is not None
             assert (tree.policy, tree.scope) == manager(raw)
             # Pods of one CPU fill the zones in the order of the simulation.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from models import kube, requests
-from models.compile import host_ports
-from models.kube import Pod
+from models.cluster.compile import host_ports
+from models.kube import objects, pod_requests
+from models.kube.objects import Pod
 from report.page import words
 
 #: Resources that a shape shows apart.
@@ -23,7 +23,7 @@ class Rule(NamedTuple):
     workloads: tuple[int, ...] | None = None
 
 
-def priority(spec: kube.PodSpec) -> Iterator[Rule]:
+def priority(spec: objects.PodSpec) -> Iterator[Rule]:
     """The priority, where it is not the plain 0."""
     if spec.priorityClassName or spec.priority:
         named = f"class {spec.priorityClassName}, " if spec.priorityClassName else ""
@@ -31,28 +31,28 @@ def priority(spec: kube.PodSpec) -> Iterator[Rule]:
         yield Rule("Priority", f"{named}priority {spec.priority or 0:,}{never}")
 
 
-def gates(spec: kube.PodSpec) -> Iterator[Rule]:
+def gates(spec: objects.PodSpec) -> Iterator[Rule]:
     """What its scheduling gates wait for."""
     if spec.schedulingGates:
         yield Rule("SchedulingGates", f"waits for {words.listed([gate.name for gate in spec.schedulingGates])}")
 
 
-def resources(request: dict[str, int], spec: kube.PodSpec) -> Iterator[Rule]:
+def resources(request: dict[str, int], spec: objects.PodSpec) -> Iterator[Rule]:
     """What a shape does not show apart: other resources, requests of the pod as a whole, overhead."""
     found = [f"{name} {words.amount(name, value)}" for name, value in sorted(request.items()) if name not in _SHOWN]
     if found:
         yield Rule("NodeResourcesFit", f"also requests {words.listed(found)}")
-    stated = requests.allocatable(spec.resources.requests if spec.resources is not None else None)
-    whole = [f"{name} {words.amount(name, value)}" for name, value in sorted(stated.items()) if requests.pod_level_resource(name)]
+    stated = pod_requests.allocatable(spec.resources.requests if spec.resources is not None else None)
+    whole = [f"{name} {words.amount(name, value)}" for name, value in sorted(stated.items()) if pod_requests.pod_level_resource(name)]
     if whole:
         yield Rule("NodeResourcesFit", f"asks for {words.listed(whole)} as a whole, whatever its containers ask for")
-    overhead = requests.allocatable(spec.overhead)
+    overhead = pod_requests.allocatable(spec.overhead)
     if overhead:
         of = [f"{name} {words.amount(name, value)}" for name, value in sorted(overhead.items())]
         yield Rule("NodeResourcesFit", f"its requests include an overhead of {words.listed(of)}")
 
 
-def node_selector(spec: kube.PodSpec) -> Iterator[Rule]:
+def node_selector(spec: objects.PodSpec) -> Iterator[Rule]:
     """Labels of nodes, all of which it asks for."""
     if spec.nodeSelector:
         yield Rule("NodeAffinity", f"only on nodes with {words.labels(spec.nodeSelector)}")
@@ -60,7 +60,7 @@ def node_selector(spec: kube.PodSpec) -> Iterator[Rule]:
 
 def daemon(pod: Pod) -> bool:
     """Whether a DaemonSet owns the pod."""
-    owner = kube.controller_of(pod)
+    owner = objects.controller_of(pod)
     return owner is not None and owner.kind == "DaemonSet"
 
 
@@ -84,13 +84,13 @@ def node_affinity(pod: Pod) -> Iterator[Rule]:
             yield Rule("NodeAffinity", f"prefers nodes with {which} (weight {weighted.weight})")
 
 
-def _names_one_node(found: kube.NodeSelector) -> bool:
+def _names_one_node(found: objects.NodeSelector) -> bool:
     """Whether it is what the DaemonSet controller writes: a pod for each node, which would be a shape for each."""
-    terms: Sequence[kube.NodeSelectorTerm] = found.nodeSelectorTerms or ()
+    terms: Sequence[objects.NodeSelectorTerm] = found.nodeSelectorTerms or ()
     return bool(terms) and all(not term.matchExpressions and [f.key for f in term.matchFields or ()] == ["metadata.name"] for term in terms)
 
 
-def ports(spec: kube.PodSpec) -> Iterator[Rule]:
+def ports(spec: objects.PodSpec) -> Iterator[Rule]:
     """Host ports that it takes."""
     found = sorted(host_ports(spec))
     if found:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from models import scope
-from models.placement import Cause, Placement
-from models.plan import RebalancePlan
-from models.policy import DEFAULT
-from models.snapshot import Snapshot
+from models.documents.placement import Cause, Placement
+from models.documents.policy import DEFAULT
+from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot import scope
+from models.snapshot.snapshot import Snapshot
 from report.documents import Verdict, Violation
 from report.output import one_line
 from report.page import nodes, owners, places, pods, summary

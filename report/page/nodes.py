@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from models import kube, quantity, scope
-from models.plan import RebalancePlan
-from models.policy import Policy, node_topologies
-from models.requests import allocatable
-from models.snapshot import InputError, Snapshot
-from models.topology import TopologyError, Tree, tree
+from models.documents.policy import Policy, node_topologies
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube import objects, quantity
+from models.kube.pod_requests import allocatable
+from models.numa.node_topology import TopologyError, Tree, tree
+from models.snapshot import scope
+from models.snapshot.snapshot import InputError, Snapshot
 from report.page import words
 from report.page.places import Places, Result
 from report.usage import zone_of
@@ -70,7 +71,7 @@ def columns(
     return found
 
 
-def _offer(node: kube.Node) -> dict[str, int]:
+def _offer(node: objects.Node) -> dict[str, int]:
     """What a node has to give: capacity stands in where it states no allocatable."""
     status = node.status
     given = (status.allocatable if status.allocatable is not None else status.capacity) if status is not None else None
@@ -90,12 +91,12 @@ def _used(places: Places, view: int, *, terminating: bool) -> set[int]:
     return {
         n
         for pod, n in zip(places.pods, places.place[view], strict=True)
-        if n >= 0 and not _stays(pod) and (terminating or not kube.is_terminating(pod))
+        if n >= 0 and not _stays(pod) and (terminating or not objects.is_terminating(pod))
     }
 
 
-def _stays(pod: kube.Pod) -> bool:
-    owner = kube.controller_of(pod)
+def _stays(pod: objects.Pod) -> bool:
+    owner = objects.controller_of(pod)
     return scope.is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
 
 

@@ -7,18 +7,18 @@ from typing import Final
 
 import msgspec
 
-from models import kube
-from models.owners import Owners
-from models.scope import is_mirror
-from models.snapshot import Snapshot
+from models.disruption.owners import Owners
+from models.kube import objects
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import Snapshot
 
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
-def of_pods(snapshot: Snapshot, pods: Sequence[kube.Pod]) -> tuple[list[tuple[str, str]], list[int]]:
+def of_pods(snapshot: Snapshot, pods: Sequence[objects.Pod]) -> tuple[list[tuple[str, str]], list[int]]:
     """The workloads as (``Kind namespace/name``, namespace), by first pod, and the place in that list of each pod's workload.
 
-    A ReplicaSet stands for its Deployment (:class:`models.owners.Owners`). Static pods are one workload over all nodes; bare pods of equal
+    A ReplicaSet stands for its Deployment (:class:`models.disruption.owners.Owners`). Static pods are one workload over all nodes; bare pods of equal
     labels and spec are one.
     """
     owners = Owners(snapshot)
@@ -49,20 +49,20 @@ def of_pods(snapshot: Snapshot, pods: Sequence[kube.Pod]) -> tuple[list[tuple[st
     return names, found
 
 
-def _owner(pod: kube.Pod, namespace: str, owners: Owners) -> tuple[object, str]:
+def _owner(pod: objects.Pod, namespace: str, owners: Owners) -> tuple[object, str]:
     """What tells a workload apart, and its name."""
     if is_mirror(pod):
         name = (pod.metadata.name or "").removesuffix(f"-{pod.spec.nodeName}")
         text = f"Static {namespace}/{name}"
         return text, text
     text = owners.of(pod)
-    if kube.controller_of(pod) is not None:
+    if objects.controller_of(pod) is not None:
         return text, text
     spec = msgspec.structs.replace(pod.spec, nodeName=None)
     try:
         key: object = _encoder.encode((namespace, pod.metadata.labels, spec))
     except (ValueError, OverflowError):  # lone surrogates, numbers beyond 64 bits: alike to no other pod
-        key = kube.pod_key(pod), id(pod)
+        key = objects.pod_key(pod), id(pod)
     return key, text
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from models import kube
-from models.placement import Placement
-from models.plan import Eviction, Move, RebalancePlan
-from models.snapshot import InputError, Snapshot
-from models.structure import shorten
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from models.kube import objects
+from models.kube.lenient_decode import shorten
+from models.snapshot.snapshot import InputError, Snapshot
 from report.page.owners import of_pods
 
 PLAIN: Final = 0
@@ -44,7 +44,7 @@ class Places:
     ``waves``: the steps by wave number; ``anew``: pods that stop and are made again, which forget a resize in place. Pods are numbered by
     ``pods``, in the order of the snapshot without those that are over; nodes as in the snapshot."""
 
-    pods: list[kube.Pod]
+    pods: list[objects.Pod]
     views: list[str]
     place: list[list[int]]
     state: list[int]
@@ -65,9 +65,9 @@ def find(snapshot: Snapshot, result: Result, original: Snapshot | None) -> Place
 class _Finder:
     def __init__(self, snapshot: Snapshot, result: Result, original: Snapshot | None) -> None:
         self._snapshot, self._result, self._original = snapshot, result, original
-        self._pods = [pod for pod in snapshot.pods if not kube.is_terminal(pod)]
+        self._pods = [pod for pod in snapshot.pods if not objects.is_terminal(pod)]
         self._nodes = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
-        self._ids = {kube.pod_key(pod): i for i, pod in enumerate(self._pods)} if result is not None else {}
+        self._ids = {objects.pod_key(pod): i for i, pod in enumerate(self._pods)} if result is not None else {}
         self._missing: list[str] = []
         self._before = [self._nodes.get(pod.spec.nodeName or "", -1) for pod in self._pods]
         self._after = list(self._before)
@@ -75,8 +75,8 @@ class _Finder:
         self._found = Places(self._pods, ["now"], [self._before], self._state)
 
     @staticmethod
-    def _waiting(pod: kube.Pod) -> int:
-        if pod.spec.nodeName or kube.is_terminating(pod):
+    def _waiting(pod: objects.Pod) -> int:
+        if pod.spec.nodeName or objects.is_terminating(pod):
             return PLAIN
         return GATED if pod.spec.schedulingGates else PENDING
 
@@ -191,7 +191,7 @@ class _Finder:
 
     def _going(self, workload: str) -> Iterable[int]:
         """Pods of the Deployment that are being deleted: the rollout takes them as gone."""
-        terminating = [i for i, pod in enumerate(self._pods) if kube.is_terminating(pod) and self._before[i] >= 0]
+        terminating = [i for i, pod in enumerate(self._pods) if objects.is_terminating(pod) and self._before[i] >= 0]
         names, of = of_pods(self._snapshot, [self._pods[i] for i in terminating])
         return [i for i, at in zip(terminating, of, strict=True) if names[at][0] == workload]
 
@@ -202,7 +202,7 @@ class _Finder:
         if isinstance(result, Placement) and result.rollout is not None:
             new = {entry.pod for wave in result.rollout.waves for entry in wave.create}
         if self._original is not None:
-            known = {kube.pod_key(pod) for pod in self._original.pods}
+            known = {objects.pod_key(pod) for pod in self._original.pods}
             new |= self._ids.keys() - known
         for name in new:
             at = self._ids[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from models import kube
+from models.kube import objects
 from report.page.places import EVICTED, MOVED, PENDING, Places
 from report.page.shapes import Shapes
 
@@ -34,7 +34,7 @@ class Columns:
         at = [(place, i) for place, i in enumerate(pods) if i in places.zones]
         anew = {str(place): asks for place, i in enumerate(pods) if i in places.anew and (asks := self._asks_anew(i)) is not None}
         return {
-            "name": [kube.pod_key(places.pods[i]) for i in pods],
+            "name": [objects.pod_key(places.pods[i]) for i in pods],
             "workload": [self._workloads[i] for i in pods],
             "shape": [self._shapes.of_pod[i] for i in pods],
             "priority": [self._priority[i] for i in pods],
@@ -101,7 +101,7 @@ def waves(places: Places, *, grouped: bool) -> list[dict[str, Any]]:
             "wave": number,
             "steps": [
                 {
-                    "pod": kube.pod_key(places.pods[step.pod]) if grouped else step.pod,
+                    "pod": objects.pod_key(places.pods[step.pod]) if grouped else step.pod,
                     "from": step.source,
                     "to": step.to,
                     "reason": step.reason,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from models.kube import pod_key
-from models.placement import Placement
-from models.rollout_read import read
-from models.snapshot import Snapshot
+from models.documents.placement import Placement
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import Snapshot
+from models.workloads.rollout_input import read
 
 
 def with_new_pods(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> Snapshot:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from models import kube
-from models.annotations import has_hints
-from models.compile import preferred_terms, required_terms
-from models.container_affinity import AnnotationError, Entry, parse
-from models.container_expressions import Expression
-from models.default_spread import DefaultSpread
-from models.kube import Pod
-from models.policy import Policy
-from models.selectors import UNSCHEDULABLE_TAINT, Selector, canonical, label_key_requirements, selector_matches, tolerates
-from models.snapshot import Snapshot
+from models.cluster.compile import preferred_terms, required_terms
+from models.cluster.default_spread import DefaultSpread
+from models.documents.policy import Policy
+from models.kube import objects
+from models.kube.objects import Pod
+from models.kube.selectors import UNSCHEDULABLE_TAINT, Selector, canonical, label_key_requirements, selector_matches, tolerates
+from models.numa.annotations import has_hints
+from models.numa.container_affinity import AnnotationError, Entry, parse
+from models.numa.container_expressions import Expression
+from models.snapshot.snapshot import Snapshot
 from report.page import asks, words
 from report.page.asks import Rule
 from report.page.ties import Term, Ties
@@ -33,7 +33,7 @@ class Rules:
         self._memo: dict[tuple[Any, ...], list[Rule]] = {}
 
     def of(self, pod: Pod, request: dict[str, int]) -> list[Rule]:
-        """All of them but volumes, gangs, budgets and what other pods' rules say. ``request``: of :func:`models.requests.pod_request`."""
+        """All of them but volumes, gangs, budgets and what other pods' rules say. ``request``: of :func:`models.kube.pod_requests.pod_request`."""
         spec, labels, namespace = pod.spec, pod.metadata.labels, pod.metadata.namespace
         return [
             *asks.priority(spec),
@@ -61,7 +61,7 @@ class Rules:
 
     # --- taints -------------------------------------------------------------------------------------------------------
 
-    def _tolerations(self, spec: kube.PodSpec) -> Iterator[Rule]:
+    def _tolerations(self, spec: objects.PodSpec) -> Iterator[Rule]:
         """Those that open nodes of this cluster."""
         given = [t for t in spec.tolerations or () if t.key not in _ALWAYS]
         if any((t.operator == "Exists") and not t.key and not t.effect for t in given):
@@ -81,7 +81,7 @@ class Rules:
             ("podAffinity", "only {}", "prefers {}", ", unless it is the first of them" if first else ""),
             ("podAntiAffinity", "never {}", "avoids {}", ""),
         ):
-            part: kube.PodAffinity | None = getattr(pod.spec.affinity, kind)
+            part: objects.PodAffinity | None = getattr(pod.spec.affinity, kind)
             stays = (part.requiredDuringSchedulingRequiredDuringExecution if part is not None else None) or []
             for term in required_terms(pod, kind):
                 found = self._term(pod, term, must)
@@ -96,7 +96,7 @@ class Rules:
         matched = [self._ties.term(pod, term) for term in required_terms(pod, "podAffinity")]
         return bool(matched) and all(each is not None and self._matches(pod, each) for each in matched)
 
-    def _term(self, pod: Pod, term: kube.PodAffinityTerm, form: str) -> Rule:
+    def _term(self, pod: Pod, term: objects.PodAffinityTerm, form: str) -> Rule:
         where = words.one_domain(term.topologyKey)
         if form.startswith(("only", "never")):
             where = f"{words.preposition(term.topologyKey)} {where}"
@@ -150,7 +150,7 @@ class Rules:
             yield Rule("ContainerAffinity", _entry(entry))
 
 
-def _counted(constraint: kube.TopologySpreadConstraint) -> str:
+def _counted(constraint: objects.TopologySpreadConstraint) -> str:
     """What nodes count for a constraint, where that is not the default: those that node affinity allows, whatever their taints."""
     more = "those that its node affinity excludes" if constraint.nodeAffinityPolicy == "Ignore" else ""
     less = "those whose taints it does not tolerate" if constraint.nodeTaintsPolicy == "Honor" else ""
@@ -171,8 +171,8 @@ def _expression(found: Expression) -> str:
     return f"{found.key} {found.operator}{values}".strip()
 
 
-def _distinct_taints(snapshot: Snapshot) -> list[kube.Taint]:
-    found: dict[tuple[str, str | None, str], kube.Taint] = {}
+def _distinct_taints(snapshot: Snapshot) -> list[objects.Taint]:
+    found: dict[tuple[str, str | None, str], objects.Taint] = {}
     for node in snapshot.nodes:
         spec = node.spec
         if spec is not None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from models import gangs, kube, requests
-from models.compile import required_terms
-from models.disruption import budgets
-from models.gang_markers import members
-from models.policy import Policy
-from models.scope import Scope
-from models.selectors import canonical
-from models.snapshot import InputError, Snapshot
+from models.cluster.compile import required_terms
+from models.disruption.pod_disruption_budgets import budgets
+from models.documents.policy import Policy
+from models.gangs import gangs
+from models.gangs.markers import members
+from models.kube import objects, pod_requests
+from models.kube.selectors import canonical
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import InputError, Snapshot
 from report.output import counted
 from report.page import words
 from report.page.asks import Rule
@@ -31,7 +32,7 @@ class Shapes:
     """
 
     def __init__(
-        self, snapshot: Snapshot, pods: Sequence[kube.Pod], workloads: Sequence[int], names: Sequence[str], policy: Policy, scope: Scope
+        self, snapshot: Snapshot, pods: Sequence[objects.Pod], workloads: Sequence[int], names: Sequence[str], policy: Policy, scope: Scope
     ) -> None:
         self.notes: list[str] = []
         self.found: list[dict[str, Any]] = []
@@ -54,7 +55,7 @@ class Shapes:
                 at = memo[key] = self._shape(i, pod)
             self.of_pod.append(at)
 
-    def request(self, pod: kube.Pod, *, anew: bool = False) -> Request:
+    def request(self, pod: objects.Pod, *, anew: bool = False) -> Request:
         """The effective request of a pod; ``anew``: that of a new pod in its stead, without what a resize in place left behind."""
         spec, status = pod.spec, pod.status
         resized = status is not None and spec.nodeName is not None and bool(status.containerStatuses or status.initContainerStatuses)
@@ -62,11 +63,11 @@ class Shapes:
         key = id(spec.containers), id(spec.initContainers), id(spec.overhead), id(spec.resources), state
         found = self._requests.get(key)
         if found is None:
-            asks = kube.Pod(pod.metadata, spec) if anew else pod
+            asks = objects.Pod(pod.metadata, spec) if anew else pod
             try:
-                found = self._requests[key] = requests.pod_request(asks)
+                found = self._requests[key] = pod_requests.pod_request(asks)
             except ValueError as error:
-                raise InputError([f"Pod {kube.pod_key(pod)}: requests: {error}"]) from error
+                raise InputError([f"Pod {objects.pod_key(pod)}: requests: {error}"]) from error
         return found
 
     # --- what is known of a pod beside itself ---------------------------------------------------------------------------
@@ -102,7 +103,7 @@ class Shapes:
             return found
         allowed = {budget.name: budget.allowed for budget in budgets(snapshot)}
         for budget in snapshot.pod_disruption_budgets:
-            spec = budget.spec or kube.PodDisruptionBudgetSpec()
+            spec = budget.spec or objects.PodDisruptionBudgetSpec()
             namespace = budget.metadata.namespace or "default"
             name = f"{namespace}/{budget.metadata.name or ''}"
             asks = [f"{key} {value}" for key in ("minAvailable", "maxUnavailable") if (value := getattr(spec, key)) is not None]
@@ -141,12 +142,12 @@ class Shapes:
                 rules.setdefault(at, []).append(shared[key, tied])
         return rules
 
-    def _anti(self, pod: kube.Pod) -> list[Term]:
+    def _anti(self, pod: objects.Pod) -> list[Term]:
         """A pod's terms of required anti-affinity."""
         matched = (self._ties.term(pod, term) for term in required_terms(pod, "podAntiAffinity"))
         return [term for term in matched if term is not None]
 
-    def _own_anti(self, at: int, pod: kube.Pod) -> list[Rule]:
+    def _own_anti(self, at: int, pod: objects.Pod) -> list[Rule]:
         """Anti-affinity that other pods of its workload have against a pod which lacks it itself."""
         left = self._own.get(at, set())
         keys = {term.key for term in left.difference(self._anti(pod))} if left else ()
@@ -157,8 +158,8 @@ class Shapes:
 
     # --- shapes -----------------------------------------------------------------------------------------------------------
 
-    def _key(self, i: int, pod: kube.Pod) -> tuple[Any, ...]:
-        """What tells apart pods that may have different shapes, cheaply: equal parts are one object (models.sharing)."""
+    def _key(self, i: int, pod: objects.Pod) -> tuple[Any, ...]:
+        """What tells apart pods that may have different shapes, cheaply: equal parts are one object (models.snapshot.interning)."""
         spec, metadata = pod.spec, pod.metadata
         return (
             self._ties.of_pod[i], id(self.request(pod)), id(spec.containers), id(spec.initContainers), id(spec.affinity),
@@ -167,7 +168,7 @@ class Shapes:
             self._gangs.get(i), self._storage.of(pod),
         )  # fmt: skip
 
-    def _shape(self, i: int, pod: kube.Pod) -> int:
+    def _shape(self, i: int, pod: objects.Pod) -> int:
         request, at = self.request(pod), self._ties.of_pod[i]
         rules = [*self._rules.of(pod, request), *self._storage.of(pod)]
         if i in self._gangs:
@@ -190,7 +191,7 @@ class Shapes:
             )
         return known
 
-    def _listed(self, spec: kube.PodSpec) -> tuple[tuple[Any, ...], ...]:
+    def _listed(self, spec: objects.PodSpec) -> tuple[tuple[Any, ...], ...]:
         """Name, cpu and memory as they are written, and whether it is an ordinary init container, of each container."""
         key = id(spec.containers), id(spec.initContainers)
         found = self._containers.get(key)
@@ -200,7 +201,7 @@ class Shapes:
         return found
 
 
-def _asked(container: kube.Container, resource: str) -> str:
+def _asked(container: objects.Container, resource: str) -> str:
     given = container.resources.requests if container.resources is not None else None
     raw = (given or {}).get(resource)
     return "" if raw is None else str(raw)

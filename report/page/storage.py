@@ -1,6 +1,6 @@
 """What a pod's persistent volume claims mean for its node, in words; claims of one kind read alike, so that replicas share a shape.
 
-Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions}, as :mod:`models.volumes` reads them.
+Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions}, as :mod:`models.cluster.volumes` reads them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from models import kube
-from models.snapshot import Snapshot
-from models.volumes import NO_PROVISIONER, SELECTED_NODE, claim_keys, named_claims
+from models.cluster.volumes import NO_PROVISIONER, SELECTED_NODE, claim_keys, named_claims
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from report.page import words
 from report.page.asks import Rule
 
@@ -31,11 +31,11 @@ class Storage:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._claims: dict[str, tuple[Rule, ...]] = {}
-        self._users = Counter(key for pod in snapshot.pods if not kube.is_terminal(pod) and pod.spec.volumes for key in claim_keys(pod))
+        self._users = Counter(key for pod in snapshot.pods if not objects.is_terminal(pod) and pod.spec.volumes for key in claim_keys(pod))
         drivers = [driver for csi in snapshot.csi_nodes.values() for driver in (csi.spec.drivers if csi.spec is not None else None) or ()]
         self._limited = {each.name for each in drivers if each.allocatable is not None and each.allocatable.count is not None}
 
-    def of(self, pod: kube.Pod) -> tuple[Rule, ...]:
+    def of(self, pod: objects.Pod) -> tuple[Rule, ...]:
         """The rules of a pod's claims, in their order, without repeats."""
         if not pod.spec.volumes:
             return ()
@@ -53,7 +53,7 @@ class Storage:
         if claim is None:
             yield Rule("VolumeBinding", f"claim {key} is not in the snapshot: no node takes the pod")
             return
-        spec = claim.spec or kube.PersistentVolumeClaimSpec()
+        spec = claim.spec or objects.PersistentVolumeClaimSpec()
         if claim.metadata.deletionTimestamp is not None or (claim.status is not None and claim.status.phase == "Lost"):
             yield Rule("VolumeBinding", f"claim {key} is being deleted or has lost its volume: no node takes the pod")
             return
@@ -69,7 +69,7 @@ class Storage:
         if volume is None:
             yield Rule("VolumeBinding", f"volume {name} is not in the snapshot: no node takes the pod")
             return
-        spec = volume.spec or kube.PersistentVolumeSpec()
+        spec = volume.spec or objects.PersistentVolumeSpec()
         required = spec.nodeAffinity.required if spec.nodeAffinity is not None else None
         if required is not None:
             which = words.node_selector(required)
@@ -81,7 +81,7 @@ class Storage:
             yield Rule("VolumeZone", f"has a volume at {text}")
         yield from self._attached(spec.csi.driver if spec.csi is not None else None)
 
-    def _unbound(self, key: str, claim: kube.PersistentVolumeClaim, spec: kube.PersistentVolumeClaimSpec) -> Iterator[Rule]:
+    def _unbound(self, key: str, claim: objects.PersistentVolumeClaim, spec: objects.PersistentVolumeClaimSpec) -> Iterator[Rule]:
         name = spec.storageClassName
         storage = self._snapshot.storage_classes.get(name) if name else None
         if storage is None or storage.volumeBindingMode != "WaitForFirstConsumer":

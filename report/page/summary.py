@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import msgspec
 
-from models import edits, unmodelled
-from models.kube import pod_key
-from models.placement import FamilyResult, Placement, SearchPoint, TierResult, Unmodelled
-from models.plan import RebalancePlan
-from models.policy import Policy
-from models.scope import Scope
-from models.snapshot import InputError, Snapshot
+from models.cluster import unmodelled
+from models.documents.placement import FamilyResult, Placement, SearchPoint, TierResult, Unmodelled
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import RebalancePlan
+from models.edits import edits
+from models.kube.objects import pod_key
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import InputError, Snapshot
 from report.documents import Violation
 from report.output import counted
 from report.page import words

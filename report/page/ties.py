@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from models import kube
-from models.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
-from models.snapshot import Snapshot
+from models.kube import objects
+from models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
+from models.snapshot.snapshot import Snapshot
 
 #: A rule that matches more workloads than this names none: it would name nearly all.
 MANY: Final = 100
@@ -39,7 +39,7 @@ class Class:
 class Ties:
     """The classes of pods, and what selects them."""
 
-    def __init__(self, snapshot: Snapshot, pods: Sequence[kube.Pod], workloads: Sequence[int]) -> None:
+    def __init__(self, snapshot: Snapshot, pods: Sequence[objects.Pod], workloads: Sequence[int]) -> None:
         self._snapshot = snapshot
         self.classes: list[Class] = []
         self.of_pod: list[int] = []
@@ -66,7 +66,7 @@ class Ties:
                 self._by.setdefault((namespace, key, value), []).append(found)
                 self._by.setdefault((namespace, key, None), []).append(found)
 
-    def namespaces(self, term: kube.PodAffinityTerm, own: str) -> Namespaces:
+    def namespaces(self, term: objects.PodAffinityTerm, own: str) -> Namespaces:
         """Which namespaces a term covers; None: all of them (pkg/scheduler/framework/types.go, AffinityTerm)."""
         if not term.namespaces and term.namespaceSelector is None:
             return frozenset((own,))
@@ -85,7 +85,7 @@ class Ties:
         found = self._snapshot.namespaces.get(namespace)
         return (found.metadata.labels or {}) if found is not None else {}
 
-    def term(self, pod: kube.Pod, term: kube.PodAffinityTerm) -> Term | None:
+    def term(self, pod: objects.Pod, term: objects.PodAffinityTerm) -> Term | None:
         """A pod's term; None: it has no selector and matches nothing."""
         extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
         found = canonical(term.labelSelector, extra)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from models.placement import Cause, Placement, Unplaced, WayOut
+from models.documents.placement import Cause, Placement, Unplaced, WayOut
 from report.documents import Verdict, nodes_per_rule
 from report.output import counted
 from report.page.places import Result

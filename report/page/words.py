@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from models import kube, quantity
-from models.selectors import Requirement, Selector
+from models.kube import objects, quantity
+from models.kube.selectors import Requirement, Selector
 
 #: Values and names listed in one phrase.
 _LISTED: Final = 8
@@ -77,14 +77,14 @@ def pods(found: Selector, namespaces: frozenset[str] | None, own: str, *, others
     return f"{noun} in namespace{'s' if len(namespaces) > 1 else ''} {listed(sorted(namespaces))}"
 
 
-def node_term(term: kube.NodeSelectorTerm) -> str:
+def node_term(term: objects.NodeSelectorTerm) -> str:
     """A node selector term: all of its expressions hold. Empty for an empty one, which matches nothing."""
     parts = [requirement(e.key, e.operator, e.values) for e in term.matchExpressions or ()]
     parts += [requirement(e.key, e.operator, e.values) for e in term.matchFields or ()]
     return listed(parts, ",")
 
 
-def node_selector(found: kube.NodeSelector) -> str:
+def node_selector(found: objects.NodeSelector) -> str:
     """A node selector: one of its terms holds. Empty where none can."""
     terms = [text for term in found.nodeSelectorTerms or () if (text := node_term(term))]
     if not terms:
@@ -96,7 +96,7 @@ def labels(found: dict[str, str]) -> str:
     return listed([f"{key}={value}" for key, value in sorted(found.items())], ",")
 
 
-def taint(found: kube.Taint) -> str:
+def taint(found: objects.Taint) -> str:
     """``key=value:Effect``, as kubectl writes it."""
     return f"{found.key}{'=' + found.value if found.value else ''}:{found.effect}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from models.audit import Finding
+from models.documents.audit import Finding
 from solver.audit import broken_affinity, broken_nodes, broken_spread, broken_static, broken_volumes
 from solver.audit.base import Code
 from solver.audit.broken_execution import lonely_in_execution

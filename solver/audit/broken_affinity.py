@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.audit import Finding
-from models.cluster import Ids, Ints, Term
+from models.cluster.cluster import Ids, Ints, Term
+from models.documents.audit import Finding
 from solver.audit.base import Code, some
 from solver.audit.broken_state import Group, Running, runs, whose
 from solver.cause_text import selector

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from models import requests
-from models.audit import Finding
-from models.cluster import Port
-from models.kube import Pod, pod_key
-from models.scope import is_mirror
-from models.snapshot import InputError
+from models.cluster.cluster import Port
+from models.documents.audit import Finding
+from models.kube import pod_requests
+from models.kube.objects import Pod, pod_key
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import InputError
 from solver.audit.base import Code, some
 from solver.audit.broken_state import Group, Running, whose
 from solver.audit.hygiene import RESOURCES, stated
@@ -67,7 +67,7 @@ def ports(running: Running) -> Iterator[Finding]:
 
 def fit(running: Running) -> Iterator[Finding]:
     """Findings of overcommitted nodes, one for each. What running pods hold counts: the larger of spec and status, as they may have been
-    resized in place (:func:`models.requests.pod_request`). What every node has and this one does not state is KS805's."""
+    resized in place (:func:`models.kube.pod_requests.pod_request`). What every node has and this one does not state is KS805's."""
     cluster, view = running.cluster, running.view
     held = Held(running)
     used = np.zeros((cluster.n_nodes, len(cluster.resources)), dtype=object)
@@ -134,7 +134,7 @@ class Held:
         found = self._known.get(key)
         if found is None:
             try:
-                found = self._known[key] = requests.pod_request(pod)
+                found = self._known[key] = pod_requests.pod_request(pod)
             except ValueError as error:
                 raise InputError([f"Pod {pod_key(pod)}: requests: {error}"]) from error
         return found

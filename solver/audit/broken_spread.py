@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from models.audit import Finding
-from models.cluster import Spread
+from models.cluster.cluster import Spread
+from models.documents.audit import Finding
 from solver.audit.base import Code, some
 from solver.audit.broken_state import Group, Running, runs, whose
 from solver.cause_text import selector

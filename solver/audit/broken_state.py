@@ -9,12 +9,12 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster
-from models.kube import Pod, is_terminating, pod_key
-from models.policy import Multipliers
-from models.scope import Scope
-from models.snapshot import Snapshot
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents.policy import Multipliers
+from models.kube.objects import Pod, is_terminating, pod_key
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
 from solver.audit.view import View
 
 #: No preference is of interest here, and those of many pods take long to read.
@@ -40,7 +40,7 @@ class Running:
     are not being deleted: only such pods are said to break a rule. ``snapshot``: that of the view, or one with other rules of its pods.
 
     Raises:
-        InputError: as for :func:`models.compile.compile_cluster`.
+        InputError: as for :func:`models.cluster.compile.compile_cluster`.
     """
 
     def __init__(self, view: View, snapshot: Snapshot | None = None) -> None:

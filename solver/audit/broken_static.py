@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from models.audit import Finding
-from models.cluster import HARD_EFFECTS
-from models.kube import Pod, Taint, controller_of
-from models.scope import is_mirror, select
-from models.selectors import UNSCHEDULABLE_TAINT, tolerates
+from models.cluster.cluster import HARD_EFFECTS
+from models.documents.audit import Finding
+from models.kube.objects import Pod, Taint, controller_of
+from models.kube.selectors import UNSCHEDULABLE_TAINT, tolerates
+from models.snapshot.scope import is_mirror, select
 from solver import zone_pools
 from solver.audit.base import Code, some
 from solver.audit.broken_state import Group, Running, has_execution, runs, whose

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from models.audit import Finding
-from models.volumes import Claim, named_claims
+from models.cluster.volumes import Claim, named_claims
+from models.documents.audit import Finding
 from solver.audit.base import Code, some
 from solver.audit.broken_state import Group, Running, runs, whose
 from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone

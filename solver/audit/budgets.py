@@ -1,6 +1,6 @@
 """PodDisruptionBudgets that block every drain, guard nothing, or get in each other's way.
 
-Sources: pkg/controller/disruption/disruption.go and pkg/registry/core/pod/storage/eviction.go of Kubernetes, as in models.disruption.
+Sources: pkg/controller/disruption/disruption.go and pkg/registry/core/pod/storage/eviction.go of Kubernetes, as in models.disruption.pod_disruption_budgets.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from models import kube
-from models.audit import Finding
-from models.disruption import Budget, budgets, ignores_budgets, is_ready
-from models.rollout import scaled
-from models.selectors import Selector, canonical, selector_matches
-from models.workload_checks import describe
+from models.disruption.pod_disruption_budgets import Budget, budgets, ignores_budgets, is_ready
+from models.documents.audit import Finding
+from models.kube import objects
+from models.kube.selectors import Selector, canonical, selector_matches
+from models.workloads.checks import describe
+from models.workloads.deployment_rollout import scaled
 from solver.audit.base import Code, some
 from solver.audit.view import Subject, View
 
@@ -76,7 +76,7 @@ def check(view: View) -> Iterator[Finding]:
     for budget in view.snapshot.pod_disruption_budgets:
         namespace = budget.metadata.namespace or "default"
         name = f"{namespace}/{budget.metadata.name or ''}"
-        selector = canonical((budget.spec or kube.PodDisruptionBudgetSpec()).selector)
+        selector = canonical((budget.spec or objects.PodDisruptionBudgetSpec()).selector)
         chosen = [s for s in subjects.get(namespace, ()) if selector_matches(selector, s.labels)]
         for subject in chosen:
             if not subject.pods:
@@ -86,9 +86,9 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def _one(
-    view: View, budget: kube.PodDisruptionBudget, selector: Selector | None, chosen: list[Subject], running: Budget | None
+    view: View, budget: objects.PodDisruptionBudget, selector: Selector | None, chosen: list[Subject], running: Budget | None
 ) -> Iterator[Finding]:
-    spec = budget.spec or kube.PodDisruptionBudgetSpec()
+    spec = budget.spec or objects.PodDisruptionBudgetSpec()
     name = f"PodDisruptionBudget {budget.metadata.namespace or 'default'}/{budget.metadata.name or ''}"
     if (spec.minAvailable is None) == (spec.maxUnavailable is None):
         both = "neither minAvailable nor maxUnavailable is" if spec.minAvailable is None else "both minAvailable and maxUnavailable are"
@@ -148,7 +148,7 @@ def _several(view: View, running: Iterable[Budget], planned: dict[str, tuple[Sub
     for i, names in of.items():
         if len(names) > 1 and not ignores_budgets(view.snapshot.pods[i]):
             subject = view.subject_of.get(i)
-            owner = subject.name if subject is not None else f"Pod {kube.pod_key(view.snapshot.pods[i])}"
+            owner = subject.name if subject is not None else f"Pod {objects.pod_key(view.snapshot.pods[i])}"
             found.setdefault((owner, tuple(names)), []).append(i)
     for (owner, several), pods in found.items():
         text = f"{len(pods)} pod{'s are' if len(pods) > 1 else ' is'} under the budgets {some(several)}"

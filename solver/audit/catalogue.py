@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from models.audit import Finding
+from models.documents.audit import Finding
 from solver.audit import (
     broken,
     budgets,

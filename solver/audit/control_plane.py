@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from models.audit import ControlPlane, Finding
+from models.documents.audit import ControlPlane, Finding
 from solver.audit import control_plane_codes, control_plane_machines, control_plane_stages
 from solver.audit.base import Code
 from solver.audit.control_plane_layout import Layout, layout, physical_label

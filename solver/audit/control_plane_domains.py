@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from models.audit import Stage
+from models.documents.audit import Stage
 from solver.audit.control_plane_members import Component
 
 #: Names the physical machine (its hypervisor's, not the virtual machine's): SCS standard scs-0214, version 2.

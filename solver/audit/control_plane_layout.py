@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from models.audit import ComponentSpread, ControlPlane, Stage
+from models.documents.audit import ComponentSpread, ControlPlane, Stage
 from solver.audit.control_plane_domains import HOST_ID, Labels, Machines, grade, machines, spread, stages, survives, value
 from solver.audit.control_plane_members import Component, Members, find, labels_of, workers
 from solver.audit.view import View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from models.audit import Finding, Severity
+from models.documents.audit import Finding, Severity
 from solver.audit import control_plane_codes as codes
 from solver.audit.base import some
 from solver.audit.control_plane_domains import HOST_ID, lacking, spread

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from models.audit import Finding, Severity, Stage
+from models.documents.audit import Finding, Severity, Stage
 from solver.audit import control_plane_codes as codes
 from solver.audit.base import some
 from solver.audit.control_plane_domains import STAGE_LABELS, Labels, lacking, value

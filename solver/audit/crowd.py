@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster import Matchers
-from models.kube import Service, is_terminal, is_terminating
-from models.selectors import Bools, Requirement, Selector
+from models.cluster.cluster import Matchers
+from models.kube.objects import Service, is_terminal, is_terminating
+from models.kube.selectors import Bools, Requirement, Selector
 from solver.audit.terms import Term, terms
 from solver.audit.view import Subject, View
 

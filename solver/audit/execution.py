@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from models.audit import Finding
-from models.cluster import Term
+from models.cluster.cluster import Term
+from models.documents.audit import Finding
 from solver.audit.base import Code, some
 from solver.audit.broken_affinity import lonely, together
 from solver.audit.broken_execution import Executed, executed, leaving

@@ -12,18 +12,18 @@ from typing import Final
 
 import msgspec
 
-from models import gangs
-from models.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, has_hints
-from models.audit import Finding
-from models.container_affinity import TAGS, AnnotationError, Entry, parse_annotations, reaches, views
-from models.container_expressions import Expression
-from models.container_expressions import View as ContainerView
-from models.gang_markers import members
-from models.gang_sources import Groups
-from models.kube import Pod, is_terminal, is_terminating, pod_key
-from models.quantity import QuantityError
-from models.scope import select
-from models.snapshot import InputError
+from models.documents.audit import Finding
+from models.gangs import gangs
+from models.gangs.declarations import Groups
+from models.gangs.markers import members
+from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
+from models.kube.quantity import QuantityError
+from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, has_hints
+from models.numa.container_affinity import TAGS, AnnotationError, Entry, parse_annotations, reaches, views
+from models.numa.container_expressions import Expression
+from models.numa.container_expressions import View as ContainerView
+from models.snapshot.scope import select
+from models.snapshot.snapshot import InputError
 from solver.audit.base import Code, some
 from solver.audit.view import View
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from models.audit import Finding, Severity
-from models.selectors import Bools
-from models.workload_checks import describe
+from models.documents.audit import Finding, Severity
+from models.kube.selectors import Bools
+from models.workloads.checks import describe
 from solver.audit.base import Code, some
 from solver.audit.crowd import Crowd
 from solver.audit.reach import Reach

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from models import quantity
-from models.audit import Finding, Severity
-from models.kube import Container, Node, NodeStatus, Pod, PodAffinity, PodSpec
-from models.qos import BEST_EFFORT, qos_class
+from models.documents.audit import Finding, Severity
+from models.kube import quantity
+from models.kube.objects import Container, Node, NodeStatus, Pod, PodAffinity, PodSpec
+from models.kube.qos import BEST_EFFORT, qos_class
 from solver.audit.base import Code, some
 from solver.audit.view import Subject, View
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from models.audit import Finding
+from models.documents.audit import Finding
 from solver.audit import never_affinity, never_missing, never_nodes
 from solver.audit.base import Code
 from solver.audit.crowd import Crowd

@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from models.audit import Finding, Severity
-from models.cluster import Ids, Ints
-from models.selectors import Bools, NodeTable
-from models.workload_checks import describe
+from models.cluster.cluster import Ids, Ints
+from models.documents.audit import Finding, Severity
+from models.kube.selectors import Bools, NodeTable
+from models.workloads.checks import describe
 from solver.audit.base import Code, some
 from solver.audit.crowd import Crowd
 from solver.audit.reach import Place, Reach, grave, running, wanted

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from models import kube
-from models.audit import Finding
-from models.workload_view import priority_of
+from models.documents.audit import Finding
+from models.kube import objects
+from models.workloads.view import priority_of
 from solver.audit.base import Code
 from solver.audit.reach import grave, running, wanted
 from solver.audit.view import Subject, View
@@ -76,14 +76,14 @@ def _claims(view: View, subject: Subject) -> Iterator[Finding]:
             yield _CLAIM.found(subject.name, text, field=field, rule="VolumeBinding", severity=grave(view, subject))
 
 
-def _unbound(view: View) -> Iterator[tuple[str, str, kube.PersistentVolumeClaimSpec, Subject | None]]:
+def _unbound(view: View) -> Iterator[tuple[str, str, objects.PersistentVolumeClaimSpec, Subject | None]]:
     """Object, field and spec of each claim and claim template that names a class, and whose it is."""
     for key, claim in view.snapshot.persistent_volume_claims.items():
         if claim.spec is not None and claim.spec.storageClassName and not claim.spec.volumeName:
             yield f"PersistentVolumeClaim {key}", "spec.storageClassName", claim.spec, None
     for subject in view.subjects:
         obj = subject.workload.obj if subject.workload is not None else None
-        templates = (obj.spec.volumeClaimTemplates if isinstance(obj, kube.StatefulSet) and obj.spec is not None else None) or ()
+        templates = (obj.spec.volumeClaimTemplates if isinstance(obj, objects.StatefulSet) and obj.spec is not None else None) or ()
         for i, template in enumerate(templates):
             if template.spec is not None and template.spec.storageClassName:
                 yield subject.name, f"spec.volumeClaimTemplates[{i}].spec.storageClassName", template.spec, subject

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from models import kube
-from models.audit import Finding
-from models.cluster import HARD_EFFECTS
-from models.selectors import NodeTable, tolerates
+from models.cluster.cluster import HARD_EFFECTS
+from models.documents.audit import Finding
+from models.kube import objects
+from models.kube.selectors import NodeTable, tolerates
 from solver.audit.base import Code, some
 from solver.audit.reach import Place, Reach, grave, wanted
 from solver.audit.view import Subject, View
@@ -151,7 +151,7 @@ def _contradictions(view: View, subject: Subject) -> Generator[Finding, None, bo
     """Yields what is contradictory, and returns whether nothing is left that a node could meet."""
     spec = subject.pod.spec
     affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
-    plain = [kube.NodeSelectorRequirement(key, "In", [value]) for key, value in (spec.nodeSelector or {}).items()]
+    plain = [objects.NodeSelectorRequirement(key, "In", [value]) for key, value in (spec.nodeSelector or {}).items()]
     none_left = False
     for variant in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
         selector = getattr(affinity, variant) if affinity is not None else None
@@ -172,11 +172,11 @@ def _contradictions(view: View, subject: Subject) -> Generator[Finding, None, bo
     return none_left
 
 
-def _impossible(term: kube.NodeSelectorTerm, plain: list[kube.NodeSelectorRequirement]) -> str | None:
+def _impossible(term: objects.NodeSelectorTerm, plain: list[objects.NodeSelectorRequirement]) -> str | None:
     """Why no node, however labelled, matches a term together with the nodeSelector; None where one could."""
     if not term.matchExpressions and not term.matchFields:
         return "a term without expressions matches no node"
-    by_key: dict[str, list[kube.NodeSelectorRequirement]] = {}
+    by_key: dict[str, list[objects.NodeSelectorRequirement]] = {}
     for r in [*plain, *(term.matchExpressions or ())]:
         by_key.setdefault(r.key, []).append(r)
     for key, found in by_key.items():
@@ -184,13 +184,13 @@ def _impossible(term: kube.NodeSelectorTerm, plain: list[kube.NodeSelectorRequir
             return f"no value of {key} meets {_all(found)}"
     if term.matchFields:
         named = [value for r in term.matchFields for value in r.values or ()]
-        table = NodeTable([kube.Node(kube.ObjectMeta(name)) for name in dict.fromkeys([*named, "other"])])
-        if not table.term(kube.NodeSelectorTerm(None, term.matchFields)).any():
+        table = NodeTable([objects.Node(objects.ObjectMeta(name)) for name in dict.fromkeys([*named, "other"])])
+        if not table.term(objects.NodeSelectorTerm(None, term.matchFields)).any():
             return f"no node name meets {_all(term.matchFields)}"
     return None
 
 
-def _possible(key: str, found: list[kube.NodeSelectorRequirement]) -> bool:
+def _possible(key: str, found: list[objects.NodeSelectorRequirement]) -> bool:
     """Whether some value of a label, or its absence, meets all requirements: the values that they name, their neighbours and another one
     stand for all there are."""
     values = dict.fromkeys(value for r in found for value in r.values or ())
@@ -201,15 +201,15 @@ def _possible(key: str, found: list[kube.NodeSelectorRequirement]) -> bool:
     while other in values:
         other += "x"
     labels: list[Mapping[str, str]] = [{}, *({key: value} for value in (*values, other))]
-    table = NodeTable([kube.Node(kube.ObjectMeta(labels=dict(each))) for each in labels])
-    return bool(table.term(kube.NodeSelectorTerm(found)).any())
+    table = NodeTable([objects.Node(objects.ObjectMeta(labels=dict(each))) for each in labels])
+    return bool(table.term(objects.NodeSelectorTerm(found)).any())
 
 
-def _all(found: Iterable[kube.NodeSelectorRequirement]) -> str:
+def _all(found: Iterable[objects.NodeSelectorRequirement]) -> str:
     return " and ".join(f"{r.operator} {', '.join(r.values)}" if r.values else r.operator for r in found)
 
 
-def _asked(spec: kube.PodSpec) -> str:
+def _asked(spec: objects.PodSpec) -> str:
     parts = [f"{key}={value}" for key, value in (spec.nodeSelector or {}).items()]
     affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
     for variant in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):

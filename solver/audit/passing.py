@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from models.kube import Taint
-from models.selectors import UNSCHEDULABLE_TAINT
+from models.kube.objects import Taint
+from models.kube.selectors import UNSCHEDULABLE_TAINT
 
 _NODE: Final = "node.kubernetes.io/"
 #: Set by the node lifecycle controller, cloud providers, Cluster API and autoscalers, network and storage plugins that are starting.

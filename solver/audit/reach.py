@@ -9,14 +9,14 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from models.audit import Severity
-from models.cluster import HARD_EFFECTS, Cluster, Ints, PodClass
-from models.compile import compile_cluster
-from models.kube import Pod
-from models.policy import Multipliers, Policy
-from models.scope import Scope
-from models.selectors import Bools, tolerates
-from models.workload_plan import job
+from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints, PodClass
+from models.cluster.compile import compile_cluster
+from models.documents.audit import Severity
+from models.documents.policy import Multipliers, Policy
+from models.kube.objects import Pod
+from models.kube.selectors import Bools, tolerates
+from models.snapshot.scope import Scope
+from models.workloads.replicas import job
 from solver.audit.passing import is_passing
 from solver.audit.view import Subject, View
 from solver.rules.base import PLENTY

@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from models.audit import Finding
-from models.cluster import HARD_EFFECTS, Ids
-from models.kube import PodAffinityTerm
-from models.selectors import UNSCHEDULABLE_TAINT, Bools, canonical, label_key_requirements, selector_matches, tolerates
+from models.cluster.cluster import HARD_EFFECTS, Ids
+from models.documents.audit import Finding
+from models.kube.objects import PodAffinityTerm
+from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, canonical, label_key_requirements, selector_matches, tolerates
 from solver.audit.base import Code
 from solver.audit.view import Subject, View
 

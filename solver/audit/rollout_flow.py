@@ -16,18 +16,18 @@ from typing import Final, Literal
 import msgspec
 import numpy as np
 
-from models.cluster import Cluster
-from models.collector import no_gc
-from models.compile import compile_cluster
-from models.kube import Pod, is_terminating
-from models.policy import Multipliers
-from models.rollout import Old, Pace, creations, deletions, old_pods
-from models.scope import Scope
-from models.selectors import Bools
-from models.snapshot import Snapshot
-from models.workload_owned import HASH
-from models.workload_template import template_hash
-from models.workload_view import controller
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.policy import Multipliers
+from models.kube.objects import Pod, is_terminating
+from models.kube.selectors import Bools
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import Old, Pace, creations, deletions, old_pods
+from models.workloads.ownership import HASH
+from models.workloads.template import template_hash
+from models.workloads.view import controller
 from solver import rules
 from solver.audit.view import Subject, View
 from solver.rollout_state import ungrouped
@@ -44,7 +44,7 @@ class Flow:
         """``subjects``: Deployments all of whose pods run on nodes of the snapshot; ``least``: without other pods of a lower priority.
 
         Raises:
-            InputError: what :func:`models.compile.compile_cluster` cannot use.
+            InputError: what :func:`models.cluster.compile.compile_cluster` cannot use.
         """
         pods, first = view.snapshot.pods, len(view.snapshot.pods)
         self._snapshot, self._subjects, self._node = view.snapshot, subjects, view.node_index

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from models import placement as doc
-from models.audit import Finding
-from models.kube import is_terminating
-from models.rollout import DEFAULT, Pace, pace, scaled
-from models.snapshot import InputError, Snapshot
+from models.documents import placement as doc
+from models.documents.audit import Finding
+from models.kube.objects import is_terminating
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.deployment_rollout import DEFAULT, Pace, pace, scaled
 from solver.audit.base import Code, some
 from solver.audit.reach import Reach
 from solver.audit.rollout_flow import Flow

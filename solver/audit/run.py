@@ -6,12 +6,12 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from models import unmodelled
-from models.audit import SEVERITIES, Audit, Finding
-from models.placement import SnapshotRef
-from models.policy import DEFAULT, Policy
-from models.scope import select
-from models.snapshot import Snapshot
+from models.cluster import unmodelled
+from models.documents.audit import SEVERITIES, Audit, Finding
+from models.documents.placement import SnapshotRef
+from models.documents.policy import DEFAULT, Policy
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
 from solver.audit.catalogue import CHECKS
 from solver.audit.control_plane import describe
 from solver.audit.view import View

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from models.audit import Finding, Severity
-from models.selectors import Selector, requirement_holds, selector_matches
-from models.workload_checks import describe
-from models.workload_view import selector as adopts
+from models.documents.audit import Finding, Severity
+from models.kube.selectors import Selector, requirement_holds, selector_matches
+from models.workloads.checks import describe
+from models.workloads.view import selector as adopts
 from solver.audit.base import Code, some
 from solver.audit.crowd import ADDED, Crowd
 from solver.audit.reach import wanted

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from models.audit import Finding, Severity
-from models.cluster import Ints, Spread, domain_sum
-from models.scope import select
-from models.selectors import Bools, selector_matches
+from models.cluster.cluster import Ints, Spread, domain_sum
+from models.documents.audit import Finding, Severity
+from models.kube.selectors import Bools, selector_matches
+from models.snapshot.scope import select
 from solver.audit.base import Code, some
 from solver.audit.reach import Place, Reach, grave, running, wanted
 from solver.audit.view import Subject, View

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from models import kube
-from models.compile import preferred_terms
-from models.selectors import Selector, canonical, label_key_requirements
+from models.cluster.compile import preferred_terms
+from models.kube import objects
+from models.kube.selectors import Selector, canonical, label_key_requirements
 from solver.audit.base import some
 from solver.audit.view import Subject, View
 
@@ -79,7 +79,7 @@ def terms(view: View, subject: Subject) -> Iterator[Term]:
 
 
 def _term(
-    view: View, subject: Subject, kind: Literal["affinity", "anti-affinity"], path: str, term: kube.PodAffinityTerm, *, required: bool
+    view: View, subject: Subject, kind: Literal["affinity", "anti-affinity"], path: str, term: objects.PodAffinityTerm, *, required: bool
 ) -> Term:
     extra = label_key_requirements(subject.labels, term.matchLabelKeys, term.mismatchLabelKeys)
     chosen = canonical(term.namespaceSelector)

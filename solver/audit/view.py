@@ -11,21 +11,21 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from models import kube
-from models.kube import Pod, controller_of, is_terminal, is_terminating, pod_key
-from models.owners import Owners
-from models.policy import DEFAULT, Policy
-from models.scope import is_mirror
-from models.selectors import NodeTable
-from models.snapshot import Snapshot
-from models.workload_checks import Audience
-from models.workload_owned import HASH
-from models.workload_owned import Owners as Owned
-from models.workload_plan import asked, job, suspended
-from models.workload_pods import UnknownClass, admitted
-from models.workload_revisions import same_template
-from models.workload_template import template_hash
-from models.workload_view import Workload, controller, labelled, listed, view
+from models.disruption.owners import Owners
+from models.documents.policy import DEFAULT, Policy
+from models.kube import objects
+from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
+from models.kube.selectors import NodeTable
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import Snapshot
+from models.workloads.checks import Audience
+from models.workloads.ownership import HASH
+from models.workloads.ownership import Owners as Owned
+from models.workloads.pods import UnknownClass, admitted
+from models.workloads.replicas import asked, job, suspended
+from models.workloads.revisions import same_template
+from models.workloads.template import template_hash
+from models.workloads.view import Workload, controller, labelled, listed, view
 
 _change = msgspec.structs.replace
 _T = TypeVar("_T")
@@ -177,7 +177,7 @@ class View:
         labels = workload.labels
         if label is not None:
             labels.setdefault(HASH, label)
-        metadata = kube.ObjectMeta(
+        metadata = objects.ObjectMeta(
             name=f"{workload.name}-", namespace=workload.namespace, labels=labels or None, annotations=workload.annotations or None
         )
         return Pod(metadata, spec, None)
@@ -185,7 +185,7 @@ class View:
 
 def _reads_own_labels(workload: Workload) -> bool:
     """Whether a rule of the pods reads labels of theirs (matchLabelKeys, mismatchLabelKeys)."""
-    affinity = workload.spec.affinity or kube.Affinity()
+    affinity = workload.spec.affinity or objects.Affinity()
     terms = [
         term
         for part in (affinity.podAffinity, affinity.podAntiAffinity)

@@ -3,7 +3,7 @@
 All of them are classes of one :class:`Cluster`, so that every rule counts them alike; where they run is the start placement. Fixed pods
 without required terms and constraints stay what they are to a solve.
 
-Shapes: G classes, N nodes, R resources, as of models.cluster.
+Shapes: G classes, N nodes, R resources, as of models.cluster.cluster.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from models import kube, move_cost, node_choice, requests
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster, required_terms
-from models.disruption import Budget, budgets
-from models.evictable import exclusions
-from models.kube import Pod, is_terminating
-from models.owners import Owners
-from models.plan import Excluded, Exclusion, Limits
-from models.scope import Scope, select
-from models.selectors import Bools
-from models.snapshot import Snapshot
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster, required_terms
+from models.disruption import move_cost, node_selection
+from models.disruption.evictable import exclusions
+from models.disruption.owners import Owners
+from models.disruption.pod_disruption_budgets import Budget, budgets
+from models.documents.rebalance_plan import Excluded, Exclusion, Limits
+from models.kube import objects, pod_requests
+from models.kube.objects import Pod, is_terminating
+from models.kube.selectors import Bools
+from models.snapshot.scope import Scope, select
+from models.snapshot.snapshot import Snapshot
 from solver.plan.culprits import culprits
 from solver.plan.options import PlanOptions
 from solver.strategy import occupies
@@ -136,7 +137,7 @@ def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
     anchored = [i for i in scope.fixed if i in refused and not is_terminating(pods[i]) and _holds_rules(pods[i])]
     waiting = scope.pending if "admit" in asked.goals else []
     index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
-    drain = [index[name] for name in node_choice.choose(snapshot, asked.drain)]
+    drain = [index[name] for name in node_selection.choose(snapshot, asked.drain)]
     closed = np.zeros(len(index), dtype=bool)
     closed[drain] = True
     going = _may_go(snapshot, asked, movable, waiting, closed, index)
@@ -208,8 +209,8 @@ def _resized(pod: Pod) -> tuple[tuple[str, int], ...] | None:
         for s in (*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ()))
     ):
         return None
-    held = requests.pod_request(pod)
-    asked = requests.pod_request(msgspec.structs.replace(pod, status=None))
+    held = pod_requests.pod_request(pod)
+    asked = pod_requests.pod_request(msgspec.structs.replace(pod, status=None))
     return None if held == asked else tuple(sorted(held.items()))
 
 
@@ -223,7 +224,7 @@ def _extra(cluster: Cluster, running: set[int]) -> Ints:
     return found
 
 
-def _freeable(node: kube.Node) -> bool:
+def _freeable(node: objects.Node) -> bool:
     labels, notes = node.metadata.labels or {}, node.metadata.annotations or {}
     return not any(label in labels for label in CONTROL_PLANE) and not any(notes.get(note) == "true" for note in KEEP)
 
@@ -249,5 +250,5 @@ def _may_go(
 def _excluded(snapshot: Snapshot, refused: dict[int, Exclusion]) -> list[Excluded]:
     found: dict[Exclusion, list[str]] = {}
     for i, reason in sorted(refused.items()):
-        found.setdefault(reason, []).append(kube.pod_key(snapshot.pods[i]))
+        found.setdefault(reason, []).append(objects.pod_key(snapshot.pods[i]))
     return [Excluded(reason, names) for reason, names in sorted(found.items())]

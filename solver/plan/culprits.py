@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from models import kube
-from models.kube import Pod, PodAffinityTerm, is_terminal, is_terminating
-from models.selectors import NodeTable, Selector, canonical, label_key_requirements, selector_matches
-from models.snapshot import Snapshot
+from models.kube import objects
+from models.kube.objects import Pod, PodAffinityTerm, is_terminal, is_terminating
+from models.kube.selectors import NodeTable, Selector, canonical, label_key_requirements, selector_matches
+from models.snapshot.snapshot import Snapshot
 
 
 def culprits(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
@@ -46,7 +46,7 @@ def culprits(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
     return {i for i in found if not is_terminating(pods[i])}
 
 
-def _terms(part: kube.PodAffinity | None, *, ignored: bool = False) -> list[PodAffinityTerm]:
+def _terms(part: objects.PodAffinity | None, *, ignored: bool = False) -> list[PodAffinityTerm]:
     """The terms that hold during execution; ``ignored``: and those that do not."""
     if part is None:
         return []
@@ -54,7 +54,7 @@ def _terms(part: kube.PodAffinity | None, *, ignored: bool = False) -> list[PodA
     return [*(others or ()), *(part.requiredDuringSchedulingRequiredDuringExecution or ())]
 
 
-def _lonely(snapshot: Snapshot, nodes: dict[str, kube.Node], here: list[int], i: int, terms: list[PodAffinityTerm]) -> bool:
+def _lonely(snapshot: Snapshot, nodes: dict[str, objects.Node], here: list[int], i: int, terms: list[PodAffinityTerm]) -> bool:
     """Whether a running pod's affinity is not met by the others; a pod that is the only match of its own terms is not lonely."""
     pod = snapshot.pods[i]
     keys = {term.topologyKey for term in terms}
@@ -69,7 +69,7 @@ def _lonely(snapshot: Snapshot, nodes: dict[str, kube.Node], here: list[int], i:
     return not all(any(j != i and _together(nodes, pod, snapshot.pods[j], term.topologyKey) for j in full) for term in terms)
 
 
-def _together(nodes: dict[str, kube.Node], pod: Pod, other: Pod, key: str) -> bool:
+def _together(nodes: dict[str, objects.Node], pod: Pod, other: Pod, key: str) -> bool:
     """Whether two running pods are in one domain of a key."""
     mine = (nodes[pod.spec.nodeName or ""].metadata.labels or {}).get(key)
     return mine is not None and (nodes[other.spec.nodeName or ""].metadata.labels or {}).get(key) == mine

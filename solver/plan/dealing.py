@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from models import kube
-from models.plan import Eviction, Move
-from models.selectors import Bools
+from models.documents.rebalance_plan import Eviction, Move
+from models.kube import objects
+from models.kube.selectors import Bools
 from solver.plan.case import Case, Step
 
 #: Why pods of a class leave a node: (class, node, pods that the plan binds there) -> sentence.
@@ -36,7 +36,7 @@ def deal(case: Case, waves: Sequence[Sequence[Step]], units: Sequence[bool], rea
             for _ in range(step.k):
                 i = (resting.get((step.g, step.a)) or moved[step.g, step.a]).pop()
                 number += not unit
-                key = kube.pod_key(pods[i])
+                key = objects.pod_key(pods[i])
                 if step.b < 0:
                     evictions.append(Eviction(number, wave, key, names[step.a], ""))
                     leaving.append((evictions[-1], step.g, step.a))

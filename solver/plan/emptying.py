@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster import Ints
-from models.selectors import Bools
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
 from solver.plan.case import Step
 from solver.plan.walk import Walk
 

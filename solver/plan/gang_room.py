@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from models.cluster import GangGroup, Ids, Ints
-from models.selectors import Bools
+from models.cluster.cluster import GangGroup, Ids, Ints
+from models.kube.selectors import Bools
 from solver.plan.case import Step
 from solver.plan.gang_steps import bind_gang
 from solver.plan.room import NEVER, Opener

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster import Ints
+from models.cluster.cluster import Ints
 from solver.plan.case import Case, Step
 
 

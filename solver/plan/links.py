@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.cluster import Cluster
+from models.cluster.cluster import Cluster
 from solver.rules.base import Rule
 from solver.rules.node_resources_fit import NodeResourcesFit
 

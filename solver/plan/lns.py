@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Ints
+from models.cluster.cluster import Ints
 from solver import rules
 from solver.budget import Budget
 from solver.cpsat import CpSat, add_hint

@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from models import kube
-from models.plan import Obstacle
-from models.selectors import Bools
+from models.documents.rebalance_plan import Obstacle
+from models.kube import objects
+from models.kube.selectors import Bools
 from solver.plan.case import Case, Step
 from solver.plan.options import PlanOptions
 from solver.plan.search import Found
@@ -62,7 +62,7 @@ def _circle(case: Case, goal: str, stuck: Sequence[Step]) -> Obstacle:
         every = case.cluster.classes[step.g].pods
         here = [i for i in every if step.a >= 0 and pods[i].spec.nodeName == names[step.a]] or list(every)
         source = f" from {names[step.a]}" if step.a >= 0 else ""
-        told.append(f"{kube.pod_key(pods[here[0]])}{source}" + (f" to {names[step.b]}" if step.b >= 0 else " evicted"))
+        told.append(f"{objects.pod_key(pods[here[0]])}{source}" + (f" to {names[step.b]}" if step.b >= 0 else " evicted"))
     return Obstacle(goal, f"moves that wait for each other, with no spare place to break the circle: {', '.join(told)}")
 
 
@@ -84,7 +84,7 @@ def _left(case: Case, state: State) -> list[Obstacle]:
     why = {name: entry.reason for entry in case.excluded for name in entry.pods}
 
     def stays(i: int) -> list[Obstacle]:
-        key, node = kube.pod_key(snapshot.pods[i]), snapshot.pods[i].spec.nodeName or ""
+        key, node = objects.pod_key(snapshot.pods[i]), snapshot.pods[i].spec.nodeName or ""
         reason = _guarded(case, i) if why.get(key) == "budgets" else _WHY.get(why.get(key, ""), "it is not moved")
         return [Obstacle("drain", f"{key} stays on {node}: {reason}", key, node, proved=True)]
 
@@ -112,7 +112,7 @@ def _named(case: Case, g: int, n: int, k: int) -> list[str]:
     """Names of the pods of a class that are left on a node: the last ones, as those that leave are taken from the front."""
     snapshot, name = case.cluster.snapshot, case.cluster.nodes.names[n]
     here = [i for i in case.cluster.classes[g].pods if snapshot.pods[i].spec.nodeName == name]
-    return [kube.pod_key(snapshot.pods[i]) for i in here[len(here) - k :]]
+    return [objects.pod_key(snapshot.pods[i]) for i in here[len(here) - k :]]
 
 
 def _nowhere(case: Case, state: State, g: int, n: int) -> str:
@@ -183,7 +183,7 @@ def _pending(case: Case, state: State) -> list[Obstacle]:
             why = _held_back(case, "binding")
         else:
             why = "no node takes it: " + _rejections(state, g, every)
-        keys = [kube.pod_key(snapshot.pods[i]) for i in cls.pods[cls.count - left :]]
+        keys = [objects.pod_key(snapshot.pods[i]) for i in cls.pods[cls.count - left :]]
         return [Obstacle("admit", f"{key} stays pending: {why}", key) for key in keys]
 
     found: list[_Told] = []

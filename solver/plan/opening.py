@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import Ids, Ints, domain_sum
-from models.selectors import Bools
+from models.cluster.cluster import Ids, Ints, domain_sum
+from models.kube.selectors import Bools
 from solver.plan.case import Case
 from solver.rules.inter_pod_affinity import InterPodAffinity
 

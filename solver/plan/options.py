@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from models.plan import Limits
+from models.documents.rebalance_plan import Limits
 from solver.options import Options
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from models.cluster import Ints
+from models.cluster.cluster import Ints
 from solver.plan.budget_order import respecting
 from solver.plan.case import Case, Step
 from solver.plan.cycles import go_on, waiting_in_circle

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Ints
+from models.cluster.cluster import Ints
 from solver.plan.case import Case, Step
 from solver.plan.gang_steps import bind_gang
 from solver.plan.gap import Gap

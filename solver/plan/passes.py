@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from models.cluster import Ints
-from models.selectors import Bools
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
 from solver.plan.case import Case, Step
 from solver.plan.gang_steps import bind_gang
 from solver.plan.gap import Gap

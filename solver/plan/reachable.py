@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster import Ints
-from models.selectors import Bools
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
 from solver.limits import possible
 from solver.plan.case import Case
 from solver.rules.base import Rule

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models import placement as doc
-from models import plan as plans
-from models import unmodelled
-from models.kube import pod_key
-from models.placement import TierResult
-from models.policy import DEFAULT
-from models.scope import select
-from models.snapshot import Snapshot
+from models.cluster import unmodelled
+from models.documents import placement as doc
+from models.documents import rebalance_plan as plans
+from models.documents.placement import TierResult
+from models.documents.policy import DEFAULT
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
 from solver.options import OnProgress, Progress
 from solver.place import insist
 from solver.plan.case import Case, Step, read_case

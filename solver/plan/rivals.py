@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster import Cluster, Ids
+from models.cluster.cluster import Cluster, Ids
 from solver.rules.node_ports import clash
 
 

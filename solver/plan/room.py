@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster import Ints, domain_sum
-from models.selectors import Bools
+from models.cluster.cluster import Ints, domain_sum
+from models.kube.selectors import Bools
 from solver.plan.case import Step
 from solver.plan.rivals import Rivals
 from solver.plan.walk import Walk

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from models.cluster import Ints
+from models.cluster.cluster import Ints
 from solver import rules
 from solver.budget import Budget
 from solver.limits import possible

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Ints
-from models.selectors import Bools
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
 from solver.plan.case import Case
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread

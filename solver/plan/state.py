@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Ints
-from models.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
+from models.cluster.cluster import Ints
+from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
 from solver import rules
 from solver.plan.case import Case, Step
 from solver.plan.standing import Providers, Skews

@@ -15,8 +15,8 @@ from math import gcd
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Ids, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Ids, Ints
+from models.kube.selectors import Bools
 from solver.encoding import Encoding, Part
 from solver.plan.case import Case
 from solver.plan.reachable import reach

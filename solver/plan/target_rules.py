@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Cluster, Ids, Ints, Term
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ids, Ints, Term
+from models.kube.selectors import Bools
 from solver.plan import opening
 from solver.plan.case import Case
 from solver.plan.state import State

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster import Ids, Ints, Spread, domain_sum
-from models.selectors import Bools
+from models.cluster.cluster import Ids, Ints, Spread, domain_sum
+from models.kube.selectors import Bools
 from solver.plan.target import TargetModel
 from solver.rules.pod_topology_spread import PodTopologySpread, Tally
 

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from models.cluster import Ints
-from models.selectors import Bools
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
 from solver import rules
 from solver.objective import Objective
 from solver.plan.case import Case, Step

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from models.cluster import Ints
-from models.selectors import Bools
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
 from solver.plan.case import Case, Step
 from solver.plan.state import State
 

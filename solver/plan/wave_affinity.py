@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from models.cluster import Ints
-from models.selectors import Bools
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
 from solver.plan.case import Step
 from solver.plan.state import State
 from solver.rules.inter_pod_affinity import InterPodAffinity

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from models.cluster import Ids, Term
+from models.cluster.cluster import Ids, Term
 from solver.plan.case import Step
 from solver.plan.state import State
 from solver.plan.wave_affinity import Supports

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from models.cluster import Ints
+from models.cluster.cluster import Ints
 from solver.plan.case import Case, Step
 from solver.plan.state import State
 from solver.plan.wave_affinity import Supports

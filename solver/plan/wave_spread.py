@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster import Ints, domain_sum
+from models.cluster.cluster import Ints, domain_sum
 from solver.plan.case import Step
 from solver.plan.state import State
 from solver.rules.pod_topology_spread import PodTopologySpread, Tally

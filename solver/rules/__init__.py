@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from models.cluster import Cluster
+from models.cluster.cluster import Cluster
 from solver.rules.base import Rule
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import Affinity, Ids, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Affinity, Ids, Ints
+from models.kube.selectors import Bools
 from solver.partition import strongly_connected
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
 
 if TYPE_CHECKING:
     from solver.encoding import Encoding

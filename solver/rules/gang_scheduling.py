@@ -1,6 +1,6 @@
 """GangScheduling: the members of a gang are placed whole or not at all, all of them in one domain where the gang asks for it.
 
-Source: pkg/scheduler/framework/plugins/gangscheduling (Kubernetes 1.35) for the name; the meaning is that of models/gangs.py. Whether
+Source: pkg/scheduler/framework/plugins/gangscheduling (Kubernetes 1.35) for the name; the meaning is that of models/gangs/gangs.py. Whether
 a gang is whole cannot be said of a single pod, so the incremental face judges the domain only, and engines place gangs as a whole.
 """
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import Cluster, GangGroup, Ids, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, GangGroup, Ids, Ints
+from models.kube.selectors import Bools
 from solver.rules.base import Rule
 
 if TYPE_CHECKING:

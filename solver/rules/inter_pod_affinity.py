@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import Affinity, Cluster, Ids, Ints, Term, domain_sum
-from models.selectors import Bools
+from models.cluster.cluster import Affinity, Cluster, Ids, Ints, Term, domain_sum
+from models.kube.selectors import Bools
 from solver.partition import strongly_connected
 from solver.rules.affinity_encoding import AffinityEncoder, Attraction
 from solver.rules.base import PLENTY, Rule

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import Cluster, Ints, Port
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ints, Port
+from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster import HARD_EFFECTS, Cluster
-from models.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
+from models.cluster.cluster import HARD_EFFECTS, Cluster
+from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
 from solver.rules.base import StaticRule
 
 

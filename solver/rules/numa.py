@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import Cluster, Ids, Ints, Spread, domain_sum
-from models.selectors import Bools
+from models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
+from models.kube.selectors import Bools
 from solver.quotas import Level
 from solver.rules.base import PLENTY, Rule
 

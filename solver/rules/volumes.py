@@ -1,7 +1,7 @@
 """VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits.
 
 Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits}. What a claim means for the
-nodes is resolved in :mod:`models.volumes`; here is what pending pods do to each other.
+nodes is resolved in :mod:`models.cluster.volumes`; here is what pending pods do to each other.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.selectors import Bools
-from models.volumes import Claim, named_claims
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.volumes import Claim, named_claims
+from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule, StaticRule
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if __name__ == "__main__":
 from rich.console import Console
 from rich.table import Table
 
-from models.snapshot import load
+from models.snapshot.snapshot import load
 from solver.options import Options
 from solver.place import place
 from tests.benchmarks.bench_packing import DATA, PLACED_ONLY, baseline, instances

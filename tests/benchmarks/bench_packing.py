@@ -21,9 +21,9 @@ if __name__ == "__main__":
 from rich.console import Console
 from rich.table import Table
 
-from models.placement import Placement
-from models.policy import Policy
-from models.snapshot import load
+from models.documents.placement import Placement
+from models.documents.policy import Policy
+from models.snapshot.snapshot import load
 from solver.options import Options
 from solver.place import place
 

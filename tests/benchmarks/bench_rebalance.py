@@ -32,9 +32,9 @@ import msgspec
 
 from instances.planted_admit import planted_admit
 from instances.worn import Worn, worn
-from models.kube import is_terminal
-from models.plan import Limits, RebalancePlan, from_builtins
-from models.snapshot import Snapshot, from_objects, load
+from models.documents.rebalance_plan import Limits, RebalancePlan, from_builtins
+from models.kube.objects import is_terminal
+from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.options import Options
 from solver.plan.options import PlanOptions
 from solver.plan.rebalance import rebalance

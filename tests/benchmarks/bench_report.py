@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from models.snapshot import load
+from models.snapshot.snapshot import load
 from report.page.data import build
 from report.page.render import render
 from tests.benchmarks.bench_scale import exponent, generate

@@ -26,9 +26,9 @@ if __name__ == "__main__":
 from rich.console import Console
 from rich.table import Table
 
-from models.placement import Placement, TierResult
-from models.policy import Policy
-from models.snapshot import load
+from models.documents.placement import Placement, TierResult
+from models.documents.policy import Policy
+from models.snapshot.snapshot import load
 from solver.options import OnProgress, Options
 from solver.place import place
 from tests.benchmarks.bench_scale import generate

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from instances.worn import Worn
-from models.plan import RebalancePlan
-from models.snapshot import Snapshot
+from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot.snapshot import Snapshot
 from tests.benchmarks.consolidation_reference import HEURISTICS, State
 
 _NODES: Final = (12, 20, 30, 40, 50, 60, 80, 100)

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models import kube
-from models.evictable import exclusions
-from models.snapshot import Snapshot
+from models.disruption.evictable import exclusions
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver import verify_affinity as affinity
 from solver import verify_matching as matching
 from solver import verify_resources as resources
 from solver import verify_spread as spread
 
-_CORDON: Final = kube.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _KEEP: Final = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true", "karpenter.sh/do-not-disrupt": "true"}
 _OF_THE_NODE: Final = ("daemonset", "mirror")
@@ -49,7 +49,7 @@ class Freed:
 class _Node:
     """A node and what its pods hold. ``mine``: movable pods on it."""
 
-    node: kube.Node
+    node: objects.Node
     capacity: resources.Amounts
     pods: int = 0
     used: resources.Amounts = field(default_factory=dict)
@@ -196,7 +196,7 @@ class State:
         known = self._static.setdefault((id(spec.tolerations), id(spec.affinity), id(spec.nodeSelector)), {})
         if name not in known:
             node = self.nodes[name].node
-            own = node.spec or kube.NodeSpec()
+            own = node.spec or objects.NodeSpec()
             taints = [*(own.taints or ()), *([_CORDON] if own.unschedulable else ())]
             known[name] = matching.untolerated_taint(spec.tolerations, taints) is None and not matching.node_affinity_fault(spec, node)
         return known[name]
@@ -289,15 +289,15 @@ def one_by_one(snapshot: Snapshot) -> Freed:
 HEURISTICS: Final[dict[str, Callable[[Snapshot], Freed]]] = {"prefix": prefix, "one by one": one_by_one}
 
 
-def _runs(pod: kube.Pod, nodes: dict[str, kube.Node]) -> bool:
-    return pod.spec.nodeName in nodes and not kube.is_terminal(pod)
+def _runs(pod: objects.Pod, nodes: dict[str, objects.Node]) -> bool:
+    return pod.spec.nodeName in nodes and not objects.is_terminal(pod)
 
 
-def _has_claims(pod: kube.Pod) -> bool:
+def _has_claims(pod: objects.Pod) -> bool:
     return any(volume.persistentVolumeClaim is not None or volume.ephemeral is not None for volume in pod.spec.volumes or ())
 
 
-def _may_go(node: kube.Node) -> bool:
+def _may_go(node: objects.Node) -> bool:
     labels, notes = node.metadata.labels or {}, node.metadata.annotations or {}
     return not any(key in labels for key in _CONTROL_PLANE) and not any(notes.get(key) == value for key, value in _KEEP.items())
 

@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from models.policy import Policy, Strategy
-from models.snapshot import load
+from models.documents.policy import Policy, Strategy
+from models.snapshot.snapshot import load
 from solver.options import Options
 from solver.place import place
 from tests.benchmarks.bench_greedy import Family, families, total

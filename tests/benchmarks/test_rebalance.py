@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from instances.worn import Worn, worn
-from models.evictable import exclusions
-from models.kube import pod_key
-from models.snapshot import Snapshot, from_objects
+from models.disruption.evictable import exclusions
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver.verify import rejecting_rules
 from tests.benchmarks import consolidation
 from tests.benchmarks.consolidation import Compared, Rival

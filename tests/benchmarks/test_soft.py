@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.placement import Placement
-from models.policy import DEFAULT
-from models.snapshot import load
+from models.documents.placement import Placement
+from models.documents.policy import DEFAULT
+from models.snapshot.snapshot import load
 from solver import verify_soft
 from tests.benchmarks.bench_soft import DATA, baseline, instances, recorded, solve
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import cli
-from models.snapshot import from_objects
+from models.snapshot.snapshot import from_objects
 from solver.explain import PodVerdict, explain
 
 DATA = Path(__file__).parent / "data"

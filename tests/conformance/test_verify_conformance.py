@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from models import kube
-from models.snapshot import Snapshot, from_objects
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver.verify import Judge
 
 DATA = Path(__file__).parent / "data"
@@ -29,7 +29,7 @@ FILTER_RULES = frozenset(
 )
 
 
-def pending(snapshot: Snapshot) -> list[kube.Pod]:
+def pending(snapshot: Snapshot) -> list[objects.Pod]:
     return [pod for pod in snapshot.pods if not pod.spec.nodeName]
 
 
@@ -37,7 +37,7 @@ def differences(case: dict[str, Any], rules: frozenset[str]) -> Iterator[str]:
     """Every node on which the checker's set of rules is not the recorded one."""
     snapshot = from_objects(case["snapshot"]["items"])
     judge = Judge(snapshot, pending(snapshot))
-    by_key = {kube.pod_key(pod): pod for pod in pending(snapshot)}
+    by_key = {objects.pod_key(pod): pod for pod in pending(snapshot)}
     for verdict in case["verdicts"]:
         recorded = {node: [] for node in verdict["feasible"]} | verdict["rejected"]
         assert set(recorded) == set(judge.nodes)

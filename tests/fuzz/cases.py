@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
-from models import placement as placements
-from models import plan as plans
-from models.policy import Policy
-from models.snapshot import InputError, from_objects, load
+from models.documents import placement as placements
+from models.documents import rebalance_plan as plans
+from models.documents.policy import Policy
+from models.snapshot.snapshot import InputError, from_objects, load
 from tests.fuzz import mutate, seeds
 from tests.fuzz.meaning import meaning, world
 from tests.fuzz.mutate import STRINGS

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.fuzz.mutate import at, spots
-from tests.models.test_snapshot_fuzz import sample
+from tests.models.snapshot.test_snapshot_fuzz import sample
 
 Object = dict[str, Any]
 

@@ -18,7 +18,7 @@ import cli
 from instances.generator import Parameters, generate
 from instances.worn import Worn, worn
 from tests import tiny, tiny_soft
-from tests.models.test_snapshot_fuzz import sample
+from tests.models.snapshot.test_snapshot_fuzz import sample
 from tests.plans import tiny as tiny_plans
 
 Object = dict[str, Any]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from instances.gang_causes import Impossible
 from instances.planted_gangs import Planted
-from models import gangs
-from models.edits import apply
-from models.kube import controller_of, pod_key
-from models.placement import Assignment, Cause, Edits, Placement
-from models.scope import select
-from models.snapshot import Snapshot, from_objects
+from models.documents.placement import Assignment, Cause, Edits, Placement
+from models.edits.edits import apply
+from models.gangs import gangs
+from models.kube.objects import controller_of, pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver.options import Options, Progress
 from solver.place import place
 from solver.unit import Unit

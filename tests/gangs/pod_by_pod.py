@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster
-from models.scope import select
-from models.snapshot import Snapshot
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
 from solver import rules
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from instances.capture import PAGE, Captured, CaptureOptions, capture
 from instances.capture_kinds import ORDER
-from models import kinds
-from models.snapshot import InputError, from_objects, load
+from models.kube import kinds
+from models.snapshot.snapshot import InputError, from_objects, load
 from solver.options import Options
 from solver.place import place
 from solver.verify import verify

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import cli
-from models import kinds
-from models.snapshot import load
+from models.kube import kinds
+from models.snapshot.snapshot import load
 from tests.instances.capture_objects import SECRET, cluster
 from tests.instances.capture_stand_in import TABLE, Server, install
 from tests.instances.test_redact import objects_of

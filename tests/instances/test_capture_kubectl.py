@@ -11,7 +11,7 @@ import pytest
 
 from instances.capture import PAGE, CaptureOptions, capture
 from instances.capture_kinds import ORDER
-from models.snapshot import InputError, from_objects
+from models.snapshot.snapshot import InputError, from_objects
 from tests.instances.capture_objects import SECRET, cluster
 from tests.instances.capture_server import serving
 from tests.instances.capture_stand_in import Server

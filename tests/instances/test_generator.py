@@ -17,10 +17,11 @@ import cli
 from instances.generator import Generated, Parameters, generate
 from instances.planted import Planted, planted
 from instances.planting import fill
-from models import quantity, snapshot
-from models.kube import pod_key
-from models.placement import Assignment, Placement, SnapshotRef, TierResult
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
+from models.kube import quantity
+from models.kube.objects import pod_key
+from models.snapshot import snapshot
+from models.snapshot.snapshot import Snapshot
 from solver.options import Options
 from solver.place import place
 from solver.verify import verify

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from models.placement import Placement
-from models.snapshot import Snapshot, load
+from models.documents.placement import Placement
+from models.snapshot.snapshot import Snapshot, load
 from solver.explain import explain
 from solver.options import Options
 from solver.place import place

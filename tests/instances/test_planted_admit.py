@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from instances.planted_admit import MOST, SHAPES, Admit, planted_admit
-from models.gangs import find
-from models.kube import pod_key
-from models.scope import select
-from models.snapshot import Snapshot, from_objects
+from models.gangs.gangs import find
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver.verify import Judge, rejecting_rules
 
 Object = dict[str, Any]

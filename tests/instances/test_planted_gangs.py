@@ -15,10 +15,10 @@ from msgspec import structs
 from instances.gang_fleet import RACK
 from instances.gang_shapes import SHAPES
 from instances.planted_gangs import CAUSES, Planted, feasible, infeasible
-from models.edits import apply
-from models.placement import Edits, Placement
-from models.scope import select
-from models.snapshot import Snapshot, from_objects, load
+from models.documents.placement import Edits, Placement
+from models.edits.edits import apply
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.options import Options
 from solver.place import place
 from solver.unit import Unit

@@ -14,8 +14,8 @@ import yaml
 from click.testing import CliRunner
 
 import cli
-from models.plan import RebalancePlan, from_builtins
-from models.snapshot import Snapshot, from_objects, load
+from models.documents.rebalance_plan import RebalancePlan, from_builtins
+from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.options import Options
 from solver.plan.options import PlanOptions
 from solver.plan.rebalance import rebalance

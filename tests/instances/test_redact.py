@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from instances.generator import Parameters, generate
 from instances.redact import Keeper
-from models import kinds, kube, sharing
-from models.snapshot import Snapshot, from_objects, load
+from models.kube import kinds
+from models.kube import objects as kube_objects
+from models.snapshot import interning
+from models.snapshot.snapshot import Snapshot, from_objects, load
 from tests.instances.capture_objects import KEPT, SECRET, cluster
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -48,16 +50,16 @@ def redacted(objects: list[Object]) -> list[Object]:
 def trimmed(value: object) -> object:
     """Plain data of decoded objects, without what nothing reads: annotations, volumes without a source that matters, what CSI calls nodes,
     and handles of volumes, of which the test below."""
-    if isinstance(value, kube.ObjectMeta):
+    if isinstance(value, kube_objects.ObjectMeta):
         value = copy.copy(value)
-        sharing.trim(value)
+        interning.trim(value)
         value.annotations = {k: v for k, v in (value.annotations or {}).items() if "secret" not in k.lower()} or None
-    if isinstance(value, kube.PodSpec):  # reading drops them from pods, not from templates
-        read = [volume for volume in value.volumes or () if volume != kube.Volume(volume.name)]
+    if isinstance(value, kube_objects.PodSpec):  # reading drops them from pods, not from templates
+        read = [volume for volume in value.volumes or () if volume != kube_objects.Volume(volume.name)]
         value = msgspec.structs.replace(value, volumes=read or None)
-    if isinstance(value, kube.CSIPersistentVolumeSource):
+    if isinstance(value, kube_objects.CSIPersistentVolumeSource):
         return value.driver
-    if isinstance(value, kube.CSINodeDriver):
+    if isinstance(value, kube_objects.CSINodeDriver):
         value = msgspec.structs.replace(value, nodeID=None)
     if isinstance(value, msgspec.Struct):
         return {name: trimmed(getattr(value, name)) for name in value.__struct_fields__}

@@ -9,10 +9,10 @@ import pytest
 
 from instances.generator import Generated
 from instances.worn import PEAK, Worn, worn
-from models import kube
-from models.kube import pod_key
-from models.placement import Assignment, Placement, SnapshotRef, TierResult
-from models.snapshot import Snapshot, from_objects
+from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
+from models.kube import objects as kube_objects
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver import verify_resources as resources
 from solver.verify import verify
 
@@ -82,7 +82,7 @@ def test_nodes_are_unevenly_filled_as_much_as_asked(fill: int) -> None:
 
 def test_what_stays_is_marked_and_little() -> None:
     snapshot = read(worn(Worn(64, 600, seed=6, bare=40, local=40)))
-    own = [pod for pod in snapshot.pods if kube.controller_of(pod) is None]
+    own = [pod for pod in snapshot.pods if kube_objects.controller_of(pod) is None]
     local = [pod for pod in snapshot.pods if pod.spec.volumes]
     assert own
     assert local

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from instances.generator import Parameters, generate
 from instances.worn import Worn, worn
-from models.plan import Limits
+from models.documents.rebalance_plan import Limits
 
 Object = dict[str, Any]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from models.quantity import parse
+from models.kube.quantity import parse
 
 Object = Mapping[str, Any]
 State = tuple[int, ...]

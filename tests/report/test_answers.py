@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from models.placement import Placement
+from models.documents.placement import Placement
 from report import answers
 from report.canvas import Surface, render
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.audit import SEVERITIES, Audit, ComponentSpread, ControlPlane, Finding, Severity, Stage
-from models.placement import SnapshotRef, Unmodelled
+from models.documents.audit import SEVERITIES, Audit, ComponentSpread, ControlPlane, Finding, Severity, Stage
+from models.documents.placement import SnapshotRef, Unmodelled
 from report.audit import audit_line, audit_table, failing, junit
 from report.canvas import Surface, render
 

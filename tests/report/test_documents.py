@@ -10,9 +10,9 @@ import msgspec
 import pytest
 import yaml
 
-from models.kube import Pod
-from models.placement import Assignment, Placement
-from models.snapshot import InputError, Snapshot
+from models.documents.placement import Assignment, Placement
+from models.kube.objects import Pod
+from models.snapshot.snapshot import InputError, Snapshot
 from report import documents
 
 

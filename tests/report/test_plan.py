@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from models.placement import FamilyResult, Seconds, SnapshotRef, TierResult, Unmodelled
-from models.plan import Eviction, Excluded, Limits, Move, NodeUse, Obstacle, RebalancePlan, Summary
-from models.policy import Policy
-from models.snapshot import Snapshot, from_objects
+from models.documents.placement import FamilyResult, Seconds, SnapshotRef, TierResult, Unmodelled
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import Eviction, Excluded, Limits, Move, NodeUse, Obstacle, RebalancePlan, Summary
+from models.snapshot.snapshot import Snapshot, from_objects
 from report.canvas import Surface, render
 from report.plan import plan_line, plan_table
 from tests.objects import node, pod

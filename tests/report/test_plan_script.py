@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from models.placement import SnapshotRef
-from models.plan import Eviction, Move, RebalancePlan, Summary
-from models.snapshot import Snapshot, from_objects, load
+from models.documents.placement import SnapshotRef
+from models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
+from models.snapshot.snapshot import Snapshot, from_objects, load
 from report.plan_script import script
 from tests.objects import Object, node, pod
 from tests.terminals import heard
@@ -366,7 +366,7 @@ def test_a_world_that_changes_meanwhile_stops_the_plan(make: Callable[..., Clust
 
 
 def test_snapshots(make: Callable[..., Cluster], tmp_path: Path) -> None:
-    """The hash is that of models.sources: of one file or several, compressed or not, in any order."""
+    """The hash is that of models.snapshot.sources: of one file or several, compressed or not, in any order."""
     cluster = make(*nodes(), bound("web-1", "n1"))
     one, two = tmp_path / "a.json", tmp_path / "b.json.gz"
     one.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": nodes()}))

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec import inspect
 
-from models import audit, placement, plan
-from models.sharing import ANNOTATIONS
+from models.documents import audit, placement, rebalance_plan
+from models.snapshot.interning import ANNOTATIONS
 from report import schemas
 
 TYPES = schemas.types()
@@ -29,7 +29,7 @@ POLICY = "policy-v1alpha1.json"
 
 _READERS: dict[type[msgspec.Struct], Callable[[object], object]] = {
     placement.Placement: placement.from_builtins,
-    plan.RebalancePlan: plan.from_builtins,
+    rebalance_plan.RebalancePlan: rebalance_plan.from_builtins,
     audit.Audit: audit.from_builtins,
 }
 #: What ``__post_init__`` of the policy's sections says of things that a schema cannot.

@@ -199,7 +199,7 @@ def test_neither_a_blank_nor_another_page_resembles_it(name: str) -> None:
 @pytest.mark.parametrize("report", [PLAN, SEARCH], ids=["plan", "search"])
 def test_kept_results_are_of_the_scenes_snapshots(report: Report, tmp_path: Path) -> None:
     """Else a screenshot could not be made again."""
-    from models.snapshot import load
+    from models.snapshot.snapshot import load
 
     kept = json.loads(gzip.decompress((RESULTS / report.frozen).read_bytes()))
     assert kept["snapshot"]["sha256"] == load([str(snapshot_of(report, tmp_path))]).sha256
@@ -224,7 +224,7 @@ def write(names: list[str]) -> None:
     path = executable()
     if path is None:
         sys.exit("no Chromium on PATH nor in KUBESTOW_CHROMIUM")
-    from models.snapshot import load
+    from models.snapshot.snapshot import load
 
     IMAGES.mkdir(exist_ok=True)
     RESULTS.mkdir(exist_ok=True)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from models.kube import Node, Pod
-from models.placement import Assignment, Placement, Unmodelled, Unplaced
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment, Placement, Unmodelled, Unplaced
+from models.kube.objects import Node, Pod
+from models.snapshot.snapshot import Snapshot
 from report import terminal
 from report.canvas import Surface, render
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.kube import Node, NodeStatus, ObjectMeta, Pod, PodStatus
-from models.placement import Assignment, Placement
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment, Placement
+from models.kube.objects import Node, NodeStatus, ObjectMeta, Pod, PodStatus
+from models.snapshot.snapshot import Snapshot
 from report.usage import Usage, per_node, per_zone, share, zone_of
 
 

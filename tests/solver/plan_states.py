@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from models import kube
-from models.snapshot import Snapshot
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver import verify_spread as spread
 from solver.verify import Judge
 from solver.verify_affinity import Reader
@@ -32,7 +32,7 @@ class States:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.pods = {kube.pod_key(pod): pod for pod in snapshot.pods if not kube.is_terminal(pod)}
+        self.pods = {objects.pod_key(pod): pod for pod in snapshot.pods if not objects.is_terminal(pod)}
         self.names = {node.metadata.name or "" for node in snapshot.nodes}
         self.now: Where = {key: pod.spec.nodeName for key, pod in self.pods.items()}
         self.moved: set[str] = set()
@@ -40,29 +40,29 @@ class States:
         self.excess = self._excess(self.now)
 
     def _subjects(self, where: Where) -> list[str]:
-        return [key for key, node in where.items() if node in self.names and not kube.is_terminating(self.pods[key])]
+        return [key for key, node in where.items() if node in self.names and not objects.is_terminating(self.pods[key])]
 
     def _at(self, where: Where, moved: frozenset[str] | set[str]) -> Snapshot:
         """The cluster in a state. What the plan moved has no status but that it runs."""
         pods = []
         for key, pod in self.pods.items():
             spec = msgspec.structs.replace(pod.spec, nodeName=where[key])
-            status = kube.PodStatus(phase="Running") if key in moved else pod.status
+            status = objects.PodStatus(phase="Running") if key in moved else pod.status
             pods.append(msgspec.structs.replace(pod, spec=spec, status=status))
         return replace(self.snapshot, pods=pods)
 
     def _rejecting(self, where: Where, moved: frozenset[str] | set[str], key: str, node: str) -> set[str]:
         cluster = self._at({**where, key: None}, moved)
-        pod = next(p for p in cluster.pods if kube.pod_key(p) == key)
+        pod = next(p for p in cluster.pods if objects.pod_key(p) == key)
         return {rule for rule, _ in Judge(cluster, [pod]).faults(pod, node)}
 
     def broken(self, where: Where, moved: frozenset[str] | set[str], key: str) -> set[str]:
         """The rules that a running pod breaks; a cordon breaks none."""
         nodes = []
         for node in self.snapshot.nodes:
-            spec = node.spec or kube.NodeSpec()
+            spec = node.spec or objects.NodeSpec()
             taints = [taint for taint in spec.taints or () if taint.key != _CORDON]
-            nodes.append(msgspec.structs.replace(node, spec=kube.NodeSpec(taints=taints)))
+            nodes.append(msgspec.structs.replace(node, spec=objects.NodeSpec(taints=taints)))
         plain = self.snapshot
         self.snapshot = replace(plain, nodes=nodes)
         found = self._rejecting(where, moved, key, where[key] or "")
@@ -114,7 +114,7 @@ class States:
             yield from ((step[0].pod, rule) for rule in self._rejecting(where, moved, step[0].pod, step[0].target or ""))
             return
         cluster = self._at(where, moved)
-        pods: Mapping[str, kube.Pod] = {kube.pod_key(pod): pod for pod in cluster.pods}
+        pods: Mapping[str, objects.Pod] = {objects.pod_key(pod): pod for pod in cluster.pods}
         unit = [(pods[goes.pod], goes.target or "") for goes in step]
         for goes, faults in zip(step, Judge(cluster, [pod for pod, _ in unit]).bind(unit), strict=True):
             yield from ((goes.pod, rule) for rule, _ in faults)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from models.placement import SnapshotRef, TierResult
-from models.plan import Eviction, Excluded, Limits, Move, RebalancePlan, Summary
-from models.policy import Policy
-from models.snapshot import Snapshot, from_objects
+from models.documents.placement import SnapshotRef, TierResult
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import Eviction, Excluded, Limits, Move, RebalancePlan, Summary
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver.verify_plan import summary, verify_plan
 from tests import objects
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from models import kube
-from models.rollout_read import read
-from models.snapshot import Snapshot, from_objects
+from models.kube import objects as kube_objects
+from models.snapshot.snapshot import Snapshot, from_objects
+from models.workloads.rollout_input import read
 from solver.verify import Judge
 from tests.objects import Object, node, pod
 
@@ -187,7 +187,7 @@ class Brute:
         pods = [self.old[name] for name in now.alive]
         spread = [p.spec.nodeName for p in pods] + list(now.placed)
 
-        def rank(p: kube.Pod) -> tuple[object, ...]:
+        def rank(p: kube_objects.Pod) -> tuple[object, ...]:
             cost = int((p.metadata.annotations or {}).get(COST, "0"))
             return bool(p.spec.nodeName), _runs(p), cost, -spread.count(p.spec.nodeName) if p.spec.nodeName else 0, p.metadata.name
 
@@ -197,6 +197,6 @@ class Brute:
         return tuple(name for name in now.alive if self.old[name] not in going)
 
 
-def _runs(p: kube.Pod) -> bool:
+def _runs(p: kube_objects.Pod) -> bool:
     conditions = (p.status.conditions if p.status else None) or []
     return bool(p.spec.nodeName) and not any(c.status == "False" for c in conditions)

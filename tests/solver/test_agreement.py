@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from models import snapshot as snapshots
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster
-from models.kube import pod_key
-from models.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
-from models.scope import select
-from models.selectors import Bools
-from models.snapshot import Snapshot
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
+from models.kube.objects import pod_key
+from models.kube.selectors import Bools
+from models.snapshot import snapshot as snapshots
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.encoding import Encoding
 from solver.greedy import construct

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import snapshot as snapshots
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.scope import select
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.snapshot import snapshot as snapshots
+from models.snapshot.scope import select
 from solver import bounds as bounds_module
 from solver import rules
 from solver.bounds import placed_bounds

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from ortools.sat.python import cp_model
 
-from models import snapshot as snapshots
-from models.placement import Cause, Fact
+from models.documents.placement import Cause, Fact
+from models.snapshot import snapshot as snapshots
 from solver import rules
 from solver.budget import Budget
 from solver.causes import Group, Reduction, minimal_cause

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster
-from models.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
-from models.policy import Policy
-from models.scope import select
-from models.snapshot import from_objects
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
+from models.documents.policy import Policy
+from models.snapshot.scope import select
+from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.ejection import repair
 from solver.limits import possible

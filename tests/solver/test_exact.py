@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from models import snapshot as snapshots
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.scope import select
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.snapshot import snapshot as snapshots
+from models.snapshot.scope import select
 from report.documents import encode, placement_document
 from solver import rules
 from solver.budget import Budget

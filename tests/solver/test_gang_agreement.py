@@ -11,14 +11,14 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from models import snapshot as snapshots
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.kube import Pod, pod_key
-from models.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
-from models.policy import Multipliers, Policy
-from models.scope import select
-from models.snapshot import Snapshot
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
+from models.documents.policy import Multipliers, Policy
+from models.kube.objects import Pod, pod_key
+from models.snapshot import snapshot as snapshots
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.encoding import Encoding
 from solver.gang_units import bundle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster import Cluster
+from models.cluster.cluster import Cluster
 from solver import rules
 from solver.gang_construction import place_gang
 from solver.greedy import _Builder, construct

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from models import snapshot as snapshots
+from models.snapshot import snapshot as snapshots
 from solver import rules
 from solver.encoding import Encoding
 from solver.gang_units import Binder, Step, bundle

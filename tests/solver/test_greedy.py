@@ -10,11 +10,11 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.policy import Policy, Strategy
-from models.scope import select
-from models.snapshot import from_objects
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.policy import Policy, Strategy
+from models.snapshot.scope import select
+from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.greedy import Construction, complete, construct, rank
 from solver.limits import fits, possible

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from models.container_affinity import matrix
-from models.kube import Pod, pod_key
-from models.placement import Placement
-from models.policy import DEFAULT, Policy
-from models.requests import pod_request
-from models.snapshot import Snapshot, from_objects, load
-from models.topology import Tree, tree
+from models.documents.placement import Placement
+from models.documents.policy import DEFAULT, Policy
+from models.kube.objects import Pod, pod_key
+from models.kube.pod_requests import pod_request
+from models.numa.container_affinity import matrix
+from models.numa.node_topology import Tree, tree
+from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.options import Options
 from solver.place import place
 from solver.verify import verify

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster
-from models.scope import select
-from models.snapshot import from_objects
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.snapshot.scope import select
+from models.snapshot.snapshot import from_objects
 from solver import rules, soft_encoding
 from solver.budget import Budget
 from solver.cpsat import CpSat

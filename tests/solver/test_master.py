@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.compile import compile_cluster
-from models.scope import select
-from models.snapshot import from_objects
+from models.cluster.compile import compile_cluster
+from models.snapshot.scope import select
+from models.snapshot.snapshot import from_objects
 from solver import master as masters
 from solver import rules
 from solver.budget import Budget

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from models.placement import Placement
-from models.snapshot import Snapshot, from_objects
+from models.documents.placement import Placement
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver.explain import explain
 from solver.options import Engine, Options
 from solver.place import place

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.cluster import Ids, Ints
+from models.cluster.cluster import Ids, Ints
 from solver.placed import Placed
 
 

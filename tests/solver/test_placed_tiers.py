@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from instances.generator import Parameters, generate
-from models.compile import compile_cluster
-from models.placement import Placement
-from models.scope import select
-from models.snapshot import Snapshot, from_objects
+from models.cluster.compile import compile_cluster
+from models.documents.placement import Placement
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver import placed_tiers, rules, soft_search
 from solver.limits import fits, possible
 from solver.objective import Objective

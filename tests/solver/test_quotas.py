@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.scope import select
-from models.snapshot import from_objects
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.snapshot.scope import select
+from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.quotas import FREE, Quotas, pour, ranks, single
 from solver.rules.inter_pod_affinity import InterPodAffinity

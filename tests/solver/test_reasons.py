@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from models.placement import Placement
-from models.snapshot import from_objects
+from models.documents.placement import Placement
+from models.snapshot.snapshot import from_objects
 from solver.options import Engine, Options
 from solver.place import place
 from tests import tiny

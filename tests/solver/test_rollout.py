@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from models import kube
-from models import placement as doc
-from models.edits import apply
-from models.placement import Edits, Placement, WayOut
-from models.rollout_read import read
-from models.snapshot import InputError, Snapshot, from_objects, load
+from models.documents import placement as doc
+from models.documents.placement import Edits, Placement, WayOut
+from models.edits.edits import apply
+from models.kube import objects as kube_objects
+from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
+from models.workloads.rollout_input import read
 from report.canvas import Surface, render
 from report.rollout import rollout as drawn
 from solver.budget import Budget
@@ -370,16 +370,16 @@ def changed(snapshot: Snapshot, way: WayOut) -> Snapshot:
     if way.change in ("addNodes", "reduceReplicas"):
         edits = Edits(addNodes=way.options[1:]) if way.change == "addNodes" else Edits(replicas=way.options[1:])
         return apply(snapshot, None, edits).snapshot
-    found: kube.Deployment = snapshot.workloads["Deployment"][0]
+    found: kube_objects.Deployment = snapshot.workloads["Deployment"][0]
     spec = found.spec
     assert spec is not None
     if way.change == "strategy":
-        new = msgspec.structs.replace(spec, strategy=kube.DeploymentStrategy(way.arguments["to"]))
+        new = msgspec.structs.replace(spec, strategy=kube_objects.DeploymentStrategy(way.arguments["to"]))
     elif way.change in ("maxSurge", "maxUnavailable"):
         steps = read(snapshot, "web", None).pace
-        update = kube.RollingUpdate(maxSurge=steps.surge, maxUnavailable=steps.unavailable)
+        update = kube_objects.RollingUpdate(maxSurge=steps.surge, maxUnavailable=steps.unavailable)
         setattr(update, way.change, int(way.arguments["to"]))
-        new = msgspec.structs.replace(spec, strategy=kube.DeploymentStrategy("RollingUpdate", update))
+        new = msgspec.structs.replace(spec, strategy=kube_objects.DeploymentStrategy("RollingUpdate", update))
     else:
         assert spec.template is not None
         assert spec.template.spec is not None
@@ -390,7 +390,7 @@ def changed(snapshot: Snapshot, way: WayOut) -> Snapshot:
         else:
             term = json.loads(way.arguments["term"])
             plain["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"].remove(term)
-        template = msgspec.structs.replace(spec.template, spec=msgspec.convert(plain, kube.PodSpec))
+        template = msgspec.structs.replace(spec.template, spec=msgspec.convert(plain, kube_objects.PodSpec))
         new = msgspec.structs.replace(spec, template=template)
     return replace(snapshot, workloads={**snapshot.workloads, "Deployment": [msgspec.structs.replace(found, spec=new)]})
 

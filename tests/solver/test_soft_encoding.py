@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from models import snapshot as snapshots
-from models.cluster import Cluster, Ints
-from models.compile import compile_cluster
-from models.kube import pod_key
-from models.policy import DEFAULT
-from models.scope import select
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents.policy import DEFAULT
+from models.kube.objects import pod_key
+from models.snapshot import snapshot as snapshots
+from models.snapshot.scope import select
 from solver import rules, soft_encoding, verify_soft
 from solver.assign_zones import assign
 from solver.components import Components

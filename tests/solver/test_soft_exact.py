@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from models import snapshot as snapshots
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.container_affinity import AnnotationError
-from models.containers import running
-from models.kube import pod_key
-from models.placement import Assignment, ContainerZones, Placement
-from models.policy import DEFAULT, Policy
-from models.scope import select
-from models.snapshot import InputError, Snapshot
-from models.topology import Tree
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.placement import Assignment, ContainerZones, Placement
+from models.documents.policy import DEFAULT, Policy
+from models.kube.objects import pod_key
+from models.numa.container_affinity import AnnotationError
+from models.numa.containers import running
+from models.numa.node_topology import Tree
+from models.snapshot import snapshot as snapshots
+from models.snapshot.scope import select
+from models.snapshot.snapshot import InputError, Snapshot
 from solver import verify_soft, verify_strategy, verify_zones
 from solver.options import Options
 from solver.place import place

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from models.compile import compile_cluster
-from models.placement import Placement
-from models.scope import select
-from models.snapshot import from_objects
+from models.cluster.compile import compile_cluster
+from models.documents.placement import Placement
+from models.snapshot.scope import select
+from models.snapshot.snapshot import from_objects
 from solver import rules, soft_search
 from solver.components import Components
 from solver.limits import possible

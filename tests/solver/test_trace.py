@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.placement import TierResult
-from models.snapshot import from_objects
+from models.documents.placement import TierResult
+from models.snapshot.snapshot import from_objects
 from solver.options import Options
 from solver.place import place
 from solver.trace import Trace

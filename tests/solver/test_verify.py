@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from models import kube
-from models.placement import Assignment, Placement, SnapshotRef, Status, TierResult, Unplaced
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment, Placement, SnapshotRef, Status, TierResult, Unplaced
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver.verify import Judge, Violation, rejecting_rules, verify
 
 ZONE = "topology.kubernetes.io/zone"
@@ -80,21 +80,21 @@ def mounts(*claims: str) -> list[Object]:
 def snapshot_of(*items: Object) -> Snapshot:
     snapshot = Snapshot()
     for item in items:
-        obj: Any = msgspec.convert(item, getattr(kube, item["kind"]))
+        obj: Any = msgspec.convert(item, getattr(objects, item["kind"]))
         match obj:
-            case kube.Node():
+            case objects.Node():
                 snapshot.nodes.append(obj)
-            case kube.Pod():
+            case objects.Pod():
                 snapshot.pods.append(obj)
-            case kube.Namespace():
+            case objects.Namespace():
                 snapshot.namespaces[item["metadata"]["name"]] = obj
-            case kube.PersistentVolume():
+            case objects.PersistentVolume():
                 snapshot.persistent_volumes[item["metadata"]["name"]] = obj
-            case kube.PersistentVolumeClaim():
+            case objects.PersistentVolumeClaim():
                 snapshot.persistent_volume_claims["prod/" + item["metadata"]["name"]] = obj
-            case kube.StorageClass():
+            case objects.StorageClass():
                 snapshot.storage_classes[item["metadata"]["name"]] = obj
-            case kube.CSINode():
+            case objects.CSINode():
                 snapshot.csi_nodes[item["metadata"]["name"]] = obj
     return snapshot
 
@@ -108,7 +108,7 @@ def placement_of(
         order = rest[0] if rest else position
         assignments.append(Assignment(f"prod/{name}", target, order))
     assigned = {entry.pod for entry in assignments}
-    pods = {kube.pod_key(p): p for p in snapshot.pods}
+    pods = {objects.pod_key(p): p for p in snapshot.pods}
     waiting = {key: p for key, p in pods.items() if not p.spec.nodeName or key in assigned}
     count = Counter(waiting[key].spec.priority or 0 for key in assigned if key in waiting)
     tiers = [

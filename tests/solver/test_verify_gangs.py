@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import kube
-from models.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, TOGETHER
-from models.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
-from models.policy import DEFAULT
-from models.snapshot import Snapshot, from_objects
+from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
+from models.documents.policy import DEFAULT
+from models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, TOGETHER
+from models.kube import objects as kube_objects
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver.verify import Judge, verify
 from solver.verify_soft import score
 from tests.objects import Object, node, pod
@@ -58,23 +58,23 @@ def document(snapshot: Snapshot, *rows: Row, from_scratch: bool = False) -> Plac
     placed = {f"default/{name}" for name, _, _ in rows}
     nodes = {entry.metadata.name for entry in snapshot.nodes}
     gang_of: dict[str, str] = {}
-    members: dict[str, list[kube.Pod]] = {}
+    members: dict[str, list[kube_objects.Pod]] = {}
     for entry in snapshot.pods:
         name = (entry.metadata.annotations or {}).get(GANG)
         if name is not None:
             members.setdefault(f"default/{name}", []).append(entry)
-    waiting = {kube.pod_key(p): p for p in snapshot.pods if not p.spec.schedulingGates and (from_scratch or not p.spec.nodeName)}
+    waiting = {kube_objects.pod_key(p): p for p in snapshot.pods if not p.spec.schedulingGates and (from_scratch or not p.spec.nodeName)}
     ranks = {key: p.spec.priority or 0 for key, p in waiting.items()}
     results = []
     for gang, pods in sorted(members.items()):
-        pending = [kube.pod_key(p) for p in pods if kube.pod_key(p) in waiting]
+        pending = [kube_objects.pod_key(p) for p in pods if kube_objects.pod_key(p) in waiting]
         if not pending:
             continue
         lowest = min(ranks[key] for key in pending)
         gang_of |= dict.fromkeys(pending, gang)
         ranks |= dict.fromkeys(pending, lowest)
         minimum = (pods[0].metadata.annotations or {}).get(MIN_MEMBER)
-        running = [p.spec.nodeName for p in pods if p.spec.nodeName and kube.pod_key(p) not in waiting]
+        running = [p.spec.nodeName for p in pods if p.spec.nodeName and kube_objects.pod_key(p) not in waiting]
         needed = len(pending) if minimum is None else max(0, int(minimum) - len(running))
         bound = sum(name in nodes for name in running)
         results.append(GangResult(gang, len(pending), len(placed & set(pending)), needed, bound))
@@ -502,7 +502,7 @@ class Sketch:
     anti: tuple[Term, ...]
     spread: tuple[tuple[str, str, int], ...]
 
-    def pod(self, name: str) -> kube.Pod:
+    def pod(self, name: str) -> kube_objects.Pod:
         def required(terms: tuple[Term, ...]) -> Object:
             listed = [{"topologyKey": key, "labelSelector": {"matchLabels": {label: "1"}}} for label, key in terms]
             return {"requiredDuringSchedulingIgnoredDuringExecution": listed}
@@ -513,7 +513,9 @@ class Sketch:
         ]
         affinity = {"podAffinity": required(self.affinity), "podAntiAffinity": required(self.anti)}
         metadata = {"name": name, "namespace": "d", "labels": dict.fromkeys(self.labels, "1")}
-        return msgspec.convert({"metadata": metadata, "spec": {"affinity": affinity, "topologySpreadConstraints": constraints}}, kube.Pod)
+        return msgspec.convert(
+            {"metadata": metadata, "spec": {"affinity": affinity, "topologySpreadConstraints": constraints}}, kube_objects.Pod
+        )
 
     def matches(self, terms: tuple[Term, ...]) -> bool:
         return all(label in self.labels for label, _ in terms)
@@ -609,8 +611,8 @@ def spread_refuses(present: list[Placed], p: int) -> bool:
 @given(STATES)
 def test_a_unit_is_judged_by_the_letter(state: tuple[list[Placed], list[Placed]]) -> None:
     before, unit = state
-    status = kube.NodeStatus(allocatable={"pods": "99"})
-    nodes = [kube.Node(kube.ObjectMeta(name=name, labels=labels), status=status) for name, labels in PLACES.items()]
+    status = kube_objects.NodeStatus(allocatable={"pods": "99"})
+    nodes = [kube_objects.Node(kube_objects.ObjectMeta(name=name, labels=labels), status=status) for name, labels in PLACES.items()]
     running = [sketch.pod(f"b{i}") for i, (sketch, _) in enumerate(before)]
     for entry, (_, place) in zip(running, before, strict=True):
         entry.spec.nodeName = place

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import kube
+from models.kube import objects
 from solver import verify_matching as matching
 
 
@@ -17,12 +17,12 @@ def requirement(operator: str, *values: str) -> dict[str, Any]:
     return {"key": "k", "operator": operator, "values": list(values)}
 
 
-def node(**labels: str) -> kube.Node:
-    return kube.Node(kube.ObjectMeta(name="n1", labels=labels))
+def node(**labels: str) -> objects.Node:
+    return objects.Node(objects.ObjectMeta(name="n1", labels=labels))
 
 
 def in_node_terms(terms: list[dict[str, Any]], **labels: str) -> bool:
-    selector = msgspec.convert({"nodeSelectorTerms": terms}, kube.NodeSelector)
+    selector = msgspec.convert({"nodeSelectorTerms": terms}, objects.NodeSelector)
     return matching.node_selector_holds(selector, labels, "n1")
 
 
@@ -96,7 +96,7 @@ def test_both_node_affinity_variants_and_the_node_selector_have_to_hold() -> Non
             "requiredDuringSchedulingIgnoredDuringExecution": required("a"),
             "requiredDuringSchedulingRequiredDuringExecution": required("b"),
         }
-        spec = msgspec.convert({"nodeSelector": {"c": "1"}, "affinity": {"nodeAffinity": affinity}}, kube.PodSpec)
+        spec = msgspec.convert({"nodeSelector": {"c": "1"}, "affinity": {"nodeAffinity": affinity}}, objects.PodSpec)
         return matching.node_affinity_fault(spec, node(**wanted))
 
     assert fault({"a": "", "b": "", "c": "1"}) is None
@@ -106,11 +106,11 @@ def test_both_node_affinity_variants_and_the_node_selector_have_to_hold() -> Non
 
 
 def test_label_selectors() -> None:
-    selector = msgspec.convert({"matchLabels": {"app": "web"}, "matchExpressions": [requirement("NotIn", "a")]}, kube.LabelSelector)
+    selector = msgspec.convert({"matchLabels": {"app": "web"}, "matchExpressions": [requirement("NotIn", "a")]}, objects.LabelSelector)
     canonical = matching.label_selector(selector)
     assert matching.selects(canonical, {"app": "web"})
     assert not matching.selects(canonical, {"app": "web", "k": "a"})
-    assert matching.selects(matching.label_selector(kube.LabelSelector()), {})
+    assert matching.selects(matching.label_selector(objects.LabelSelector()), {})
     assert not matching.selects(matching.label_selector(None), {"app": "web"})
     joined = matching.label_selector(selector, [matching.Requirement("v", "In", ("1",))])
     assert not matching.selects(joined, {"app": "web"})
@@ -120,13 +120,13 @@ def test_label_selectors() -> None:
 
 @pytest.mark.parametrize("bad", [requirement("Gt", "1"), requirement("In"), requirement("Exists", "a")])
 def test_invalid_label_selectors(bad: dict[str, Any]) -> None:
-    selector = msgspec.convert({"matchExpressions": [bad]}, kube.LabelSelector)
+    selector = msgspec.convert({"matchExpressions": [bad]}, objects.LabelSelector)
     with pytest.raises(matching.InvalidSelector):
         matching.label_selector(selector)
 
 
 def test_label_values_of_any_script_are_matched_as_they_are() -> None:
-    selector = msgspec.convert({"matchLabels": {"приложение": "-да нет"}}, kube.LabelSelector)
+    selector = msgspec.convert({"matchLabels": {"приложение": "-да нет"}}, objects.LabelSelector)
     assert matching.selects(matching.label_selector(selector), {"приложение": "-да нет"})
 
 
@@ -171,21 +171,21 @@ def test_shelf_offers_all_that_select_and_each_once(selectors: list[tuple[matchi
     ],
 )
 def test_tolerations(toleration: dict[str, str], covered: bool) -> None:
-    taint = kube.Taint(key="gpu", value="yes", effect="NoSchedule")
-    parsed = msgspec.convert(toleration, kube.Toleration)
+    taint = objects.Taint(key="gpu", value="yes", effect="NoSchedule")
+    parsed = msgspec.convert(toleration, objects.Toleration)
     assert matching.tolerates(parsed, taint) is covered
     assert matching.untolerated_taint([parsed], [taint]) == (None if covered else taint)
 
 
 def test_soft_taints_never_reject() -> None:
-    soft, evicting = kube.Taint("a", "PreferNoSchedule"), kube.Taint("b", "NoExecute")
+    soft, evicting = objects.Taint("a", "PreferNoSchedule"), objects.Taint("b", "NoExecute")
     assert matching.untolerated_taint(None, [soft]) is None
     assert matching.untolerated_taint(None, [soft, evicting]) == evicting
 
 
 def test_topology_terms() -> None:
     def allowed(terms: list[dict[str, Any]] | None) -> bool:
-        return matching.in_topology_terms(msgspec.convert(terms, list[kube.TopologySelectorTerm] | None), {"zone": "a", "rack": "r"})
+        return matching.in_topology_terms(msgspec.convert(terms, list[objects.TopologySelectorTerm] | None), {"zone": "a", "rack": "r"})
 
     def term(**values: list[str]) -> dict[str, Any]:
         return {"matchLabelExpressions": [{"key": key, "values": listed} for key, listed in values.items()]}

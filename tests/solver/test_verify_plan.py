@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from models.placement import TierResult
-from models.plan import Excluded, Limits, NodeUse, Obstacle, RebalancePlan
-from models.snapshot import Snapshot
+from models.documents.placement import TierResult
+from models.documents.rebalance_plan import Excluded, Limits, NodeUse, Obstacle, RebalancePlan
+from models.snapshot.snapshot import Snapshot
 from tests.objects import node, pod
 from tests.solver.plans import (
     apart,

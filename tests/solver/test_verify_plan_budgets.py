@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.plan import Excluded, Limits
-from models.snapshot import from_objects
+from models.documents.rebalance_plan import Excluded, Limits
+from models.snapshot.snapshot import from_objects
 from solver.verify_plan_budgets import Guards
 from tests.objects import node
 from tests.solver.plans import budget, evict, faults, move, plan, rules, running, tier

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.plan import Limits
+from models.documents.rebalance_plan import Limits
 from tests.objects import node
 from tests.solver.plans import apart, evict, faults, plan, running, together
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.placement import TierResult
-from models.plan import Excluded, Limits
-from models.policy import DEFAULT, AgeCost, Moves, Multipliers, PriorityCost
-from models.snapshot import from_objects
+from models.documents.placement import TierResult
+from models.documents.policy import DEFAULT, AgeCost, Moves, Multipliers, PriorityCost
+from models.documents.rebalance_plan import Excluded, Limits
+from models.snapshot.snapshot import from_objects
 from solver import verify_soft, verify_strategy
 from solver.verify_plan import verify_plan
 from tests.objects import node, pod

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from models import kube
-from models.placement import SnapshotRef, TierResult
-from models.plan import Move, RebalancePlan, Summary
-from models.snapshot import InputError, Snapshot, from_objects
+from models.documents.placement import SnapshotRef, TierResult
+from models.documents.rebalance_plan import Move, RebalancePlan, Summary
+from models.kube import objects as kube_objects
+from models.snapshot.snapshot import InputError, Snapshot, from_objects
 from solver.verify_plan import verify_plan
 from solver.verify_plan_document import PLAN, Entry
 from solver.verify_plan_replay import BUDGET
@@ -47,7 +47,7 @@ def _cluster(seed: int, kind: str) -> tuple[list[Object], list[str], random.Rand
 
 def _draw(rng: random.Random, states: States, names: list[str]) -> list[list[Goes]]:
     """A wave of up to four steps; sometimes some pending pods bind as a unit."""
-    keys = [key for key, pod in states.pods.items() if not kube.is_terminating(pod)]
+    keys = [key for key, pod in states.pods.items() if not kube_objects.is_terminating(pod)]
     movers = rng.sample(keys, min(len(keys), rng.choice((1, 1, 2, 2, 3, 3, 4))))
     waiting = [key for key in movers if states.now[key] is None]
     wave = []
@@ -132,7 +132,7 @@ def test_mutated_plans(kind: str) -> None:
         objects, names, rng = _cluster(seed, kind)
         snapshot = from_objects(objects)
         states = States(snapshot)
-        keys = [key for key, node in states.now.items() if node is not None and not kube.is_terminating(states.pods[key])]
+        keys = [key for key, node in states.now.items() if node is not None and not kube_objects.is_terminating(states.pods[key])]
         waves: list[list[Goes]] = []
         for key in rng.sample(keys, len(keys)):
             there = rng.choice(names)

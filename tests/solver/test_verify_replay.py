@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import kube
-from models.snapshot import Snapshot
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
 from solver.verify import Judge
 
 KEYS = ("zone", "rack")
@@ -28,7 +28,7 @@ class Sketch:
     anti: list[Term]
     spread: list[Skew]
 
-    def pod(self, name: str) -> kube.Pod:
+    def pod(self, name: str) -> objects.Pod:
         def required(terms: list[Term]) -> dict[str, Any]:
             listed = [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": value}}} for value, key in terms]
             return {"requiredDuringSchedulingIgnoredDuringExecution": listed}
@@ -45,7 +45,7 @@ class Sketch:
                 for value, key, skew in self.spread
             ],
         }
-        return msgspec.convert({"metadata": {"name": name, "namespace": "d", "labels": {"app": self.label}}, "spec": spec}, kube.Pod)
+        return msgspec.convert({"metadata": {"name": name, "namespace": "d", "labels": {"app": self.label}}, "spec": spec}, objects.Pod)
 
 
 LABEL = st.sampled_from("xyz")
@@ -95,8 +95,8 @@ def scan_spread(asked: Sketch, target: str, there: list[tuple[Sketch, str]]) -> 
 @given(PLACED, st.integers(0, 7), SKETCH)
 def test_every_state_of_a_replay_is_judged_as_a_scan_would(placed: list[tuple[Sketch, str]], bound: int, asked: Sketch) -> None:
     """The first ``bound`` pods run from the start, the others bind one by one; ``asked`` is judged on every node at the end."""
-    status = kube.NodeStatus(allocatable={"pods": "99"})
-    nodes = [kube.Node(kube.ObjectMeta(name=name, labels=labels), status=status) for name, labels in NODES.items()]
+    status = objects.NodeStatus(allocatable={"pods": "99"})
+    nodes = [objects.Node(objects.ObjectMeta(name=name, labels=labels), status=status) for name, labels in NODES.items()]
     pods = [sketch.pod(f"p{i}") for i, (sketch, _) in enumerate(placed)]
     for pod, (_, target) in list(zip(pods, placed, strict=True))[:bound]:
         pod.spec.nodeName = target

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import kube, quantity
+from models.kube import objects, quantity
 from solver import verify_resources as resources
 
 
@@ -18,12 +18,12 @@ def container(name: str = "app", *, sidecar: bool = False, limits: dict[str, str
     return found | ({"restartPolicy": "Always"} if sidecar else {})
 
 
-def pod(*containers: dict[str, Any], status: dict[str, Any] | None = None, **spec: Any) -> kube.Pod:
+def pod(*containers: dict[str, Any], status: dict[str, Any] | None = None, **spec: Any) -> objects.Pod:
     plain = {"metadata": {"name": "p"}, "spec": {"containers": list(containers), **spec}, "status": status}
-    return msgspec.convert(plain, kube.Pod)
+    return msgspec.convert(plain, objects.Pod)
 
 
-def requests(asked: kube.Pod, *, bound: bool = False) -> dict[str, int]:
+def requests(asked: objects.Pod, *, bound: bool = False) -> dict[str, int]:
     return resources.pod_requests(asked, bound=bound)
 
 
@@ -115,14 +115,14 @@ def test_sidecar_status_counts_and_an_ordinary_init_status_does_not() -> None:
 
 
 def capacity(**status: dict[str, str]) -> dict[str, int]:
-    return resources.node_capacity(msgspec.convert({"metadata": {"name": "n"}, "status": status}, kube.Node))
+    return resources.node_capacity(msgspec.convert({"metadata": {"name": "n"}, "status": status}, objects.Node))
 
 
 def test_allocatable_limits_and_falls_back_to_capacity() -> None:
     assert capacity(allocatable={"cpu": "1500m", "pods": "3"}, capacity={"cpu": "2"}) == {"cpu": 1500, "pods": 3}
     assert capacity(capacity={"cpu": "2", "memory": "1Ki"}) == {"cpu": 2000, "memory": 1024}
     assert capacity(allocatable={}, capacity={"cpu": "2"}) == {}
-    assert resources.node_capacity(kube.Node(kube.ObjectMeta(name="n"))) == {}
+    assert resources.node_capacity(objects.Node(objects.ObjectMeta(name="n"))) == {}
 
 
 def test_only_what_is_requested_is_checked() -> None:

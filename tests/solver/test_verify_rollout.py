@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from models.placement import Placement, RolloutPod, Unplaced, WayOut
-from models.snapshot import Snapshot, from_objects
+from models.documents.placement import Placement, RolloutPod, Unplaced, WayOut
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver.options import Options
 from solver.rollout import roll_out
 from solver.verify_rollout import verify_rollout

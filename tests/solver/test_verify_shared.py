@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import gangs, kube
-from models.placement import Assignment, Placement, SnapshotRef, TierResult
-from models.policy import DEFAULT
-from models.quantity import QuantityError
-from models.snapshot import Snapshot, from_objects
+from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
+from models.documents.policy import DEFAULT
+from models.gangs import gangs
+from models.kube import objects as kube_objects
+from models.kube.quantity import QuantityError
+from models.snapshot.snapshot import Snapshot, from_objects
 from solver import verify_matching as matching
 from solver.verify import verify
 from solver.verify_soft import score
@@ -26,7 +27,7 @@ from tests.objects import node, pod
 
 def apart(snapshot: Snapshot) -> Snapshot:
     """The snapshot with no part of a pod shared."""
-    pods = [msgspec.json.decode(msgspec.json.encode(entry), type=kube.Pod) for entry in snapshot.pods]
+    pods = [msgspec.json.decode(msgspec.json.encode(entry), type=kube_objects.Pod) for entry in snapshot.pods]
     return dataclasses.replace(snapshot, pods=pods)
 
 
@@ -34,10 +35,10 @@ def thrown(snapshot: Snapshot, rng: random.Random, *, from_scratch: bool) -> Pla
     """Every pod to be placed on a node at random, some in gangs."""
     assignments: list[Assignment] = []
     for entry in snapshot.pods:
-        if not kube.is_terminal(entry) and (from_scratch or not entry.spec.nodeName):
+        if not kube_objects.is_terminal(entry) and (from_scratch or not entry.spec.nodeName):
             order = max(1, len(assignments) + (rng.random() < 0.7))
             gang = (entry.metadata.annotations or {}).get(gangs.GANG)
-            assignments.append(Assignment(kube.pod_key(entry), rng.choice(snapshot.nodes).metadata.name or "", order, gang))
+            assignments.append(Assignment(kube_objects.pod_key(entry), rng.choice(snapshot.nodes).metadata.name or "", order, gang))
     ref = SnapshotRef("", len(snapshot.nodes), len(snapshot.pods), len(assignments), fromScratch=from_scratch)
     tiers = [TierResult("soft", value=10**6, bound=10**6)]  # far off: the fault lists what each family is worth
     return Placement(snapshot=ref, engine="greedy", status="feasible", objective=tiers, assignments=assignments)
@@ -64,13 +65,13 @@ def test_pods_that_share_nothing_are_judged_alike(seed: int, kind: str, from_scr
 KEY = st.sampled_from(("zone", "disk"))
 LABELS = st.dictionaries(KEY, st.sampled_from(("a", "b", "7")))
 VALUES = st.lists(st.sampled_from(("a", "b", "7", "no value")), max_size=2)
-LABEL = st.builds(kube.NodeSelectorRequirement, KEY, st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "?")), VALUES)
+LABEL = st.builds(kube_objects.NodeSelectorRequirement, KEY, st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "?")), VALUES)
 NAMES = st.lists(st.sampled_from(("n0", "n1", "gone")), max_size=2)
-NAME = st.builds(kube.NodeSelectorRequirement, st.just("metadata.name"), st.sampled_from(("In", "NotIn")), NAMES)
-TERM = st.builds(kube.NodeSelectorTerm, st.none() | st.lists(LABEL, max_size=2), st.none() | st.lists(NAME, max_size=2))
-SELECTOR = st.none() | st.builds(kube.NodeSelector, st.none() | st.lists(TERM, max_size=2))
-WANTED = st.none() | st.builds(kube.NodeAffinity, SELECTOR, SELECTOR)
-TOLERATED = st.none() | st.lists(st.builds(kube.Toleration, key=st.just("t"), operator=st.just("Exists")), max_size=1)
+NAME = st.builds(kube_objects.NodeSelectorRequirement, st.just("metadata.name"), st.sampled_from(("In", "NotIn")), NAMES)
+TERM = st.builds(kube_objects.NodeSelectorTerm, st.none() | st.lists(LABEL, max_size=2), st.none() | st.lists(NAME, max_size=2))
+SELECTOR = st.none() | st.builds(kube_objects.NodeSelector, st.none() | st.lists(TERM, max_size=2))
+WANTED = st.none() | st.builds(kube_objects.NodeAffinity, SELECTOR, SELECTOR)
+TOLERATED = st.none() | st.lists(st.builds(kube_objects.Toleration, key=st.just("t"), operator=st.just("Exists")), max_size=1)
 
 
 @settings(max_examples=300, deadline=None)
@@ -80,16 +81,18 @@ TOLERATED = st.none() | st.lists(st.builds(kube.Toleration, key=st.just("t"), op
 )
 def test_eligible_nodes_are_those_of_a_look_at_every_node(
     drawn: list[tuple[dict[str, str], bool]],
-    asked: list[tuple[dict[str, str] | None, kube.NodeAffinity | None, list[kube.Toleration] | None, set[str], bool, bool]],
+    asked: list[tuple[dict[str, str] | None, kube_objects.NodeAffinity | None, list[kube_objects.Toleration] | None, set[str], bool, bool]],
 ) -> None:
-    taint = [kube.Taint(key="t", effect="NoSchedule")]
+    taint = [kube_objects.Taint(key="t", effect="NoSchedule")]
     nodes = {
-        f"n{i}": kube.Node(kube.ObjectMeta(name=f"n{i}", labels=labels), kube.NodeSpec(taints=taint if tainted else None))
+        f"n{i}": kube_objects.Node(
+            kube_objects.ObjectMeta(name=f"n{i}", labels=labels), kube_objects.NodeSpec(taints=taint if tainted else None)
+        )
         for i, (labels, tainted) in enumerate(drawn)
     }
     eligible = Eligible(nodes)
     for selector, wanted, tolerations, keys, affinity, taints in asked:
-        spec = kube.PodSpec(nodeSelector=selector, affinity=kube.Affinity(nodeAffinity=wanted), tolerations=tolerations)
+        spec = kube_objects.PodSpec(nodeSelector=selector, affinity=kube_objects.Affinity(nodeAffinity=wanted), tolerations=tolerations)
         assert eligible.of(spec, keys, affinity=affinity, taints=taints) == {
             name
             for name, entry in nodes.items()

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import kube
-from models.policy import DEFAULT, DefaultConstraint, Policy
-from models.snapshot import from_objects, load
+from models.documents.policy import DEFAULT, DefaultConstraint, Policy
+from models.kube import objects as kube_objects
+from models.snapshot.snapshot import from_objects, load
 from solver.verify_soft import SoftScore, score
 from tests.objects import Object, node, pod
 
@@ -615,4 +615,4 @@ def test_kube_schedulers_placements_score_as_recorded(seed: int) -> None:
 def recorded(seed: int) -> SoftScore:
     snapshot = load([str(DATA / f"soft-60-70-s{seed}.json.gz")])
     placed = json.loads(gzip.decompress((DATA / f"kube-scheduler-soft-60-70-s{seed}.json.gz").read_bytes()))
-    return score(snapshot, placed, (), DEFAULT, pending=[kube.pod_key(p) for p in snapshot.pods])
+    return score(snapshot, placed, (), DEFAULT, pending=[kube_objects.pod_key(p) for p in snapshot.pods])

@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import alignment, kube, topology
-from models.container_affinity import matrix
-from models.placement import Assignment, ContainerZones
-from models.policy import DEFAULT, Closeness, Multipliers, Policy, Topology, TopologyZone
-from models.snapshot import from_objects
+from models.documents.placement import Assignment, ContainerZones
+from models.documents.policy import DEFAULT, Closeness, Multipliers, Policy, Topology, TopologyZone
+from models.kube import objects as kube_objects
+from models.numa import alignment, node_topology
+from models.numa.container_affinity import matrix
+from models.snapshot.snapshot import from_objects
 from solver import verify_kubelet
 from solver.verify_kubelet import Machine, MachineError
 from solver.verify_zones import Zones, _Item, _Room, judge
-from tests.models.test_topology import pools as nri_pools
+from tests.models.numa.test_node_topology import pools as nri_pools
 from tests.numa_clusters import cluster
 from tests.objects import Object, node
 from tests.topology_manager import simulate
@@ -611,12 +612,12 @@ def test_the_kubelets_own_zones_are_without_fault() -> None:
 # --- reading, against the product's own reading -------------------------------------------------------------------------
 
 
-def read(plain: Object) -> tuple[Machine | None, topology.Tree | None]:
-    found = msgspec.convert(plain, kube.NodeResourceTopology)
-    return verify_kubelet.read(kube.Node(metadata=kube.ObjectMeta(name="n")), found), topology.tree(found)
+def read(plain: Object) -> tuple[Machine | None, node_topology.Tree | None]:
+    found = msgspec.convert(plain, kube_objects.NodeResourceTopology)
+    return verify_kubelet.read(kube_objects.Node(metadata=kube_objects.ObjectMeta(name="n")), found), node_topology.tree(found)
 
 
-def assert_same(machine: Machine | None, tree: topology.Tree | None) -> None:
+def assert_same(machine: Machine | None, tree: node_topology.Tree | None) -> None:
     if tree is None or machine is None:
         assert machine is None
         assert tree is None
@@ -666,8 +667,8 @@ def topologies(draw: st.DrawFn) -> Object:
 @given(topologies())
 def test_any_topology_reads_alike_or_is_refused_by_both(plain: Object) -> None:
     try:
-        tree = topology.tree(msgspec.convert(plain, kube.NodeResourceTopology))
-    except topology.TopologyError:
+        tree = node_topology.tree(msgspec.convert(plain, kube_objects.NodeResourceTopology))
+    except node_topology.TopologyError:
         with pytest.raises(MachineError, match="NodeResourceTopology n: ") as error:
             read(plain)
         assert "\n" not in str(error.value)
@@ -695,9 +696,11 @@ def test_clusters_are_read_and_asked_alike() -> None:
     for seed in range(100):
         snapshot = from_objects(cluster(seed))
         for found in snapshot.node_topologies.values():
-            assert_same(verify_kubelet.read(kube.Node(metadata=kube.ObjectMeta(name="n")), found), topology.tree(found))
+            assert_same(
+                verify_kubelet.read(kube_objects.Node(metadata=kube_objects.ObjectMeta(name="n")), found), node_topology.tree(found)
+            )
         for asking in snapshot.pods:
-            for scope in topology.SCOPES:
+            for scope in node_topology.SCOPES:
                 ours = [(ask.container, dict(ask.amounts), ask.stays) for ask in verify_kubelet.asks(asking, scope)]
                 assert ours == [(ask.name, dict(ask.amounts), ask.kind != "init") for ask in alignment.asks(asking, scope)]
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from models import snapshot as snapshots
-from models.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY
-from models.kube import pod_key
-from models.owners import Owners
-from models.placement import WayOut
-from models.scope import select
+from models.disruption.owners import Owners
+from models.documents.placement import WayOut
+from models.gangs.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY
+from models.kube.objects import pod_key
+from models.snapshot import snapshot as snapshots
+from models.snapshot.scope import select
 from solver.changes import applied, without_pods
 from solver.guests import candidates
 from solver.least import least

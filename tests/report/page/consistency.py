@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.kube import is_terminal
-from models.placement import Placement
-from models.plan import RebalancePlan
-from models.requests import pod_request
-from models.snapshot import Snapshot
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube.objects import is_terminal
+from models.kube.pod_requests import pod_request
+from models.snapshot.snapshot import Snapshot
 
 Data = dict[str, Any]
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.kube import is_terminal, pod_key
-from models.placement import Assignment, Placement, Reason, SnapshotRef, TierResult, Unplaced
-from models.plan import Eviction, Move, RebalancePlan, Summary
-from models.scope import select
-from models.snapshot import InputError, Snapshot, from_objects
+from models.documents.placement import Assignment, Placement, Reason, SnapshotRef, TierResult, Unplaced
+from models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
+from models.kube.objects import is_terminal, pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import InputError, Snapshot, from_objects
 from report.page.data import LONGEST, build
 from tests import tiny
 from tests.objects import node, pod

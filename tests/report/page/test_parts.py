@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.kube import Node, Pod
-from models.placement import (
+from models.documents.placement import (
     Cause,
     Fact,
     FamilyResult,
@@ -29,9 +28,10 @@ from models.placement import (
     WayOut,
     WorkloadResult,
 )
-from models.plan import Move, Obstacle, RebalancePlan, Summary
-from models.policy import Multipliers, Policy
-from models.snapshot import Snapshot, from_objects
+from models.documents.policy import Multipliers, Policy
+from models.documents.rebalance_plan import Move, Obstacle, RebalancePlan, Summary
+from models.kube.objects import Node, Pod
+from models.snapshot.snapshot import Snapshot, from_objects
 from report.page import words
 from report.page.data import build
 from report.page.render import embed

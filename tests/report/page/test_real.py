@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from models.edits import apply
-from models.placement import Edits, Placement
-from models.plan import Limits, RebalancePlan
-from models.policy import DEFAULT
-from models.snapshot import Snapshot, from_objects, load
+from models.documents.placement import Edits, Placement
+from models.documents.policy import DEFAULT
+from models.documents.rebalance_plan import Limits, RebalancePlan
+from models.edits.edits import apply
+from models.snapshot.snapshot import Snapshot, from_objects, load
 from report.page.data import build
 from report.page.rollouts import with_new_pods
 from solver.explain import explain

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.kube import Container, Node, ObjectMeta, Pod, PodSpec
-from models.placement import Assignment, Cause, Fact, Placement, Reason, SnapshotRef, Unmodelled, Unplaced, WayOut
-from models.snapshot import Snapshot
+from models.documents.placement import Assignment, Cause, Fact, Placement, Reason, SnapshotRef, Unmodelled, Unplaced, WayOut
+from models.kube.objects import Container, Node, ObjectMeta, Pod, PodSpec
+from models.snapshot.snapshot import Snapshot
 from report.page.data import build
 from report.page.render import embed, page, render, script
 

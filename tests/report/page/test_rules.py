@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.snapshot import from_objects
+from models.snapshot.snapshot import from_objects
 from report.page.data import build
 from tests.objects import Object, node, pod
 

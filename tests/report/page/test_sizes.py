@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import report.page as package
 from cli import main
-from models.snapshot import Snapshot, load
+from models.snapshot.snapshot import Snapshot, load
 from report.page.data import build
 from report.page.render import embed, render
 from tests.report.page.consistency import check

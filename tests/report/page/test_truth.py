@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from models.plan import Limits
-from models.snapshot import Snapshot, from_objects, load
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import Snapshot, from_objects, load
 from report.page.data import build
 from solver.options import Options
 from solver.place import place

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from models import kube
-from models.placement import Placement
-from models.plan import RebalancePlan
-from models.requests import allocatable, pod_request
-from models.snapshot import Snapshot
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube import objects
+from models.kube.pod_requests import allocatable, pod_request
+from models.snapshot.snapshot import Snapshot
 from tests.report.page.browser import Opened
 
 Result = Placement | RebalancePlan | None
@@ -32,7 +32,7 @@ class State:
 
 def states(snapshot: Snapshot, result: Result) -> list[State]:
     """Before, after each wave of a plan or rollout (or once, after the placement); one state alone without a result."""
-    pods = {kube.pod_key(pod): pod for pod in snapshot.pods if not kube.is_terminal(pod)}
+    pods = {objects.pod_key(pod): pod for pod in snapshot.pods if not objects.is_terminal(pod)}
     nodes = [node.metadata.name or "" for node in snapshot.nodes]
     place = {key: pod.spec.nodeName if pod.spec.nodeName in nodes else None for key, pod in pods.items()}
     fresh: set[str] = set()  # placed anew, which forgets a resize in place
@@ -43,7 +43,7 @@ def states(snapshot: Snapshot, result: Result) -> list[State]:
             if node is None:
                 found.nowhere.add(key)
                 continue
-            pod = kube.Pod(pods[key].metadata, pods[key].spec) if key in fresh else pods[key]
+            pod = objects.Pod(pods[key].metadata, pods[key].spec) if key in fresh else pods[key]
             request = pod_request(pod)
             found.on[node][key] = request.get("cpu", 0), request.get("memory", 0)
         return found
@@ -65,7 +65,7 @@ def states(snapshot: Snapshot, result: Result) -> list[State]:
             found.append(state())
     elif isinstance(result, Placement) and result.rollout is not None:
         for i, each in enumerate(result.rollout.waves):
-            going = [key for key, pod in pods.items() if not i and kube.is_terminating(pod) and _revision(pod, result.rollout.workload)]
+            going = [key for key, pod in pods.items() if not i and objects.is_terminating(pod) and _revision(pod, result.rollout.workload)]
             place.update(dict.fromkeys([*going, *each.delete]))
             place.update({entry.pod: entry.node for entry in each.create})
             found.append(state())
@@ -77,8 +77,8 @@ def states(snapshot: Snapshot, result: Result) -> list[State]:
     return found
 
 
-def _revision(pod: kube.Pod, workload: str) -> bool:
-    owner = kube.controller_of(pod)
+def _revision(pod: objects.Pod, workload: str) -> bool:
+    owner = objects.controller_of(pod)
     return owner is not None and owner.name.startswith(f"{workload.rpartition('/')[2]}-")
 
 
@@ -241,7 +241,7 @@ def check_texts(opened: Opened, snapshot: Snapshot, result: Result) -> None:
 
 
 def _asked(snapshot: Snapshot, result: Placement, priority: int | None) -> list[str]:
-    pods = {kube.pod_key(pod): pod.spec.priority or 0 for pod in snapshot.pods}
+    pods = {objects.pod_key(pod): pod.spec.priority or 0 for pod in snapshot.pods}
     asked = [given.pod for given in result.assignments] + [left.pod for left in result.unplaced if not left.gated]
     return [pod for pod in asked if priority is None or pods[pod] == priority]
 
@@ -284,13 +284,16 @@ def _tiles(opened: Opened, snapshot: Snapshot, result: Result, expected: list[St
     waiting = [
         pod
         for pod in snapshot.pods
-        if not kube.is_terminal(pod) and not kube.is_terminating(pod) and kube.pod_key(pod) in expected[-1].nowhere
+        if not objects.is_terminal(pod) and not objects.is_terminating(pod) and objects.pod_key(pod) in expected[-1].nowhere
     ]
     evicted = {gone.pod for gone in result.evictions} if isinstance(result, RebalancePlan) else set()
     if isinstance(result, Placement) and result.rollout is not None:
         evicted = {pod for wave in result.rollout.waves for pod in wave.delete}
-    waiting = [pod for pod in waiting if kube.pod_key(pod) not in evicted and not (pod.spec.nodeName and pod.spec.nodeName not in nodes)]
-    assert number(tiles.get("Pending", "0")) + number(tiles.get("Gated", "0")) == len(waiting), (tiles, [kube.pod_key(p) for p in waiting])
+    waiting = [pod for pod in waiting if objects.pod_key(pod) not in evicted and not (pod.spec.nodeName and pod.spec.nodeName not in nodes)]
+    assert number(tiles.get("Pending", "0")) + number(tiles.get("Gated", "0")) == len(waiting), (
+        tiles,
+        [objects.pod_key(p) for p in waiting],
+    )
 
 
 def _plan_texts(opened: Opened, plan: RebalancePlan) -> None:
@@ -335,7 +338,7 @@ def check_containers(opened: Opened, snapshot: Snapshot, result: Result) -> int:
     zones = {}
     if isinstance(result, Placement):
         zones = {(given.pod, each.name): each.zones for given in result.assignments for each in given.containers}
-    pods = {kube.pod_key(pod): pod for pod in snapshot.pods}
+    pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     found = opened.do("""() => [...document.querySelectorAll("#map [data-n]")].flatMap((button) => {
       button.click();
       const panel = document.getElementById("panel");

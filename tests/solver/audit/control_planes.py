@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from models.audit import ControlPlane, Finding
-from models.snapshot import from_objects
+from models.documents.audit import ControlPlane, Finding
+from models.snapshot.snapshot import from_objects
 from solver.audit.control_plane import check, describe
 from solver.audit.view import View
 from tests.objects import Object, node, pod

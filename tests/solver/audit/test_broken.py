@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from models.audit import Finding
-from models.kube import pod_key
-from models.scope import is_mirror
-from models.snapshot import from_objects
+from models.documents.audit import Finding
+from models.kube.objects import pod_key
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import from_objects
 from solver.audit import broken, execution
 from solver.audit.view import View
 from solver.verify_plan_state import Board

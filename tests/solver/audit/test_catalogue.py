@@ -16,7 +16,7 @@ import pytest
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from models.snapshot import load
+from models.snapshot.snapshot import load
 from solver.audit.base import Code
 from solver.audit.catalogue import CODES
 from solver.audit.run import AuditOptions, audit

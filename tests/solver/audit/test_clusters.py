@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from models.audit import Finding
-from models.snapshot import from_objects
+from models.documents.audit import Finding
+from models.snapshot.snapshot import from_objects
 from solver.audit.run import AuditOptions, audit
 from tests.objects import Object, node, pod
 from tests.solver.audit.clusters import (

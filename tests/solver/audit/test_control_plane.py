@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.snapshot import load
+from models.snapshot.snapshot import load
 from solver.audit.catalogue import CODES
 from solver.audit.control_plane import check, describe
 from solver.audit.view import View

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.audit import Stage
+from models.documents.audit import Stage
 from solver.audit.control_plane_domains import grade, machines, spread, stages, survives
 from solver.audit.control_plane_members import Component, Members
 from tests.solver.audit.control_planes import HOST_ID, HOSTNAME, REGION, ZONE

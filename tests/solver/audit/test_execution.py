@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models.audit import Finding
-from models.kube import pod_key
-from models.snapshot import from_objects
+from models.documents.audit import Finding
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import from_objects
 from solver.audit import broken, execution
 from solver.audit.view import View
 from solver.plan.culprits import culprits

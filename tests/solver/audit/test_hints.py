@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.audit import Finding
-from models.policy import Policy
-from models.snapshot import from_objects
+from models.documents.audit import Finding
+from models.documents.policy import Policy
+from models.snapshot.snapshot import from_objects
 from solver.audit import hints
 from solver.audit.view import View
 from tests.objects import Object, node, pod

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from models.audit import Finding
-from models.snapshot import from_objects, load
+from models.documents.audit import Finding
+from models.snapshot.snapshot import from_objects, load
 from solver.audit import hogs
 from solver.audit.view import View
 from tests.objects import Object, pod

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.audit import Finding
-from models.snapshot import from_objects
+from models.documents.audit import Finding
+from models.snapshot.snapshot import from_objects
 from solver.audit import hygiene
 from solver.audit.view import View
 from tests.objects import Object, node, pod

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from models.audit import Finding
-from models.cluster import Cluster
-from models.compile import compile_cluster
-from models.kube import pod_key
-from models.scope import select
-from models.snapshot import Snapshot, from_objects, load
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.audit import Finding
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.audit import never, selectors, skew
 from solver.audit.view import View
 from tests import tiny

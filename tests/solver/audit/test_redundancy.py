@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.policy import Policy
-from models.snapshot import from_objects
+from models.documents.policy import Policy
+from models.snapshot.snapshot import from_objects
 from solver.audit import redundancy
 from solver.audit.view import View
 from tests.objects import Object, node, pod

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from models.audit import Finding
-from models.rollout import pace
-from models.snapshot import Snapshot, from_objects
+from models.documents.audit import Finding
+from models.snapshot.snapshot import Snapshot, from_objects
+from models.workloads.deployment_rollout import pace
 from solver.audit import rollouts
 from solver.audit.rollout_flow import Flow
 from solver.audit.view import View

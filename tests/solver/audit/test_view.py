@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.snapshot import from_objects
+from models.snapshot.snapshot import from_objects
 from solver.audit.crowd import Crowd
 from solver.audit.reach import Reach
 from solver.audit.view import View

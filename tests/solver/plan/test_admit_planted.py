@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 
 from instances.planted_admit import MOST, SHAPES, planted_admit
-from models.plan import RebalancePlan
-from models.snapshot import from_objects
+from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot.snapshot import from_objects
 from solver.options import Options
 from solver.plan.options import PlanOptions
 from solver.plan.rebalance import rebalance

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.plan import Limits
+from models.documents.rebalance_plan import Limits
 from solver.plan.admitting import admit
 from solver.plan.walk import Walk
 from tests.objects import node, pod

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.kube import pod_key
-from models.plan import Limits
-from models.policy import Policy
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import Limits
+from models.kube.objects import pod_key
 from solver.plan.bounds import bounds
 from solver.plan.case import Case
 from solver.plan.values import POINT, Values

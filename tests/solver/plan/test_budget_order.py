@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.plan import Limits
+from models.documents.rebalance_plan import Limits
 from solver.plan.budget_order import respecting
 from solver.plan.case import Case, Step
 from tests.objects import node

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from models.kube import pod_key
-from models.plan import Limits
-from models.policy import Moves, Policy, PriorityCost
-from models.snapshot import InputError, from_objects
+from models.documents.policy import Moves, Policy, PriorityCost
+from models.documents.rebalance_plan import Limits
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import InputError, from_objects
 from solver.options import Options
 from solver.plan.case import Case, Step, read_case
 from solver.plan.options import PlanOptions

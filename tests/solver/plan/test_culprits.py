@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.snapshot import from_objects
+from models.snapshot.snapshot import from_objects
 from solver.plan.culprits import culprits
 from tests.objects import node, pod
 from tests.solver.plan.test_case import HOST, apart, near

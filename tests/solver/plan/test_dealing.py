@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.plan import Eviction, Limits, Move
+from models.documents.rebalance_plan import Eviction, Limits, Move
 from solver.plan.case import Case, Step
 from solver.plan.dealing import Reasons, deal
 from tests.objects import node, pod

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.plan import Limits
+from models.documents.rebalance_plan import Limits
 from solver.plan.emptying import consolidate, drain, make_room, move_off
 from solver.plan.walk import Walk
 from tests.objects import node, pod

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from models.plan import Limits
-from models.policy import Policy
-from models.snapshot import from_objects
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import from_objects
 from solver.budget import Budget
 from solver.options import Options
 from solver.plan.case import Case, Step, read_case

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.plan import Limits
-from models.snapshot import from_objects
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import from_objects
 from solver.budget import Budget
 from solver.options import Options
 from solver.plan import lns

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from models.plan import RebalancePlan, to_builtins
-from models.snapshot import Snapshot, from_objects
+from models.documents.rebalance_plan import RebalancePlan, to_builtins
+from models.snapshot.snapshot import Snapshot, from_objects
 from report.canvas import Surface, render
 from report.plan import plan_table
 from report.plan_script import script

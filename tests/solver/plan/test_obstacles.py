@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.plan import Limits, Obstacle
-from models.snapshot import from_objects
+from models.documents.rebalance_plan import Limits, Obstacle
+from models.snapshot.snapshot import from_objects
 from solver.plan.bounds import bounds
 from solver.plan.case import Step, read_case
 from solver.plan.obstacles import LISTED, obstacles

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from models.cluster import Ints
-from models.plan import Limits
+from models.cluster.cluster import Ints
+from models.documents.rebalance_plan import Limits
 from solver import rules
 from solver.plan.case import Case, Step
 from solver.plan.opening import encode, reaches

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cluster import Ints
-from models.plan import Limits
-from models.snapshot import from_objects
+from models.cluster.cluster import Ints
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import from_objects
 from solver.plan import order_search
 from solver.plan.case import Case, Step, read_case
 from solver.plan.cycles import waiting_in_circle

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from models.plan import Limits, RebalancePlan, to_builtins
-from models.policy import Moves, Policy, PriorityCost
-from models.snapshot import InputError, from_objects
+from models.documents.policy import Moves, Policy, PriorityCost
+from models.documents.rebalance_plan import Limits, RebalancePlan, to_builtins
+from models.snapshot.snapshot import InputError, from_objects
 from solver.options import Options, Progress
 from solver.place import InternalFault
 from solver.plan import rebalance as rebalancing

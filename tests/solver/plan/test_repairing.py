@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.plan import Limits
-from models.snapshot import from_objects
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import from_objects
 from solver.options import Engine, Options
 from solver.plan.options import PlanOptions
 from solver.plan.rebalance import rebalance

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from models.plan import Limits
-from models.snapshot import from_objects
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import from_objects
 from solver.options import Options
 from solver.plan import search as searching
 from solver.plan.case import Case, Step, read_case

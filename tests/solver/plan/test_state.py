@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from models.kube import pod_key
-from models.plan import Limits
-from models.snapshot import from_objects
+from models.documents.rebalance_plan import Limits
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import from_objects
 from solver.plan.case import Case, Step, read_case
 from solver.plan.options import PlanOptions
 from solver.plan.state import State

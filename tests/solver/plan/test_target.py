@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from models.cluster import Ints
-from models.plan import Limits
-from models.snapshot import from_objects
+from models.cluster.cluster import Ints
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.encoding import Part
 from solver.plan import target_tiers

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.plan import Limits
+from models.documents.rebalance_plan import Limits
 from solver.plan.case import Case, Step
 from solver.plan.walk import Walk
 from tests.objects import node, pod

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from models.snapshot import from_objects
+from models.snapshot.snapshot import from_objects
 from solver.gang_units import Binder
 from solver.plan.case import Case, Step, read_case
 from solver.plan.gang_steps import bind_gang

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from models.cluster import Ints
+from models.cluster.cluster import Ints
 from solver import rules
 from solver.plan.case import Case, Step
 from solver.rules.base import Rule, StaticRule

@@ -1,0 +1,367 @@
+"""The compiled instance: pods in classes that no rule can tell apart, against nodes, as int64 arrays.
+
+Shapes: N nodes, R resources, G pod classes (pending pods only), P profiles (namespace + labels that some selector reads, of pending and
+fixed pods), M matchers. Resources are mCPU for cpu and whole units (bytes, devices) for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cluster.volumes import VolumeTable
+from models.documents.policy import Policy
+from models.kube.objects import Pod, Toleration
+from models.kube.selectors import Bools, NodeTable, Requirement, Selector
+from models.numa.containers import ContainerClass, FixedContainers
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from models.gangs.gangs import Gang
+    from models.numa.node_topology import Tree
+
+Ints = NDArray[np.int64]
+Ids = NDArray[np.int32]
+#: Taint effects that reject; PreferNoSchedule only costs.
+HARD_EFFECTS = frozenset(("NoSchedule", "NoExecute"))
+Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An anti-affinity term: no pod that ``matcher`` matches in the same domain of ``key``."""
+
+    matcher: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """All required affinity terms of a class: ``full`` matches the pods that match every one of them, ``keys`` are their topology
+    keys (distinct, sorted). ``itself``: the pod matches all its own terms, so that it may start a group."""
+
+    full: int
+    keys: tuple[str, ...]
+    itself: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A DoNotSchedule constraint. ``matcher`` None: it counts no pod (nil or empty selector). ``eligible``: index into
+    ``Cluster.node_sets``, the nodes that count. ``itself``: the pod matches its own selector."""
+
+    matcher: int | None
+    key: str
+    max_skew: int
+    min_domains: int
+    eligible: int
+    itself: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A weighted term of pod affinity (weight > 0) or anti-affinity: points for each pod that ``matcher`` matches in the same domain of
+    ``key``. ``required``: the implicit weight of a required affinity term."""
+
+    matcher: int
+    key: str
+    weight: int
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SoftSpread:
+    """A ScheduleAnyway constraint. ``eligible``: index into ``Cluster.node_sets``, the nodes that count."""
+
+    matcher: int
+    key: str
+    max_skew: int
+    eligible: int
+
+
+@dataclass
+class PodClass:
+    """Pending pods that no rule can tell apart. ``pods``: indices into ``snapshot.pods``, in input order."""
+
+    pod: Pod
+    pods: list[int]
+    profile: int
+    priority: int
+    node_rule: int
+    tolerations: int
+    node_name: str | None
+    anti: tuple[Term, ...]
+    affinity: Affinity | None
+    spread: tuple[Spread, ...]
+    ports: frozenset[Port]
+    claims: tuple[str, ...]
+    prefers: tuple[tuple[int, int], ...] = ()  # preferred node affinity: (node set, weight)
+    pulls: tuple[Pull, ...] = ()
+    soft_spread: tuple[SoftSpread, ...] = ()
+    containers: ContainerClass | None = None
+    gang: int | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class GangGroup:
+    """A gang of the instance. ``classes``: of its pods, ascending; ``needed``: how many of them are placed if any is. ``key``: all of them
+    in one domain of this key (a hard rule); ``home``: the domains (codes of the key, distinct, -1 for nodes without it) where
+    members run already."""
+
+    name: str
+    classes: tuple[int, ...]
+    needed: int
+    key: str | None = None
+    home: tuple[int, ...] = ()
+
+
+@dataclass
+class FixedTerm:
+    """A required anti-affinity term that fixed pods carry, with the nodes they run on (int32, distinct)."""
+
+    term: Term
+    nodes: Ids
+
+
+class Matchers:
+    """Registry of (namespaces, selector) pairs and of conjunctions of them, evaluated over profiles."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[object, ...], int] = {}
+        self._parts: list[tuple[tuple[frozenset[str] | None, Selector], ...]] = []
+        self._hits: dict[int, Bools] = {}
+        self.profiles: list[tuple[str, tuple[tuple[str, str], ...]]] = []
+        self._index: dict[str, dict[str, Ids]] = {}
+        self._spaces: dict[str, Ids] = {}
+
+    def add(self, *parts: tuple[frozenset[str] | None, Selector]) -> int:
+        """The id of the matcher that holds where all parts hold. Namespaces None: every namespace."""
+        key = tuple(sorted(set(parts), key=lambda p: (p[0] is None, sorted(p[0] or ()), p[1])))
+        found = self._ids.get(key)
+        if found is None:
+            found = self._ids[key] = len(self._parts)
+            self._parts.append(key)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def parts(self, matcher: int) -> tuple[tuple[frozenset[str] | None, Selector], ...]:
+        """The (namespaces, selector) pairs that all have to hold; namespaces None: every namespace."""
+        return self._parts[matcher]
+
+    def keys(self) -> set[str]:
+        """The label keys that some matcher reads."""
+        return {r.key for parts in self._parts for _, selector in parts for r in selector}
+
+    def freeze(self, profiles: Sequence[tuple[str, tuple[tuple[str, str], ...]]]) -> None:
+        """Take the profiles over which :meth:`hits` is asked."""
+        self.profiles = list(profiles)
+        index: dict[str, dict[str, list[int]]] = {}
+        spaces: dict[str, list[int]] = {}
+        for p, (namespace, labels) in enumerate(profiles):
+            spaces.setdefault(namespace, []).append(p)
+            for key, value in labels:
+                index.setdefault(key, {}).setdefault(value, []).append(p)
+        self._index = {k: {v: np.array(ps, dtype=np.int32) for v, ps in vs.items()} for k, vs in index.items()}
+        self._spaces = {k: np.array(ps, dtype=np.int32) for k, ps in spaces.items()}
+
+    def _requirement(self, requirement: Requirement) -> Bools:
+        mask = np.zeros(len(self.profiles), dtype=bool)
+        values = self._index.get(requirement.key, {})
+        wanted: Iterable[str] = requirement.values if requirement.operator in ("In", "NotIn") else values
+        for value in wanted:
+            if value in values:
+                mask[values[value]] = True
+        if requirement.operator in ("NotIn", "DoesNotExist"):
+            return ~mask
+        return mask if requirement.operator in ("In", "Exists") else np.zeros_like(mask)
+
+    def hits(self, matcher: int) -> Bools:
+        """bool[P]: the profiles that a matcher matches."""
+        found = self._hits.get(matcher)
+        if found is None:
+            found = np.ones(len(self.profiles), dtype=bool)
+            for namespaces, selector in self._parts[matcher]:
+                if namespaces is not None:
+                    mask = np.zeros_like(found)
+                    for namespace in namespaces:
+                        if namespace in self._spaces:
+                            mask[self._spaces[namespace]] = True
+                    found &= mask
+                for requirement in selector:
+                    found &= self._requirement(requirement)
+            self._hits[matcher] = found
+        return found
+
+
+class PlacedPods:
+    """Fixed pods as counts per (profile, node), for fast sums over the profiles that a matcher hits."""
+
+    def __init__(self, nodes: Ids, profiles: Ids, size: int, width: int) -> None:
+        self._size = size
+        pairs, counts = np.unique(profiles.astype(np.int64) * max(1, size) + nodes, return_counts=True)
+        self._node = (pairs % max(1, size)).astype(np.int64)
+        self._count = counts.astype(np.int64)
+        self._start = np.searchsorted(pairs, np.arange(width + 1, dtype=np.int64) * max(1, size))
+
+    def per_node(self, hits: Bools) -> Ints:
+        total = np.zeros(self._size, dtype=np.int64)
+        for p in np.flatnonzero(hits):
+            a, b = self._start[p], self._start[p + 1]
+            if a != b:
+                total[self._node[a:b]] += self._count[a:b]
+        return total
+
+
+@dataclass
+class Cluster:
+    """The compiled instance. ``free`` = allocatable - what fixed pods hold (may be negative), ``slots`` the same for the pod count."""
+
+    snapshot: Snapshot
+    scope: Scope
+    nodes: NodeTable
+    resources: list[str]
+    allocatable: Ints  # [N, R]
+    free: Ints  # [N, R]
+    slots: Ints  # [N]
+    classes: list[PodClass]
+    demand: Ints  # [G, R]
+    count: Ints  # [G]
+    priority: Ints  # [G]
+    profile: Ids  # [G]
+    matchers: Matchers
+    node_sets: list[Bools]
+    toleration_sets: list[tuple[Toleration, ...]]
+    fixed_anti: list[FixedTerm]
+    fixed_ports: dict[Port, Ids]
+    volumes: VolumeTable
+    fixed_claims: dict[str, set[int]]
+    policy: Policy
+    fixed_pulls: dict[Pull, Ints]  # [N] each: fixed pods that carry the term
+    trees: dict[int, Tree]  # nodes with a topology of their own
+    fixed_containers: FixedContainers
+    declared: list[Gang]  # as the objects say it
+    gangs: list[GangGroup]  # the same over classes; PodClass.gang is an index into both
+    _placed: PlacedPods
+    _settled: PlacedPods
+    _members: dict[str, list[Ids]] = field(default_factory=dict)
+    _none: dict[int, Ints] = field(default_factory=dict)
+    _by_profile: list[Ids] | None = None
+
+    @property
+    def n_nodes(self) -> int:
+        return self.nodes.size
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    def per_priority(self, values: Ints) -> dict[int, int]:
+        """Sums of int64[G] over the classes of each priority."""
+        found: dict[int, int] = {}
+        for priority, value in zip(self.priority.tolist(), values.tolist(), strict=True):
+            found[priority] = found.get(priority, 0) + value
+        return found
+
+    def restricted(self, classes: Sequence[int]) -> Cluster:
+        """The same cluster with only some of the pending classes; a gang of which some are missing need not be whole."""
+        chosen = np.array(classes, dtype=np.int64)
+        place = {g: i for i, g in enumerate(classes)}
+        return replace(
+            self,
+            gangs=[
+                replace(
+                    gang,
+                    classes=tuple(place[g] for g in gang.classes if g in place),
+                    needed=gang.needed if place.keys() >= set(gang.classes) else 0,
+                )
+                for gang in self.gangs
+            ],
+            classes=[self.classes[g] for g in classes],
+            demand=self.demand[chosen],
+            count=self.count[chosen],
+            priority=self.priority[chosen],
+            profile=self.profile[chosen],
+            _by_profile=None,
+        )
+
+    def matches(self, matcher: int) -> Bools:
+        """bool[G]: the pod classes that a matcher matches."""
+        return self.matchers.hits(matcher)[self.profile]
+
+    def matching(self, matcher: int) -> Ids:
+        """int32: the pod classes that a matcher matches, ascending."""
+        if self._by_profile is None:
+            order = np.argsort(self.profile, kind="stable").astype(np.int32)
+            edges = np.searchsorted(self.profile[order], np.arange(len(self.matchers.profiles) + 1))
+            self._by_profile = [order[edges[p] : edges[p + 1]] for p in range(len(self.matchers.profiles))]
+        hit = [self._by_profile[p] for p in np.flatnonzero(self.matchers.hits(matcher))]
+        return np.sort(np.concatenate(hit)) if hit else np.zeros(0, dtype=np.int32)
+
+    def none(self, size: int) -> Ints:
+        """int64[size] of zeros, shared: not to be written to."""
+        found = self._none.get(size)
+        if found is None:
+            found = self._none[size] = np.zeros(size, dtype=np.int64)
+            found.flags.writeable = False
+        return found
+
+    def fixed_per_domain(self, matcher: int, key: str, *, settled: bool = False, eligible: int | None = None) -> Ints:
+        """int64[D]: fixed pods per domain that a matcher matches (not to be written to); ``eligible``: on that set of nodes only."""
+        codes, size = self.domains(key)
+        per_node = self.fixed_count(matcher, settled=settled)
+        if eligible is not None:
+            per_node = np.where(self.node_sets[eligible], per_node, 0)
+        return domain_sum(codes, size, per_node) if per_node.any() else self.none(size)
+
+    def fixed_count(self, matcher: int, *, settled: bool = False) -> Ints:
+        """int64[N]: fixed pods per node that a matcher matches; ``settled`` leaves terminating ones out."""
+        found = (self._settled if settled else self._placed).per_node(self.matchers.hits(matcher))
+        return found if found.any() else self.none(self.n_nodes)
+
+    def domains(self, key: str) -> tuple[Ids, int]:
+        """The domain of each node under a topology key (int32[N], -1 without the key), and the number of domains."""
+        codes, values = self.nodes.column(key)
+        return codes, len(values)
+
+    def node_classes(self) -> Ids:
+        """int32[N]: nodes of one class have the same taints, free capacity and pod slots, and the same value of every topology key that
+        a rule reads, but for keys whose values are all different (hostnames)."""
+        keys = {t.key for c in self.classes for t in c.anti} | {s.key for c in self.classes for s in c.spread}
+        keys |= {k for c in self.classes if c.affinity for k in c.affinity.keys}
+        keys |= {t.key for c in self.classes for t in c.pulls} | {s.key for c in self.classes for s in c.soft_spread}
+        columns = [self.free, self.slots[:, None], self.nodes.unschedulable[:, None], self.nodes.taint_sets[:, None]]
+        for key in sorted(keys):
+            codes, size = self.domains(key)
+            columns.append((codes if size < np.count_nonzero(codes >= 0) else codes >= 0)[:, None])
+        columns += [mask[:, None] for mask in self.node_sets]
+        table = np.concatenate([c.astype(np.int64) for c in columns], axis=1)
+        return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
+
+    def members(self, key: str) -> list[Ids]:
+        """The nodes of each domain of a topology key, by domain."""
+        found = self._members.get(key)
+        if found is None:
+            codes, size = self.domains(key)
+            order = np.argsort(codes, kind="stable").astype(np.int32)
+            edges = np.searchsorted(codes[order], np.arange(size + 1))
+            found = self._members[key] = [order[edges[d] : edges[d + 1]] for d in range(size)]
+        return found
+
+
+def domain_sum(codes: Ids, size: int, values: Ints) -> Ints:
+    """Sum of a per-node array over each domain, int64[size]; nodes of domain -1 are left out."""
+    total = np.zeros(size, dtype=np.int64)
+    inside = codes >= 0
+    np.add.at(total, codes[inside], values[inside])
+    return total

@@ -1,0 +1,85 @@
+"""Cluster default spread constraints: for pods without constraints of their own that a Service or a controller selects.
+
+Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go (buildDefaultConstraints) and plugins/helper/spread.go
+(DefaultSelector): the selectors of all Services that select the pod, and of the controller that owns it, joined.
+"""
+
+from __future__ import annotations
+
+from models.documents.policy import SYSTEM_CONSTRAINTS, Policy
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+_OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet")
+_Key = tuple[object, ...]
+
+
+class DefaultSpread:
+    """The default constraints of each pod of a snapshot under a policy."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        self._constraints = policy.defaultConstraints if policy.multipliers.topologySpread else ()
+        self._services: dict[str, list[dict[str, str]]] = {}
+        for service in snapshot.services:
+            selector = service.spec.selector if service.spec is not None else None
+            if selector:
+                self._services.setdefault(service.metadata.namespace or "default", []).append(selector)
+        self._owners: dict[tuple[str, str, str], objects.LabelSelector] = {}
+        for kind in _OWNERS:
+            for found in snapshot.workloads.get(kind, ()):
+                owning = found.spec.selector if found.spec is not None else None
+                if isinstance(owning, dict):
+                    owning = objects.LabelSelector(matchLabels=owning)
+                if owning is not None:
+                    self._owners[kind, found.metadata.namespace or "default", found.metadata.name or ""] = owning
+        self._memo: dict[_Key, objects.LabelSelector | None] = {}
+        self._any = bool(self._constraints and (self._services or self._owners))
+
+    def key(self, pod: objects.Pod) -> object:
+        """What tells apart pods that get different default constraints; None for those that get none."""
+        selector = self._selector(pod)
+        return None if selector is None else (selector.matchLabels, selector.matchExpressions)
+
+    def of(self, pod: objects.Pod) -> list[tuple[objects.TopologySpreadConstraint, tuple[str, ...]]]:
+        """The default constraints of a pod, each with the topology keys that eligible nodes carry: its own for the system's defaults, those
+        of all constraints for others (scoring.go, requireAllTopologies)."""
+        selector = self._selector(pod)
+        if selector is None:
+            return []
+        keys = tuple(sorted({c.topologyKey for c in self._constraints}))
+        return [
+            (
+                objects.TopologySpreadConstraint(
+                    maxSkew=c.maxSkew, topologyKey=c.topologyKey, whenUnsatisfiable="ScheduleAnyway", labelSelector=selector
+                ),
+                (c.topologyKey,) if self._constraints == SYSTEM_CONSTRAINTS else keys,
+            )
+            for c in self._constraints
+        ]
+
+    def _selector(self, pod: objects.Pod) -> objects.LabelSelector | None:
+        if not self._any or pod.spec.topologySpreadConstraints:
+            return None
+        labels, namespace = pod.metadata.labels or {}, pod.metadata.namespace or "default"
+        owner = objects.controller_of(pod)
+        key = (namespace, tuple(sorted(labels.items())), (owner.kind, owner.name) if owner is not None else None)
+        if key not in self._memo:
+            self._memo[key] = self._joined(labels, namespace, owner)
+        return self._memo[key]
+
+    def _joined(self, labels: dict[str, str], namespace: str, owner: objects.OwnerReference | None) -> objects.LabelSelector | None:
+        wanted: dict[str, str] = {}
+        for selector in self._services.get(namespace, ()):
+            if all(labels.get(k) == v for k, v in selector.items()):
+                wanted.update(selector)
+        owning = self._owners.get((owner.kind, namespace, owner.name)) if owner is not None else None
+        expressions: list[objects.LabelSelectorRequirement] = []
+        if owning is not None:
+            if owner is not None and owner.kind == "ReplicationController":  # merged like a Service's selector
+                wanted.update(owning.matchLabels or {})
+            else:
+                expressions += [objects.LabelSelectorRequirement(k, "In", [v]) for k, v in sorted((owning.matchLabels or {}).items())]
+                expressions += owning.matchExpressions or []
+        if not wanted and not expressions:
+            return None
+        return objects.LabelSelector(matchLabels=wanted or None, matchExpressions=expressions or None)

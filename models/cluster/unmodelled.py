@@ -1,0 +1,79 @@
+"""What the input asks for and kubestow does not honour: named in every result, and refused by ``--strict``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from models.cluster.volumes import NO_PROVISIONER, claim_keys
+from models.documents.placement import Unmodelled
+from models.gangs import markers
+from models.gangs.declarations import OF_GANGS, Groups, Note
+from models.kube.objects import Pod, pod_key
+from models.snapshot.snapshot import Snapshot
+
+_IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "iscsi", "rbd")
+
+#: Kueue's topology of parts of a pod set.
+_SLICES = "kueue.x-k8s.io/podset-slice-"
+
+_IGNORED = "ignored"
+
+
+def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = ()) -> list[Unmodelled]:
+    """Every unmodelled field of the pods to place. ``tiers``: the policy's ``networkTiers``."""
+    pods = list(pending)
+    notes = _of_gangs(snapshot, pods, tiers)
+    return [
+        Unmodelled(pod_key(pod), field, effect)
+        for i, pod in enumerate(pods)
+        for field, effect in (*_of_pod(snapshot, pod), *_of_member(pod, notes.get(i)))
+    ]
+
+
+def _of_gangs(snapshot: Snapshot, pods: Sequence[Pod], tiers: Sequence[str]) -> dict[int, list[Note]]:
+    """What is not honoured of the gang that each pod belongs to; pods of no gang are left out."""
+    found = markers.members(pods, range(len(pods)))
+    if not found:
+        return {}
+    groups = Groups(snapshot, tiers)
+    notes: dict[int, list[Note]] = {}
+    for named, indices in found.items():
+        declared = groups.declared(named, [pods[i] for i in indices]).notes
+        notes.update(dict.fromkeys(indices, declared))
+    return notes
+
+
+def _of_member(pod: Pod, notes: list[Note] | None) -> Iterator[tuple[str, str]]:
+    """What is not honoured of a pod's gang; ``notes`` is None for a pod of none."""
+    annotations = pod.metadata.annotations or {}
+    for note in notes or ():
+        if note.annotation is None or note.annotation in annotations:
+            yield note.field, note.effect
+    for key in annotations:
+        if notes is None and key in OF_GANGS:
+            yield f"metadata.annotations[{key}]", "ignored: the pod names no gang"
+        elif key.startswith(_SLICES):
+            yield f"metadata.annotations[{key}]", _IGNORED
+
+
+def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
+    spec = pod.spec
+    if spec.resourceClaims:
+        yield "spec.resourceClaims", _IGNORED
+    if spec.schedulerName not in (None, "default-scheduler"):
+        yield "spec.schedulerName", "placed by the rules of the default scheduler"
+    for i, volume in enumerate(spec.volumes or ()):
+        for kind in _IN_TREE:
+            if getattr(volume, kind) is not None:
+                yield f"spec.volumes[{i}].{kind}", "in-tree volume limits and conflicts are ignored"
+    for key in claim_keys(pod):
+        if _provisioned(snapshot, key):
+            yield f"claim {key}", "CSIStorageCapacity is ignored"
+
+
+def _provisioned(snapshot: Snapshot, key: str) -> bool:
+    claim = snapshot.persistent_volume_claims.get(key)
+    if claim is None or claim.spec is None or claim.spec.volumeName:
+        return False
+    storage = snapshot.storage_classes.get(claim.spec.storageClassName or "")
+    return storage is not None and storage.volumeBindingMode == "WaitForFirstConsumer" and storage.provisioner != NO_PROVISIONER

@@ -1,0 +1,223 @@
+"""What a pod's persistent volume claims mean for its nodes.
+
+Sources: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits}, as of v1.34.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from models.kube import quantity
+from models.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from models.kube.selectors import Bools, NodeTable, canonical, selector_matches
+from models.snapshot.snapshot import Snapshot
+
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_ZONE_KEYS: Final = {
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+def claim_keys(pod: Pod) -> tuple[str, ...]:
+    """``namespace/name`` of the claims a pod mounts, in order, without repeats; an ephemeral volume's claim is ``<pod>-<volume>``."""
+    return tuple(dict.fromkeys((*named_claims(pod), *_ephemeral_claims(pod))))
+
+
+def named_claims(pod: Pod) -> tuple[str, ...]:
+    """The claims that a pod mounts by name. VolumeZone and VolumeRestrictions look at these only."""
+    namespace = pod.metadata.namespace or "default"
+    return tuple(f"{namespace}/{v.persistentVolumeClaim.claimName}" for v in pod.spec.volumes or () if v.persistentVolumeClaim is not None)
+
+
+def _ephemeral_claims(pod: Pod) -> tuple[str, ...]:
+    namespace = pod.metadata.namespace or "default"
+    return tuple(
+        f"{namespace}/{pod.metadata.name}-{v.name}"
+        for v in pod.spec.volumes or ()
+        if v.persistentVolumeClaim is None and v.ephemeral is not None
+    )
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim as the scheduler reads it.
+
+    ``binding``/``zone``: bool[N], nodes that VolumeBinding/VolumeZone accept (for a static claim: where some candidate PV is
+    reachable, or provisioning is allowed). ``missing``: no such claim, which all four plugins reject. ``volumes``: candidate PVs
+    (smallest first) of an unbound claim; ``provision``: bool[N] where a new volume may be made (None: nowhere).
+    ``one_node``: unbound and ReadWriteOnce (or OncePod), so that all its pods must meet on one node. ``one_pod``: ReadWriteOncePod.
+    ``size``: requested bytes; the claims of one pod choose volumes smallest first.
+    ``driver``, ``handle``: what NodeVolumeLimits counts (driver None: nothing).
+    """
+
+    key: str
+    missing: bool
+    binding: Bools
+    zone: Bools
+    delayed: bool = False
+    volumes: tuple[str, ...] = ()
+    provision: Bools | None = None
+    one_node: bool = False
+    one_pod: bool = False
+    size: int = 0
+    driver: str | None = None
+    handle: str | None = None
+
+
+class VolumeTable:
+    """All claims and volumes of a snapshot against a node table."""
+
+    def __init__(self, snapshot: Snapshot, nodes: NodeTable) -> None:
+        self._snapshot = snapshot
+        self._nodes = nodes
+        self._claims: dict[str, Claim] = {}
+        self._reach: dict[str, Bools] = {}
+        self._all = np.ones(nodes.size, dtype=bool)
+        self._none = np.zeros(nodes.size, dtype=bool)
+
+    def reach(self, volume: str) -> Bools:
+        """bool[N]: nodes that a PersistentVolume's nodeAffinity allows."""
+        found = self._reach.get(volume)
+        if found is None:
+            spec = self._snapshot.persistent_volumes[volume].spec
+            required = spec.nodeAffinity.required if spec and spec.nodeAffinity else None
+            found = self._reach[volume] = self._all if required is None else self._nodes.selector(required)
+        return found
+
+    def claim(self, key: str) -> Claim:
+        found = self._claims.get(key)
+        if found is None:
+            claim = self._snapshot.persistent_volume_claims.get(key)
+            found = self._claims[key] = Claim(key, True, self._none, self._none) if claim is None else self._resolve(key, claim)
+        return found
+
+    def _resolve(self, key: str, claim: PersistentVolumeClaim) -> Claim:
+        spec = claim.spec
+        modes = (spec.accessModes if spec else None) or []
+        one_pod = "ReadWriteOncePod" in modes
+        if claim.metadata.deletionTimestamp is not None or (claim.status and claim.status.phase == "Lost"):
+            zone = self._bound_zone(spec.volumeName) if spec and spec.volumeName else self._none
+            return Claim(key, False, self._none, zone, one_pod=one_pod)
+        if spec is not None and spec.volumeName:
+            return self._bound(key, spec.volumeName, one_pod)
+        name = spec.storageClassName if spec else None
+        storage = self._snapshot.storage_classes.get(name) if name else None
+        if storage is None or storage.volumeBindingMode != "WaitForFirstConsumer":
+            driver = storage.provisioner if storage else None
+            return Claim(key, False, self._none, self._none, one_pod=one_pod, driver=driver, handle=f"claim:{key}")
+        return self._delayed(key, claim, storage, modes)
+
+    def _bound(self, key: str, name: str, one_pod: bool) -> Claim:
+        volume = self._snapshot.persistent_volumes.get(name)
+        if volume is None:
+            return Claim(key, False, self._none, self._none, one_pod=one_pod)
+        csi = volume.spec.csi if volume.spec else None
+        return Claim(
+            key, False, self.reach(name), self._bound_zone(name), one_pod=one_pod,
+            driver=csi.driver if csi else None, handle=f"volume:{csi.volumeHandle}" if csi else None,
+        )  # fmt: skip
+
+    def _bound_zone(self, name: str) -> Bools:
+        """VolumeZone: the PV's zone and region labels must name the node's; a node with none of these labels passes."""
+        volume = self._snapshot.persistent_volumes.get(name)
+        if volume is None:
+            return self._none
+        free = self._all.copy()
+        for key in _ZONE_KEYS:
+            free &= self._nodes.column(key)[0] < 0
+        ok = self._all.copy()
+        for key, modern in _ZONE_KEYS.items():
+            value = (volume.metadata.labels or {}).get(key)
+            if value is None:
+                continue
+            zones = value.split("__")
+            if not all(zones):
+                continue  # upstream skips a label that it cannot parse
+            codes, names = self._nodes.column(key)
+            modern_codes, modern_names = self._nodes.column(modern)
+            match = np.array([*(v in zones for v in names), False], dtype=bool)[codes]
+            modern_match = np.array([*(v in zones for v in modern_names), False], dtype=bool)[modern_codes]
+            ok &= np.where(codes >= 0, match, modern_match)
+        return ok | free
+
+    def _delayed(self, key: str, claim: PersistentVolumeClaim, storage: StorageClass, modes: list[str]) -> Claim:
+        provision: Bools | None = None
+        if storage.provisioner and storage.provisioner != NO_PROVISIONER:
+            provision = self._topologies(storage)
+        selected = (claim.metadata.annotations or {}).get(SELECTED_NODE)
+        volumes: tuple[str, ...] = ()
+        if selected is not None:
+            # The provisioner was already told a node: only provisioning there counts (volumebinding/binder.go, FindPodVolumes).
+            at = np.array([name == selected for name in self._nodes.names], dtype=bool)
+            provision = None if provision is None else provision & at
+        else:
+            volumes = self._candidates(key, claim)
+        binding = self._none.copy() if provision is None else provision.copy()
+        for volume in volumes:
+            binding |= self.reach(volume)
+        return Claim(
+            key, False, binding, self._all, delayed=True, volumes=volumes, provision=provision,
+            one_node=bool(modes) and set(modes) <= {"ReadWriteOnce", "ReadWriteOncePod"}, one_pod="ReadWriteOncePod" in modes,
+            size=_requested(claim),
+            driver=storage.provisioner or None, handle=f"claim:{key}",
+        )  # fmt: skip
+
+    def _topologies(self, storage: StorageClass) -> Bools:
+        if not storage.allowedTopologies:
+            return self._all
+        mask = self._none.copy()
+        for term in storage.allowedTopologies:
+            ok = self._all.copy()
+            for expression in term.matchLabelExpressions or ():
+                codes, names = self._nodes.column(expression.key)
+                ok &= np.array([*(v in (expression.values or ()) for v in names), False], dtype=bool)[codes]
+            mask |= ok if term.matchLabelExpressions else self._none
+        return mask
+
+    def _candidates(self, key: str, claim: PersistentVolumeClaim) -> tuple[str, ...]:
+        """Available PVs that could serve an unbound claim, smallest first (persistentvolume/volume_helper: FindMatchingVolume)."""
+        spec = claim.spec
+        assert spec is not None
+        size = _requested(claim)
+        selector = canonical(spec.selector)
+        found: list[tuple[int, str]] = []
+        reserved: list[tuple[int, str]] = []
+        for name, volume in self._snapshot.persistent_volumes.items():
+            if self._serves(volume, key, claim, size) and (
+                spec.selector is None or selector_matches(selector, volume.metadata.labels or {})
+            ):
+                assert volume.spec is not None
+                kind = found if volume.spec.claimRef is None else reserved
+                kind.append((quantity.units((volume.spec.capacity or {}).get("storage", 0)), name))
+        if reserved:  # a volume that names this claim is the only one it may take
+            return (min(reserved)[1],)
+        return tuple(name for _, name in sorted(found))
+
+    def _serves(self, volume: PersistentVolume, key: str, claim: PersistentVolumeClaim, size: int) -> bool:
+        spec, wants = volume.spec, claim.spec
+        if spec is None or wants is None or volume.metadata.deletionTimestamp is not None:
+            return False
+        reference = spec.claimRef
+        if reference is not None:
+            if f"{reference.namespace or 'default'}/{reference.name}" != key:
+                return False
+        elif volume.status is None or volume.status.phase != "Available":
+            return False
+        return (
+            (spec.storageClassName or "") == (wants.storageClassName or "")
+            and (spec.volumeMode or "Filesystem") == (wants.volumeMode or "Filesystem")
+            and set(wants.accessModes or ()) <= set(spec.accessModes or ())
+            and quantity.units((spec.capacity or {}).get("storage", 0)) >= size
+        )
+
+
+def _requested(claim: PersistentVolumeClaim) -> int:
+    resources = claim.spec.resources if claim.spec else None
+    return quantity.units(((resources.requests if resources else None) or {}).get("storage", 0))

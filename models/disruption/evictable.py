@@ -1,0 +1,101 @@
+"""Which running pods a plan leaves where they are, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from models.disruption.pod_disruption_budgets import budgets, ignores_budgets
+from models.documents.rebalance_plan import Exclusion
+from models.gangs.declarations import Groups
+from models.gangs.markers import members
+from models.kube import objects
+from models.snapshot.scope import REPLICATING, SAFE_TO_EVICT_ANNOTATION, is_mirror
+from models.snapshot.snapshot import Snapshot
+
+#: Annotations of Karpenter and the descheduler; those of the latter count whatever their value.
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+_PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
+
+
+def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Sequence[str] = ()) -> dict[int, Exclusion]:
+    """Why running pods (on a node of the snapshot, not over) must not move: by index into ``snapshot.pods`` the first reason that holds, in
+    the order of :data:`models.documents.rebalance_plan.Exclusion`; pods that may move are absent.
+
+    ``also_move``: ``bare`` and ``local-storage`` lift these two. ``tiers``: the policy's ``networkTiers``. Annotations of a gang that
+    cannot be read are no error here: what remains of its declaration counts, and at the least all of its members belong together.
+    Sources: cluster-autoscaler simulator/drainability and utils/pod, karpenter.sh concepts (disruption), descheduler
+    pkg/descheduler/evictions and the Eviction API (a pod that several budgets select, or one that allows nothing, is refused).
+    """
+    nodes = {node.metadata.name for node in snapshot.nodes}
+    gangs, refused = set(_gang_members(snapshot, tiers)), _refused(snapshot)
+    found: dict[int, Exclusion] = {}
+    for i, pod in enumerate(snapshot.pods):
+        if pod.spec.nodeName in nodes and not objects.is_terminal(pod):
+            reason = _own_reason(pod, also_move)
+            if reason is None and i in gangs:
+                reason = "gang"
+            if reason is None and "local-storage" not in also_move and _keeps_local_data(pod):
+                reason = "local-storage"
+            if reason is None and i in refused:
+                reason = "budgets"
+            if reason is not None:
+                found[i] = reason
+    return found
+
+
+def _own_reason(pod: objects.Pod, also_move: Collection[str]) -> Exclusion | None:
+    """The reasons that metadata give, from ``terminating`` to ``owner``."""
+    annotations, owner = pod.metadata.annotations or {}, objects.controller_of(pod)
+    if objects.is_terminating(pod):
+        return "terminating"
+    if is_mirror(pod):
+        return "mirror"
+    if owner is not None and owner.kind == "DaemonSet":
+        return "daemonset"
+    if (
+        annotations.get(SAFE_TO_EVICT_ANNOTATION) == "false"
+        or annotations.get(DO_NOT_DISRUPT) == "true"
+        or _PREFER_NO_EVICTION in annotations
+    ):
+        return "do-not-disrupt"
+    if owner is None:
+        return None if "bare" in also_move or _EVICT in annotations else "bare"
+    return None if owner.kind in REPLICATING else "owner"
+
+
+def _keeps_local_data(pod: objects.Pod) -> bool:
+    """Whether a pod has data on its node that it would lose, and says not that it may."""
+    annotations = pod.metadata.annotations or {}
+    if annotations.get(SAFE_TO_EVICT_ANNOTATION) == "true" or _EVICT in annotations:
+        return False
+    return any(
+        volume.hostPath is not None or (volume.emptyDir is not None and volume.emptyDir.medium != "Memory")
+        for volume in pod.spec.volumes or ()
+    )
+
+
+def _gang_members(snapshot: Snapshot, tiers: Sequence[str]) -> Iterator[int]:
+    """Members of gangs that need more than one of their members, or keep them in one domain."""
+    pods = snapshot.pods
+    living = members(pods, (i for i, pod in enumerate(pods) if not objects.is_terminal(pod) and not objects.is_terminating(pod)))
+    groups = Groups(snapshot, tiers) if living else None
+    for named, found in living.items():
+        if groups is not None and len(found) > 1:
+            declared = groups.declared(named, [pods[i] for i in found])
+            needed = len(found) if declared.minimum is None else declared.minimum
+            if needed > 1 or (declared.topology is not None and declared.topology[1]):
+                yield from found
+
+
+def _refused(snapshot: Snapshot) -> set[int]:
+    """Pods that the Eviction API refuses to evict: several budgets select them, or one that allows nothing now."""
+    once: set[int] = set()
+    refused: set[int] = set()
+    for budget in budgets(snapshot):
+        refused |= once.intersection(budget.pods)
+        once.update(budget.pods)
+        if not budget.allowed:
+            refused.update(i for i in budget.pods if i not in budget.free)
+    return {i for i in refused if not ignores_budgets(snapshot.pods[i])}

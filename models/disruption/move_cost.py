@@ -1,0 +1,53 @@
+"""What moving a pod costs: 1, or what the policy says of its priority and age, or what an annotation of its own says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from models.documents.policy import Policy
+from models.kube.objects import Pod, pod_key
+from models.snapshot.snapshot import InputError, Snapshot
+
+#: Costs stay below this, so that sums over all pods of a cluster fit 64 bits and CP-SAT.
+DEAREST = 1_000_000
+
+
+def costs(snapshot: Snapshot, policy: Policy, pods: Iterable[int]) -> dict[int, int]:
+    """The cost of moving each of some pods (indices into ``snapshot.pods``), where it is not 1. A pod's age is that when the newest pod of
+    the snapshot was made.
+
+    Raises:
+        InputError: an annotation that is not a whole number from 1 to a million; all of them are named.
+    """
+    moves = policy.moves
+    now = max((t for pod in snapshot.pods if moves.ages and (t := _created(pod)) is not None), default=None)
+    found: dict[int, int] = {}
+    problems = []
+    for i in pods:
+        pod = snapshot.pods[i]
+        raw = (pod.metadata.annotations or {}).get(moves.annotation)
+        if raw is not None:
+            if not (raw.isascii() and raw.isdigit() and 1 <= int(raw[:12]) <= DEAREST):
+                problems.append(f"Pod {pod_key(pod)}: metadata.annotations[{moves.annotation}]: got {raw[:40]!r}, expected 1 to {DEAREST}")
+            else:
+                found[i] = int(raw)
+            continue
+        cost = max((entry.cost for entry in moves.priorities if (pod.spec.priority or 0) >= entry.atLeast), default=1)
+        if now is not None and (born := _created(pod)) is not None:
+            hours = (now - born).total_seconds() / 3600
+            cost = max([cost, *(entry.cost for entry in moves.ages if hours >= entry.atLeastHours)])
+        if cost != 1:
+            found[i] = cost
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _created(pod: Pod) -> datetime | None:
+    raw = pod.metadata.creationTimestamp
+    try:
+        found = datetime.fromisoformat(raw) if raw else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None

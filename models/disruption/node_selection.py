@@ -1,0 +1,67 @@
+"""Nodes as the command line names them: by name or by a label selector."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from models.kube.lenient_decode import shorten
+from models.kube.objects import LabelSelector, LabelSelectorRequirement
+from models.kube.selectors import canonical, selector_matches
+from models.snapshot.snapshot import InputError, Snapshot
+
+_KEY: Final = r"(?:[A-Za-z0-9][-A-Za-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_VALUE: Final = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
+#: Requirements are separated by commas, of which those in parentheses separate values.
+_COMMA: Final = re.compile(r",(?![^()]*\))")
+_EQUALITY: Final = re.compile(rf"({_KEY})\s*(==?|!=)\s*({_VALUE})", re.ASCII)
+_SET: Final = re.compile(rf"({_KEY})\s+(in|notin)\s*\(\s*({_VALUE}(?:\s*,\s*{_VALUE})*)\s*\)", re.ASCII)
+_PRESENCE: Final = re.compile(rf"(!?)\s*({_KEY})", re.ASCII)
+_OPERATORS: Final = {"=": "In", "==": "In", "in": "In", "!=": "NotIn", "notin": "NotIn"}
+
+
+def choose(snapshot: Snapshot, values: Iterable[str]) -> list[str]:
+    """The names of the nodes that values mean, each once: what is no node's name is a label selector as kubectl takes it (``pool=old``,
+    ``zone!=a``, ``pool in (a,b)``, ``key``, ``!key``, several with commas in between).
+
+    Source: k8s.io/apimachinery/pkg/labels/selector.go (Parse), less its comparisons of numbers.
+
+    Raises:
+        InputError: a value that names no node and is no selector, or one that selects none; a line for each.
+    """
+    names = [node.metadata.name or "" for node in snapshot.nodes]
+    known = set(names)
+    found: dict[str, None] = {}
+    problems = []
+    for value in values:
+        if value in known:
+            found[value] = None
+            continue
+        selector = parse(value)
+        if selector is None:
+            problems.append(f"--drain {shorten(value)}: no such node in the snapshot, nor a label selector such as pool=old,zone!=a")
+            continue
+        wanted = canonical(selector)
+        chosen = [name for name, node in zip(names, snapshot.nodes, strict=True) if selector_matches(wanted, node.metadata.labels or {})]
+        if not chosen:
+            problems.append(f"--drain {shorten(value)}: no such node in the snapshot, nor one with such labels")
+        found.update(dict.fromkeys(chosen))
+    if problems:
+        raise InputError(problems)
+    return list(found)
+
+
+def parse(text: str) -> LabelSelector | None:
+    """A label selector in kubectl's notation; None where it is none. The empty text, which selects everything there, is none here."""
+    requirements = []
+    for part in _COMMA.split(text):
+        if match := _EQUALITY.fullmatch(part.strip()):
+            requirements.append(LabelSelectorRequirement(match[1], _OPERATORS[match[2]], [match[3]]))
+        elif match := _SET.fullmatch(part.strip()):
+            requirements.append(LabelSelectorRequirement(match[1], _OPERATORS[match[2]], re.split(r"\s*,\s*", match[3])))
+        elif match := _PRESENCE.fullmatch(part.strip()):
+            requirements.append(LabelSelectorRequirement(match[2], "DoesNotExist" if match[1] else "Exists"))
+        else:
+            return None
+    return LabelSelector(matchExpressions=requirements)

@@ -1,0 +1,261 @@
+"""The policy file: what preferences weigh, and the switches of their meaning. Every default stands here and nowhere else.
+
+A policy is YAML, all fields optional. What differs from the defaults is written into the result, so that the checker scores by it too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from models.kube import objects, quantity
+from models.snapshot import yaml_reader
+from models.snapshot.interning import ANNOTATIONS
+from models.snapshot.snapshot import InputError, Snapshot
+
+Strategy = Literal["spread", "pack", "none"]
+Shorthand = Literal["directed", "symmetric"]
+
+API_VERSION: Final = "kubestow.dev/v1alpha1"
+_Multiplier = Annotated[int, Meta(ge=0, le=1000)]
+_Level = Annotated[int, Meta(ge=-100, le=100)]
+_HARD_WEIGHT = Annotated[int, Meta(ge=0, le=100)]
+_Name = Annotated[str, Meta(min_length=1, max_length=253)]
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of all sections: an unknown field is an error, a default is not written."""
+
+
+class Multipliers(_Section, frozen=True):
+    """What one point of each family counts in the soft tier; 0 switches the family off.
+
+    ``nodeAffinity``: preferred node affinity. ``taints``: PreferNoSchedule taints. ``podAffinity``: preferred pod affinity and
+    anti-affinity. ``requiredAffinity``: the implicit weight of required pod affinity. ``topologySpread``: ScheduleAnyway constraints.
+    ``containerAffinity``: container-affinity annotations.
+    """
+
+    nodeAffinity: _Multiplier = 1
+    taints: _Multiplier = 1
+    podAffinity: _Multiplier = 1
+    requiredAffinity: _Multiplier = 1
+    topologySpread: _Multiplier = 1
+    containerAffinity: _Multiplier = 1
+
+
+class DefaultConstraint(_Section, frozen=True):
+    """A spread constraint for pods that have none of their own and are selected by a Service, or owned by a ReplicaSet,
+    ReplicationController or StatefulSet. It only costs: ScheduleAnyway.
+
+    ``topologyKey``: the node label whose values are the domains. ``maxSkew``: pods that a domain may have above the emptiest one.
+    """
+
+    topologyKey: _Name
+    maxSkew: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+#: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go, systemDefaultConstraints.
+SYSTEM_CONSTRAINTS: Final = (DefaultConstraint("kubernetes.io/hostname", 3), DefaultConstraint("topology.kubernetes.io/zone", 5))
+
+
+class Closeness(_Section, frozen=True):
+    """Points per unit of container affinity; they must not rise outwards.
+
+    ``sameZone``: both containers in one NUMA zone. ``sameSocket``: in one socket, in different zones. ``sameNode``: on one node, with
+    nothing closer in common.
+    """
+
+    sameZone: _Level = 2
+    sameSocket: _Level = 1
+    sameNode: _Level = 0
+
+    def __post_init__(self) -> None:
+        if not self.sameZone >= self.sameSocket >= self.sameNode:
+            raise ValueError("sameZone >= sameSocket >= sameNode expected")
+
+
+class TopologyZone(_Section, frozen=True):
+    """A NUMA zone of a node topology.
+
+    ``name``: the zone's, unique on its node. ``resources``: the quantity of each resource that the zone has to give. ``socket``: zones
+    with the same text here share a socket.
+    """
+
+    name: _Name
+    resources: dict[str, str | int | float]
+    socket: str = ""
+
+
+class Topology(_Section, frozen=True):
+    """The topology of nodes without a NodeResourceTopology object; the first entry that covers a node counts.
+
+    ``zones``: the NUMA zones of such a node. ``nodes``: names of nodes that the entry covers. ``nodeLabels``: it also covers every node
+    that has all of these labels. ``topologyManagerPolicy``: the policy of the kubelet's Topology Manager; restricted and single-numa-node
+    turn pods away. ``topologyManagerScope``: whether the kubelet aligns each container by itself, or the pod as a whole.
+    """
+
+    zones: Annotated[tuple[TopologyZone, ...], Meta(min_length=1, max_length=64)]
+    nodes: tuple[str, ...] = ()
+    nodeLabels: dict[str, str] = {}
+    topologyManagerPolicy: Literal["none", "best-effort", "restricted", "single-numa-node"] = "none"
+    topologyManagerScope: Literal["container", "pod"] = "container"
+
+    def __post_init__(self) -> None:
+        names = [zone.name for zone in self.zones]
+        if len(set(names)) < len(names):
+            raise ValueError("zone names must differ")
+        if not self.nodes and not self.nodeLabels:
+            raise ValueError("nodes or nodeLabels expected")
+        for zone in self.zones:
+            for name, raw in zone.resources.items():
+                try:
+                    if quantity.units(raw) < 0:
+                        raise quantity.QuantityError(f"got {raw!r}, expected no negative amount")
+                except quantity.QuantityError as error:
+                    raise ValueError(f"zone {zone.name}: resources[{name}]: {error}") from None
+
+    def covers(self, node: objects.Node) -> bool:
+        """Whether this entry describes the node."""
+        labels = node.metadata.labels or {}
+        if node.metadata.name in self.nodes:
+            return True
+        return bool(self.nodeLabels) and all(labels.get(k) == v for k, v in self.nodeLabels.items())
+
+    def as_object(self, name: str) -> objects.NodeResourceTopology:
+        """The NodeResourceTopology object that says the same."""
+        grouped = any(zone.socket for zone in self.zones)
+        return objects.NodeResourceTopology(
+            metadata=objects.ObjectMeta(name=name),
+            attributes=[
+                objects.TopologyAttribute("topologyManagerPolicy", self.topologyManagerPolicy),
+                objects.TopologyAttribute("topologyManagerScope", self.topologyManagerScope),
+            ],
+            zones=[
+                objects.TopologyZone(
+                    name=zone.name,
+                    type="Node",
+                    parent=(zone.socket or None) if grouped else None,
+                    resources=[objects.TopologyResource(name=n, capacity=q, allocatable=q, available=q) for n, q in zone.resources.items()],
+                )
+                for zone in self.zones
+            ],
+        )
+
+
+#: Prefixes that an annotation of move costs may have, as far as a message tells.
+OWN: Final = ("kubestow.dev/", "controller.kubernetes.io/")
+_Cost = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class PriorityCost(_Section, frozen=True):
+    """A cost for moving important pods. ``atLeast``: the priority from which on it counts. ``cost``: what a move of such a pod
+    costs, where others cost 1."""
+
+    atLeast: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+    cost: _Cost
+
+
+class AgeCost(_Section, frozen=True):
+    """A cost for moving pods that run for long. ``atLeastHours``: the age from which on it counts, by the newest pod of the snapshot.
+    ``cost``: what a move of such a pod costs, where others cost 1."""
+
+    atLeastHours: Annotated[int, Meta(ge=0, le=10**6)]
+    cost: _Cost
+
+
+class Moves(_Section, frozen=True):
+    """What moving a running pod costs, in plans: its own annotation, else the highest cost that an entry gives it, else 1.
+
+    ``annotation``: the name of the annotation with which a pod states its own cost. ``priorities``: costs by the priority of the pod.
+    ``ages``: costs by its age.
+    """
+
+    annotation: _Name = "kubestow.dev/move-cost"
+    priorities: tuple[PriorityCost, ...] = ()
+    ages: tuple[AgeCost, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.annotation.startswith(ANNOTATIONS):  # others are dropped when a snapshot is read
+            raise ValueError(f"annotation: a name expected that begins with {' or '.join(OWN)}")
+
+
+class Policy(_Section, frozen=True):
+    """All of a policy file.
+
+    ``multipliers``: what one point of each family of preferences counts. ``closeness``: points for containers that want to be near each
+    other. ``hardPodAffinityWeight``: the implicit weight of each required pod affinity term. ``defaultConstraints``: spread constraints for
+    pods without their own. ``strategy``: what breaks ties after all preferences. ``priceLabel``: the node label that ``pack`` sums instead
+    of counting nodes. ``shorthand``: whether ``c3: [c1]`` also pulls c1 to c3. ``colocatePods``, ``colocateNamespaces``: +10 between
+    containers of a pod or namespace, for those without an entry of their own. ``daemonNamespaces``: namespaces whose pods are exempt from
+    hard anti-affinity. ``refuseAllNamespacesAntiAffinity``: whether required anti-affinity over all namespaces with a key other than the
+    hostname is bad input. ``topologies``: NUMA zones of nodes without a NodeResourceTopology. ``networkTiers``: the node labels that stand
+    for the tiers of Volcano's HyperNodes, tier 1 first. ``moves``: what moving a running pod costs.
+    """
+
+    apiVersion: Literal["kubestow.dev/v1alpha1"] = API_VERSION
+    kind: Literal["Policy"] = "Policy"
+    multipliers: Multipliers = Multipliers()
+    hardPodAffinityWeight: _HARD_WEIGHT = 1
+    defaultConstraints: tuple[DefaultConstraint, ...] = SYSTEM_CONSTRAINTS
+    strategy: Strategy = "spread"
+    priceLabel: str = ""
+    closeness: Closeness = Closeness()
+    shorthand: Shorthand = "directed"
+    colocatePods: bool = False
+    colocateNamespaces: bool = False
+    daemonNamespaces: tuple[str, ...] = ()
+    refuseAllNamespacesAntiAffinity: bool = False
+    topologies: tuple[Topology, ...] = ()
+    networkTiers: tuple[_Name, ...] = ()
+    moves: Moves = Moves()
+
+    def __post_init__(self) -> None:
+        keys = [constraint.topologyKey for constraint in self.defaultConstraints]
+        if len(set(keys)) < len(keys):
+            raise ValueError("defaultConstraints: each topologyKey once expected")
+
+
+DEFAULT: Final = Policy()
+
+
+def read(path: str) -> Policy:
+    """Read a policy file.
+
+    Raises:
+        InputError: not YAML, an unknown field, or a value out of range; the message names file and field.
+        OSError: the file cannot be read.
+    """
+    try:
+        data = Path(path).read_bytes()
+        found: list[Any] = [d for d in yaml_reader.documents(data) if d is not None]
+    except (yaml_reader.YamlError, UnicodeError) as error:
+        raise InputError([f"{path}: {error}"]) from error
+    if not found:
+        return DEFAULT
+    if len(found) > 1:
+        raise InputError([f"{path}: one Policy expected, {len(found)} documents found"])
+    try:
+        return msgspec.convert(found[0], Policy)
+    except msgspec.ValidationError as error:
+        raise InputError([f"{path}: Policy: {_readable(str(error))}"]) from error
+
+
+def _readable(text: str) -> str:
+    """msgspec's "what - at `$.where`" with the field first."""
+    what, _, where = text.rpartition(" - at `")
+    return f"{where.rstrip('`').removeprefix('$.')}: {what}" if what else text
+
+
+def node_topologies(policy: Policy, snapshot: Snapshot) -> dict[str, objects.NodeResourceTopology]:
+    """The topology of each node that has one, by node name: its NodeResourceTopology, else what the policy says."""
+    found = {name: t for name, t in snapshot.node_topologies.items() if t.zones}
+    for node in snapshot.nodes:
+        name = node.metadata.name or ""
+        if name not in snapshot.node_topologies:
+            entry = next((t for t in policy.topologies if t.covers(node)), None)
+            if entry is not None:
+                found[name] = entry.as_object(name)
+    return found

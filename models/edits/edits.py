@@ -1,0 +1,187 @@
+"""What-if edits: the snapshot as it would be with other nodes, manifests and numbers of replicas.
+
+The result is a snapshot like any other. Order: nodes, then manifests, then replicas.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from models.documents.placement import Edits
+from models.edits import nodes as edits_nodes
+from models.kube import objects
+from models.kube.lenient_decode import shorten
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.expand import Expansion, expand, owned, top_up
+from models.workloads.ownership import named
+from models.workloads.view import find
+
+#: More nodes or pods than this are a slip of the pen.
+_MOST: Final = 100_000
+_Ref = tuple[str, str, str]
+
+
+@dataclass
+class _Request:
+    """The edits, read: what is to be cloned how often, which nodes go, how many pods each workload is to have (name as given)."""
+
+    add: list[tuple[int, objects.Node]] = field(default_factory=list)
+    remove: set[str] = field(default_factory=set)
+    replicas: dict[str, int] = field(default_factory=dict)
+
+
+def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expansion:
+    """The snapshot as edited, with the pods of ``manifests`` (loaded with ``manifests=True``); neither input is changed. ``sha256`` of the
+    result is that of both inputs.
+
+    Clones of ``addNodes`` are of the snapshot's nodes, removed ones too, and stay whatever is removed. Pods of removed nodes wait again
+    where a controller would make them anew, else they vanish. Pods that ``replicas`` adds to a workload of the snapshot are placed one by
+    one; those of a manifest are part of its gang.
+
+    Raises:
+        InputError: one line per problem.
+    """
+    problems: list[str] = []
+    request = _read(snapshot, edits, problems)
+    inputs = [snapshot] if manifests is None else [manifests, snapshot]
+    counts = _resolved(inputs, request.replicas, problems)
+    if problems:
+        raise InputError(problems)
+    edited = snapshot.copy()
+    edits_nodes.remove(edited, request.remove)
+    for count, like in request.add:
+        edits_nodes.add(edited, snapshot, like, count)
+    expansion = Expansion(edited)
+    brought: set[_Ref] = set()
+    if manifests is not None:
+        brought = {ref for ref in counts if named(manifests, *ref) is not None}
+        own = {"/".join(ref): counts[ref] for ref in brought}
+        expansion = expand(edited, manifests, partial=edits.partial, replicas=own)
+    for ref, count in counts.items():
+        if ref not in brought:
+            expansion.snapshot, notes = top_up(expansion.snapshot, *ref, count)
+            expansion.unmodelled += notes
+        _shrink(expansion.snapshot, ref, count)
+    return expansion
+
+
+def describe(edits: Edits) -> list[str]:
+    """The edits in words, one sentence each, in the order in which they take effect."""
+    found = []
+    if edits.removeNodes:
+        found.append(f"without node{'s' if len(edits.removeNodes) > 1 else ''} {', '.join(edits.removeNodes)}")
+    found += [f"without the nodes labelled {domain}" for domain in edits.removeDomains]
+    for text in edits.addNodes:
+        count, _, like = text.partition(":")
+        found.append(f"with {count} more node{'' if count == '1' else 's'} like {like}")
+    if edits.partial:
+        found.append("manifests may be placed in part")
+    for text in edits.replicas:
+        name, _, count = text.rpartition("=")
+        found.append(f"with {count} replica{'' if count == '1' else 's'} of {name}")
+    return found
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _resolved(inputs: Sequence[Snapshot], replicas: Mapping[str, int], problems: list[str]) -> dict[_Ref, int]:
+    """How many pods each workload is to have."""
+    counts: dict[_Ref, int] = {}
+    for text, count in replicas.items():
+        try:
+            ref = find(inputs, text)
+        except InputError as error:
+            problems += [f"--replicas: {problem}" for problem in error.problems]
+            continue
+        if ref[0] == "DaemonSet":
+            problems.append(f"--replicas: workload {shorten(text)}: a DaemonSet cannot be scaled, it has a pod per node")
+        elif ref in counts:
+            problems.append(f"--replicas: workload {shorten(text)}: is given twice, expected each workload once")
+        counts[ref] = count
+    return counts
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and int(text[:9]) <= _MOST and len(text) < 9 else None
+
+
+def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
+    nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+    request = _Request()
+    for text in edits.addNodes:
+        number, _, like = text.partition(":")
+        count = _count(number)
+        if not count or not like:
+            problems.append(f"--add-nodes {shorten(text)}: expected N:LIKE_NODE, N a whole number within 1..{_MOST}")
+        elif like not in nodes:
+            problems.append(f"--add-nodes {shorten(text)}: no node {shorten(like)} in the snapshot")
+        else:
+            request.add.append((count, nodes[like]))
+    for name in edits.removeNodes:
+        if name not in nodes:
+            problems.append(f"--remove-node {shorten(name)}: no such node in the snapshot")
+        request.remove.add(name)
+    for text in edits.removeDomains:
+        key, equals, value = text.partition("=")
+        found = {name for name, node in nodes.items() if (node.metadata.labels or {}).get(key) == value}
+        if not equals or not key:
+            problems.append(f"--remove-domain {shorten(text)}: expected KEY=VALUE of a node label")
+        elif not found:
+            problems.append(f"--remove-domain {shorten(text)}: no node of the snapshot has this label")
+        request.remove |= found
+    if not problems and not request.add and nodes and request.remove >= nodes.keys():
+        problems.append("--remove-node, --remove-domain: no node of the snapshot is left, expected at least one")
+    for text in edits.replicas:
+        name, equals, number = text.rpartition("=")
+        count = _count(number)
+        if not equals or not name or count is None:
+            problems.append(f"--replicas {shorten(text)}: expected NAME=N, N a whole number within 0..{_MOST}")
+        elif name in request.replicas:
+            problems.append(f"--replicas {shorten(text)}: {shorten(name)} is given twice, expected each workload once")
+        else:
+            request.replicas[name] = count
+    return request
+
+
+# --- fewer pods -------------------------------------------------------------------------------------------------------
+
+
+def _shrink(snapshot: Snapshot, ref: _Ref, count: int) -> None:
+    """Take a workload's surplus pods out of a snapshot (changed)."""
+    indices = owned(snapshot, *ref)
+    if len(indices) <= count:
+        return
+    gone = set(_stateful(snapshot, indices, ref, count) if ref[0] == "StatefulSet" else _ranked(snapshot, indices)[: len(indices) - count])
+    snapshot.pods = [pod for i, pod in enumerate(snapshot.pods) if i not in gone]
+
+
+def _stateful(snapshot: Snapshot, indices: Sequence[int], ref: _Ref, count: int) -> list[int]:
+    """All but the lowest ordinals."""
+
+    def ordinal(i: int) -> tuple[int, str]:
+        name = snapshot.pods[i].metadata.name or ""
+        tail = name.removeprefix(f"{ref[2]}-")
+        return (int(tail) if tail.isascii() and tail.isdigit() else 10**9), name
+
+    return sorted(indices, key=ordinal)[count:]
+
+
+def _ranked(snapshot: Snapshot, indices: Sequence[int]) -> list[int]:
+    """Pods, those that a ReplicaSet deletes first to the front: without a node, not running, not ready, with more of their kind on the
+    node, young; then by name, as upstream leaves the rest open (pkg/controller/controller_utils.go, ActivePodsWithRanks)."""
+    pods = snapshot.pods
+    together = Counter(pods[i].spec.nodeName for i in indices)
+
+    def rank(i: int) -> tuple[int, int, int, int]:
+        status, node = pods[i].status or objects.PodStatus(), pods[i].spec.nodeName
+        unready = any(c.type == "Ready" and c.status != "True" for c in status.conditions or ())
+        phase = {"Pending": 0, "Unknown": 1}.get(status.phase or "", 2)
+        return int(bool(node)), phase, int(not unready), -together[node] if node else 0
+
+    named_ = sorted(indices, key=lambda i: pods[i].metadata.name or "")
+    young = sorted(named_, key=lambda i: pods[i].metadata.creationTimestamp or "", reverse=True)
+    return sorted(young, key=rank)

@@ -1,0 +1,144 @@
+"""Nodes that come and go in a snapshot, with the pods that come and go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+import msgspec
+
+from models.cluster.volumes import SELECTED_NODE
+from models.kube import objects
+from models.snapshot.scope import REPLICATING, is_mirror
+from models.snapshot.snapshot import Snapshot
+from models.workloads.daemon_sets import pinned, target
+from models.workloads.template import Names
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+#: Taints that the control plane or an autoscaler puts on a node for the state it is in, not for what it is.
+_STATES: Final = frozenset(
+    {
+        *(
+            f"node.kubernetes.io/{state}"
+            for state in (
+                "not-ready", "unreachable", "unschedulable", "network-unavailable", "memory-pressure", "disk-pressure", "pid-pressure",
+                "out-of-service",
+            )
+        ),
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "ToBeDeletedByClusterAutoscaler",
+        "DeletionCandidateOfClusterAutoscaler",
+    }
+)  # fmt: skip
+_PLACES: Final = frozenset(
+    f"{prefix}/{level}" for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io") for level in ("zone", "region")
+)
+_LISTED: Final = 3
+_change = msgspec.structs.replace
+
+
+def remove(snapshot: Snapshot, gone: Collection[str]) -> None:
+    """Take nodes out of a snapshot (changed; a copy of one's own). Pods of replicating controllers wait again; the rest of their pods go
+    with them, with a warning where nothing would replace them."""
+    snapshot.nodes = [node for node in snapshot.nodes if node.metadata.name not in gone]
+    for listed in (snapshot.csi_nodes, snapshot.node_topologies):
+        for name in gone:
+            listed.pop(name, None)
+    kept: list[objects.Pod] = []
+    lost: list[str] = []
+    for pod in snapshot.pods:
+        owner = objects.controller_of(pod)
+        daemon = owner is not None and owner.kind == "DaemonSet"
+        at = target(pod) if daemon else pod.spec.nodeName
+        if at not in gone or (objects.is_terminal(pod) and not daemon):  # a Job counts its finished pods
+            kept.append(_forgetting(pod, gone))
+        elif objects.is_terminating(pod) or daemon or is_mirror(pod):
+            continue
+        elif owner is not None and owner.kind in REPLICATING:
+            kept.append(_change(pod, spec=_change(pod.spec, nodeName=None), status=None))
+        else:
+            lost.append(objects.pod_key(pod))
+    snapshot.pods = kept
+    if lost:
+        more = f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else ""
+        what = "pods that no controller makes anew go" if len(lost) > 1 else "pod that no controller makes anew goes"
+        snapshot.warnings.append(f"{len(lost)} {what} with the removed nodes: {', '.join(lost[:_LISTED])}{more}")
+    for key, claim in snapshot.persistent_volume_claims.items():
+        annotations = claim.metadata.annotations or {}
+        if annotations.get(SELECTED_NODE) in gone:  # the provisioner gives it back to the scheduler
+            left = {k: v for k, v in annotations.items() if k != SELECTED_NODE} or None
+            snapshot.persistent_volume_claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=left))
+
+
+def _forgetting(pod: objects.Pod, gone: Collection[str]) -> objects.Pod:
+    if pod.status is None or pod.status.nominatedNodeName not in gone:
+        return pod
+    return _change(pod, status=_change(pod.status, nominatedNodeName=None))
+
+
+def add(snapshot: Snapshot, original: Snapshot, like: objects.Node, count: int) -> list[str]:
+    """Put ``count`` clones of a node of ``original`` into a snapshot (changed; a copy of one's own): empty but for what runs on every such
+    node, DaemonSets' and static pods. Names of the clones."""
+    old = like.metadata.name or ""
+    taken = {node.metadata.name for node in snapshot.nodes} | {node.metadata.name for node in original.nodes}
+    residents = [pod for pod in original.pods if pod.spec.nodeName == old and _resident(pod)]
+    names = Names({objects.pod_key(pod) for pod in snapshot.pods})
+    made: list[str] = []
+    number = 0
+    while len(made) < count:
+        number += 1
+        name = f"{old}-added-{number}"
+        if name in taken:
+            continue
+        made.append(name)
+        snapshot.nodes.append(_clone(like, name))
+        if old in original.csi_nodes:
+            csi = original.csi_nodes[old]
+            snapshot.csi_nodes[name] = _change(csi, metadata=_change(csi.metadata, name=name, uid=None))
+        if old in original.node_topologies:
+            snapshot.node_topologies[name] = _topology(original.node_topologies[old], name)
+        snapshot.pods += [_settled(pod, old, name, names.suffixed) for pod in residents]
+    return made
+
+
+def _resident(pod: objects.Pod) -> bool:
+    owner = objects.controller_of(pod)
+    own = (owner is not None and owner.kind == "DaemonSet") or is_mirror(pod)
+    return own and not objects.is_terminal(pod) and not objects.is_terminating(pod)
+
+
+def _clone(like: objects.Node, name: str) -> objects.Node:
+    """A node as it would join: schedulable, in no trouble. Labels whose value is the node's own name (topologies of one node) follow, but
+    those of zone and region: a cluster may call a node like its zone."""
+    old = like.metadata.name
+    labels = {key: name if value == old and key not in _PLACES else value for key, value in (like.metadata.labels or {}).items()}
+    metadata = objects.ObjectMeta(name, labels={**labels, HOSTNAME: name}, annotations=like.metadata.annotations)
+    taints = [taint for taint in (like.spec.taints if like.spec else None) or () if taint.key not in _STATES]
+    return objects.Node(metadata, objects.NodeSpec(taints=taints or None), like.status)
+
+
+def _topology(like: objects.NodeResourceTopology, name: str) -> objects.NodeResourceTopology:
+    """All of each zone is available: what ran on the other node does not run here."""
+    zones = [
+        _change(zone, resources=[_change(r, available=r.allocatable or r.capacity) for r in zone.resources or ()] or None)
+        for zone in like.zones or ()
+    ]
+    return _change(like, metadata=_change(like.metadata, name=name, uid=None), zones=zones or None)
+
+
+def _settled(pod: objects.Pod, old: str, node: str, suffixed: Callable[[str, str], str]) -> objects.Pod:
+    """The pod that runs in a pod's place on a clone of its node, without claims: those were the other's."""
+    namespace = pod.metadata.namespace or "default"
+    owner = objects.controller_of(pod)
+    if owner is not None and owner.kind == "DaemonSet":
+        name = suffixed(namespace, pod.metadata.generateName or f"{owner.name}-")
+        owners = pod.metadata.ownerReferences
+    else:
+        name = f"{(pod.metadata.name or '').removesuffix(f'-{old}')}-{node}"
+        owners = [_change(o, name=node, uid=None) if o.kind == "Node" else o for o in pod.metadata.ownerReferences or ()] or None
+    spec = _change(pod.spec, nodeName=node)
+    if target(_change(pod, spec=_change(pod.spec, nodeName=None))) == old:
+        spec.affinity = pinned(spec.affinity, node)
+    spec.volumes = [v for v in spec.volumes or () if v.persistentVolumeClaim is None and v.ephemeral is None] or None
+    return _change(pod, metadata=_change(pod.metadata, name=name, uid=None, ownerReferences=owners), spec=spec)

@@ -1,0 +1,279 @@
+"""What is declared of a group of pods: by the object that they name, or by annotations of their own.
+
+Sources: Kubernetes 1.35 scheduling.k8s.io/v1alpha1 (Workload), 1.36 and later (PodGroup, topology-aware workload scheduling);
+kubernetes-sigs/scheduler-plugins apis/scheduling; volcano-sh/apis pkg/apis/scheduling/v1beta1/types.go and
+pkg/apis/topology/v1alpha1/labels.go; Kueue apis/kueue/v1beta2/topology_types.go and pkg/controller/jobs/pod/constants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from models.gangs.markers import (
+    COSCHEDULING,
+    GANG,
+    KUEUE,
+    KUEUE_PREFERRED,
+    KUEUE_REQUIRED,
+    POD_SET,
+    SCHEDULING_GROUP,
+    SET_GROUP,
+    VOLCANO,
+    WORKLOAD_REF,
+    Marker,
+)
+from models.kube import objects
+from models.kube.lenient_decode import shorten
+from models.kube.objects import Pod, pod_key
+from models.snapshot.snapshot import Snapshot
+
+#: Annotations of this project, on pods and PodTemplates.
+MIN_MEMBER: Final = "kubestow.dev/min-member"
+REQUIRED_TOPOLOGY: Final = "kubestow.dev/required-topology"
+PREFERRED_TOPOLOGY: Final = "kubestow.dev/preferred-topology"
+_KUEUE_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+_KUEUE_ROLE: Final = "kueue.x-k8s.io/role-hash"
+#: Of these Volcano makes a PodGroup for pods without one.
+_VOLCANO_MODE: Final = "volcano.sh/network-topology-mode"
+_VOLCANO_TIER: Final = "volcano.sh/network-topology-highest-tier"
+#: Annotations that say something about a gang, and nothing without one.
+OF_GANGS: Final = (MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, KUEUE_REQUIRED, KUEUE_PREFERRED, _VOLCANO_MODE, _VOLCANO_TIER)
+
+#: API groups of the PodGroup objects that a source names.
+_APIS: Final = {
+    SCHEDULING_GROUP: ("scheduling.k8s.io",),
+    COSCHEDULING[0]: ("scheduling.x-k8s.io", "scheduling.sigs.k8s.io"),
+    VOLCANO[0]: ("scheduling.volcano.sh",),
+}
+_PART: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?"
+_NAME: Final = re.compile(rf"{_PART}/{_PART}\Z")
+_COUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}\Z")
+_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL_KEY: Final = re.compile(rf"((?=[^/]{{1,253}}/){_SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?\Z")
+
+#: A node label of which all members share one value, and whether they must.
+Topology = tuple[str, bool]
+
+
+class Note(NamedTuple):
+    """What is not honoured: the field, what becomes of it, and the annotation that asks for it, where it is one."""
+
+    field: str
+    effect: str
+    annotation: str | None = None
+
+
+@dataclass
+class Declared:
+    """What is declared of a group. ``minimum``: members, running ones included, without which none is to be placed (None: all).
+    ``counts_finished``: members that succeeded count towards it. ``together``: whether there is anything to it; else its members are
+    placed one by one. ``notes``: what of it is not honoured. ``problems``: annotations that cannot be read, or contradict each other."""
+
+    minimum: int | None = None
+    topology: Topology | None = None
+    counts_finished: bool = False
+    together: bool = True
+    notes: list[Note] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+class Groups:
+    """The objects of a snapshot that say what a group asks for. ``tiers``: the node labels that stand for the tiers of Volcano's
+    HyperNodes, tier 1 first."""
+
+    def __init__(self, snapshot: Snapshot, tiers: Sequence[str] = ()) -> None:
+        self._tiers = tiers
+        self._workloads = snapshot.scheduling_workloads
+        self._groups = {(g.group, g.metadata.namespace or "default", g.metadata.name or ""): g for g in snapshot.pod_groups}
+
+    def declared(self, named: Marker, pods: Sequence[Pod]) -> Declared:
+        """What is declared of a group, given those of its pods that are to be placed; this project's annotations on them override the rest,
+        and a topology that the group's object asks for one that foreign annotations do."""
+        found = Declared()
+        if named.source == GANG and not _NAME.match("/".join(named.path)):
+            expected = "a name such as train, or namespace/name"
+            got = shorten((pods[0].metadata.annotations or {}).get(GANG))
+            found.problems.append(f"Pod {pod_key(pods[0])}: metadata.annotations[{GANG}]: got {got}, expected {expected}")
+        own_minimum, own_topology = _own_minimum(pods, found), _own_topology(named, pods, found)
+        asked: objects.NetworkTopology | None = None
+        volcano = named.source == GANG  # pods that have a PodGroup go by it
+        where = ""
+        if named.source == WORKLOAD_REF:
+            self._workload(named, found)
+        elif named.source in _APIS:
+            group = self._group(named)
+            if group is None:
+                volcano = True
+                what = f"no PodGroup {named.name} of {_APIS[named.source][0]} in the snapshot"
+                found.notes.append(Note(_field(named.source, pods), f"{what}: all of its pods are placed, or none"))
+            else:
+                where = f"PodGroup {named.name}: spec"
+                asked = _pod_group(named, group.spec or objects.PodGroupSpec(), where, found)
+        elif named.source == KUEUE:
+            found.minimum, found.counts_finished = _kueue_count(pods, found), True
+        if own_minimum is not None:
+            found.minimum, found.counts_finished = own_minimum, False
+        if own_topology is not None:
+            found.topology = own_topology
+        elif asked is not None:
+            found.topology = self._network(asked, f"{where}.networkTopology", None, found)
+        elif found.topology is None:
+            found.topology = _kueue_topology(named, pods, found)
+            if found.topology is None and volcano:
+                found.topology = self._volcano_topology(pods, found)
+        # At least one of them is placed, or none is: so it is one by one, too.
+        trivial = found.minimum is not None and found.minimum <= 1 and found.topology is None
+        found.together = not trivial or named.source == GANG
+        return found
+
+    def _workload(self, named: Marker, found: Declared) -> None:
+        namespace, name, group, _ = named.path
+        workload = self._workloads.get(f"{namespace}/{name}")
+        listed = (workload.spec.podGroups if workload is not None and workload.spec else None) or ()
+        template = next((each for each in listed if each.name == group), None)
+        if template is None:
+            what = f"no Workload {namespace}/{name}" if workload is None else f"no pod group {group!r} in Workload {namespace}/{name}"
+            found.notes.append(Note(WORKLOAD_REF, f"{what} in the snapshot: all of its pods are placed, or none"))
+        else:
+            found.minimum = _minimum(template.policy)
+
+    def _group(self, named: Marker) -> objects.PodGroup | None:
+        namespace, name = named.path
+        for api in (*_APIS[named.source], ""):  # an object that states no API group may be anybody's
+            group = self._groups.get((api, namespace, name))
+            if group is not None:
+                return group
+        return None
+
+    def _network(self, asked: objects.NetworkTopology, where: str, annotation: str | None, found: Declared) -> Topology | None:
+        """Volcano: hard keeps a gang below one HyperNode of the highest tier allowed (1 by default), soft prefers the lowest tier."""
+        hard = asked.mode != "soft"
+        tier = (1 if asked.highestTierAllowed is None else asked.highestTierAllowed) if hard else 1
+        if hard and asked.highestTierName:
+            found.notes.append(Note(where, f"ignored: tiers are read by number, not by name ({asked.highestTierName})", annotation))
+            return None
+        if not 1 <= tier <= len(self._tiers):
+            found.notes.append(Note(where, f"ignored: networkTiers of the policy has no node label for tier {tier}", annotation))
+            return None
+        return self._tiers[tier - 1], hard
+
+    def _volcano_topology(self, pods: Sequence[Pod], found: Declared) -> Topology | None:
+        asked = _common(pods, (_VOLCANO_MODE, _VOLCANO_TIER), found)
+        if asked is None:
+            return None
+        mode, tier = asked
+        if tier is not None and not _COUNT.match(tier):
+            tier = None  # as Volcano reads it
+        wanted = objects.NetworkTopology("soft" if (mode or "").lower() == "soft" else "hard", None if tier is None else int(tier))
+        key = _VOLCANO_TIER if mode is None else _VOLCANO_MODE
+        return self._network(wanted, f"metadata.annotations[{key}]", key, found)
+
+
+def _pod_group(named: Marker, spec: objects.PodGroupSpec, where: str, found: Declared) -> objects.NetworkTopology | None:
+    """Read a PodGroup: its minimum, and its topology unless that is in tiers, which is returned."""
+    for name in ("minResources", "minTaskMember", "subGroupPolicy", "parentCompositePodGroupName"):
+        if getattr(spec, name):
+            found.notes.append(Note(f"{where}.{name}", "ignored"))
+    if named.source != SCHEDULING_GROUP:
+        found.minimum = spec.minMember or 0
+        return spec.networkTopology if named.source == VOLCANO[0] else None
+    found.minimum = _minimum(spec.schedulingPolicy)
+    listed = (spec.schedulingConstraints.topology if spec.schedulingConstraints else None) or []
+    keys = [each.key for each in listed if each.key]
+    if keys:
+        found.topology = keys[0], True
+    if len(keys) > 1:  # the API has room for more, and allows one
+        found.notes.append(Note(f"{where}.schedulingConstraints.topology", "ignored but for the first"))
+    return None
+
+
+def _minimum(policy: objects.SchedulingPolicy | None) -> int | None:
+    """Under the basic policy pods are placed one by one."""
+    return 0 if policy is None or policy.gang is None else policy.gang.minCount
+
+
+def _field(source: str, pods: Sequence[Pod]) -> str:
+    """Where the first pod names its PodGroup."""
+    if source == SCHEDULING_GROUP:
+        return source
+    keys, part = (COSCHEDULING, "labels") if source == COSCHEDULING[0] else (VOLCANO, "annotations")
+    given = getattr(pods[0].metadata, part) or {}
+    return f"metadata.{part}[{next(key for key in keys if given.get(key))}]"
+
+
+# --- annotations ------------------------------------------------------------------------------------------------------
+
+
+def _values(pods: Sequence[Pod], key: str) -> dict[str, Pod]:
+    """The values that pods have of an annotation, each with the first pod that has it."""
+    found: dict[str, Pod] = {}
+    for pod in pods:
+        value = (pod.metadata.annotations or {}).get(key)
+        if value is not None:
+            found.setdefault(value, pod)
+    return found
+
+
+def _common(pods: Sequence[Pod], keys: tuple[str, str], found: Declared, *, apart: bool = False) -> tuple[str | None, str | None] | None:
+    """The values of two annotations that all pods have alike; ``apart``: what one asks for is meant for parts of the gang anyhow."""
+    asked = {(annotations.get(keys[0]), annotations.get(keys[1])) for pod in pods for annotations in (pod.metadata.annotations or {},)}
+    if asked == {(None, None)}:
+        return None
+    if len(asked) == 1 and not apart:
+        return next(iter(asked))
+    effect = "ignored: asked for parts of the gang, and only one topology of all of it is honoured"
+    found.notes += [Note(f"metadata.annotations[{key}]", effect, key) for key in keys if _values(pods, key)]
+    return None
+
+
+def _kueue_topology(named: Marker, pods: Sequence[Pod], found: Declared) -> Topology | None:
+    """Kueue's topology, where it is that of all of the gang: it is meant for each pod set, and several share a domain if grouped."""
+    sets = {((pod.metadata.labels or {}).get(POD_SET), (pod.metadata.annotations or {}).get(_KUEUE_ROLE)) for pod in pods}
+    grouped = {(pod.metadata.annotations or {}).get(SET_GROUP) for pod in pods}
+    if named.source == GANG and grouped != {None}:
+        found.notes.append(Note(f"metadata.annotations[{SET_GROUP}]", f"ignored: {GANG} says what belongs together", SET_GROUP))
+    apart = named.source != GANG and len(sets) > 1 and (len(grouped) > 1 or None in grouped)
+    asked = _common(pods, (KUEUE_REQUIRED, KUEUE_PREFERRED), found, apart=apart)
+    if asked is None:
+        return None
+    required, preferred = asked
+    return (required, True) if required else (preferred, False) if preferred else None
+
+
+def _kueue_count(pods: Sequence[Pod], found: Declared) -> int | None:
+    values = _values(pods, _KUEUE_COUNT)
+    odd = [value for value in values if not _COUNT.match(value)]
+    if odd:
+        effect = f"got {shorten(odd[0])}, expected a whole number of at least 1: all of its pods are placed, or none"
+        found.notes.append(Note(f"metadata.annotations[{_KUEUE_COUNT}]", effect, _KUEUE_COUNT))
+        return None
+    return max(map(int, values), default=None)
+
+
+def _own_minimum(pods: Sequence[Pod], found: Declared) -> int | None:
+    """The largest that a member asks for."""
+    values = _values(pods, MIN_MEMBER)
+    for value, pod in values.items():
+        if not _COUNT.match(value):
+            expected = "a whole number of at least 1"
+            found.problems.append(f"Pod {pod_key(pod)}: metadata.annotations[{MIN_MEMBER}]: got {shorten(value)}, expected {expected}")
+    return max((int(value) for value in values if _COUNT.match(value)), default=None)
+
+
+def _own_topology(named: Marker, pods: Sequence[Pod], found: Declared) -> Topology | None:
+    """The one topology that members ask for; required where any of them requires it."""
+    wanted: tuple[str, str, Pod] | None = None
+    for annotation in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
+        for value, pod in _values(pods, annotation).items():
+            where = f"Pod {pod_key(pod)}: metadata.annotations[{annotation}]: got {shorten(value)}, expected"
+            if not _LABEL_KEY.match(value):
+                found.problems.append(f"{where} a node label key such as topology.kubernetes.io/zone")
+            elif wanted is None:
+                wanted = annotation, value, pod
+            elif value != wanted[1]:
+                other = f"Pod {pod_key(wanted[2])} has {shorten(wanted[1])} in {wanted[0]}"
+                found.problems.append(f"{where} one topology of the gang {shorten(named.name)}: {other}")
+    return None if wanted is None else (wanted[1], wanted[0] == REQUIRED_TOPOLOGY)

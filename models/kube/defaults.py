@@ -1,0 +1,254 @@
+"""What the API server fills in when an object is stored. Idempotent: on a dump of a cluster nothing changes.
+
+Source: k8s.io/kubernetes pkg/apis/{core,apps,batch,storage}/v1/defaults.go and the admission plugins Priority and DefaultStorageClass.
+Quantities that cannot be read (possible only past input validation) are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import Final
+
+from models.kube import kinds, objects, quantity
+from models.kube.pod_requests import pod_level_resource
+
+#: Priority classes that exist in every cluster (pkg/apis/scheduling/v1/helpers.go).
+SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_DEFAULT_CLASS_ANNOTATIONS: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+_BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+_NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+
+
+def _round(resources: objects.ResourceList | None) -> None:
+    """SetDefaults_ResourceList: no quantity of a ResourceList is finer than a thousandth."""
+    if resources is None:
+        return
+    for name, raw in resources.items():
+        try:
+            value = quantity.parse(raw)
+        except quantity.QuantityError:
+            continue
+        if 1000 % value.denominator:
+            resources[name] = quantity.canonical(quantity.milli_round(value))
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+def pod_spec(spec: objects.PodSpec) -> None:
+    """SetDefaults_Pod and what follows it, in upstream's order: the rounding to thousandths comes last. Volumes are apart."""
+    containers = [*(spec.containers or ()), *(spec.initContainers or ())]
+    for container in containers:
+        resources = container.resources
+        if resources is not None and resources.limits is not None:
+            resources.requests = {**resources.limits, **(resources.requests or {})}
+    if spec.resources is not None:
+        _pod_level(spec, spec.resources)
+    for container in containers:
+        _ports(container, host_network=bool(spec.hostNetwork))
+        if container.resources is not None:
+            _round(container.resources.requests)
+            _round(container.resources.limits)
+    if spec.resources is not None:
+        _round(spec.resources.requests)
+        _round(spec.resources.limits)
+    _round(spec.overhead)
+    for toleration in spec.tolerations or ():
+        toleration.operator = toleration.operator or "Equal"
+    for constraint in spec.topologySpreadConstraints or ():
+        constraint.nodeAffinityPolicy = constraint.nodeAffinityPolicy or "Honor"
+        constraint.nodeTaintsPolicy = constraint.nodeTaintsPolicy or "Ignore"
+
+
+def volumes(found: Iterable[objects.Volume] | None) -> None:
+    """Defaults of the claims that ephemeral volumes make."""
+    for volume in found or ():
+        template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral else None
+        if template is not None and template.spec is not None:
+            _claim_spec(template.spec)
+
+
+def _ports(container: objects.Container, *, host_network: bool) -> None:
+    for port in container.ports or ():
+        port.protocol = port.protocol or "TCP"
+        if host_network and not port.hostPort:
+            port.hostPort = port.containerPort
+
+
+def aggregate(spec: objects.PodSpec, pick: Callable[[objects.ResourceRequirements], objects.ResourceList | None]) -> dict[str, Fraction]:
+    """What all containers together ask for, exactly (AggregateContainerRequests, AggregateContainerLimits before any rounding)."""
+
+    def own(container: objects.Container) -> dict[str, Fraction]:
+        resources = pick(container.resources) if container.resources is not None else None
+        return {name: quantity.parse(raw) for name, raw in (resources or {}).items()}
+
+    total: dict[str, Fraction] = {}
+    sidecars: dict[str, Fraction] = {}
+    peak: dict[str, Fraction] = {}
+    for container in spec.containers or ():
+        for name, value in own(container).items():
+            total[name] = total.get(name, Fraction(0)) + value
+    for container in spec.initContainers or ():
+        asked = own(container)
+        if container.restartPolicy == "Always":
+            for name, value in asked.items():
+                total[name] = total.get(name, Fraction(0)) + value
+                sidecars[name] = sidecars.get(name, Fraction(0)) + value
+            asked = dict(sidecars)
+        else:
+            asked = {name: asked.get(name, Fraction(0)) + sidecars.get(name, Fraction(0)) for name in asked.keys() | sidecars.keys()}
+        for name, value in asked.items():
+            peak[name] = max(value, peak.get(name, value))
+    return {name: max(total.get(name, value), peak.get(name, value)) for name, value in (peak | total).items()}
+
+
+def _pod_level(spec: objects.PodSpec, resources: objects.ResourceRequirements) -> None:
+    """defaultHugePagePodLimits, then defaultPodRequests."""
+    if not resources.limits and not resources.requests:
+        return
+    try:
+        limits = aggregate(spec, lambda r: r.limits)
+        requests = aggregate(spec, lambda r: r.requests)
+    except quantity.QuantityError:
+        return
+    pages = {
+        name: quantity.canonical(value)
+        for name, value in limits.items()
+        if name.startswith("hugepages-") and name not in (resources.requests or {})
+    }
+    if pages:
+        resources.limits = {**pages, **(resources.limits or {})}
+    if not resources.limits:
+        return
+    found = dict(resources.requests or {})
+    for name in ("cpu", "memory"):
+        if name not in found and name in requests:
+            found[name] = quantity.canonical(requests[name])
+    for name, raw in resources.limits.items():
+        if name not in found and pod_level_resource(name):
+            found[name] = raw
+    if found:
+        resources.requests = found
+
+
+def default_priority(classes: Iterable[objects.PriorityClass]) -> int:
+    """The priority of pods that name no class: of several global defaults the lowest (plugin/pkg/admission/priority)."""
+    return min((found.value for found in classes if found.globalDefault), default=0)
+
+
+def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> int | None:
+    """A pod's priority; None if it names an unknown class."""
+    if spec.priority is not None:
+        return spec.priority
+    if not spec.priorityClassName:
+        return default_priority(classes.values())
+    known = classes.get(spec.priorityClassName)
+    return known.value if known is not None else SYSTEM_PRIORITIES.get(spec.priorityClassName)
+
+
+# --- other kinds ------------------------------------------------------------------------------------------------------
+
+
+def _claim_spec(spec: objects.PersistentVolumeClaimSpec) -> None:
+    spec.volumeMode = spec.volumeMode or "Filesystem"
+    if spec.resources is not None:
+        _round(spec.resources.requests)
+
+
+def _claim(claim: objects.PersistentVolumeClaim) -> None:
+    if claim.spec is None:
+        claim.spec = objects.PersistentVolumeClaimSpec()
+    beta = (claim.metadata.annotations or {}).get(_BETA_CLASS)
+    if beta is not None:  # wins over the field (GetPersistentVolumeClaimClass)
+        claim.spec.storageClassName = beta
+    _claim_spec(claim.spec)
+
+
+def _volume(volume: objects.PersistentVolume) -> None:
+    if volume.spec is None:
+        volume.spec = objects.PersistentVolumeSpec()
+    beta = (volume.metadata.annotations or {}).get(_BETA_CLASS)
+    if beta is not None:
+        volume.spec.storageClassName = beta
+    volume.spec.volumeMode = volume.spec.volumeMode or "Filesystem"
+    _round(volume.spec.capacity)
+
+
+def _node(node: objects.Node) -> None:
+    status = node.status
+    if status is None:
+        return
+    _round(status.capacity)
+    _round(status.allocatable)
+    if status.allocatable is None and status.capacity is not None:
+        status.allocatable = dict(status.capacity)
+
+
+def _storage_class(found: objects.StorageClass) -> None:
+    found.volumeBindingMode = found.volumeBindingMode or "Immediate"
+
+
+def _namespace(namespace: objects.Namespace) -> None:
+    name = namespace.metadata.name or ""
+    if (namespace.metadata.labels or {}).get(_NAMESPACE_LABEL) != name:
+        namespace.metadata.labels = {**(namespace.metadata.labels or {}), _NAMESPACE_LABEL: name}
+
+
+def _job_spec(spec: objects.JobSpec | None) -> None:
+    if spec is None:
+        return
+    if spec.completions is None and spec.parallelism is None:
+        spec.completions = 1
+    if spec.parallelism is None:
+        spec.parallelism = 1
+
+
+def _workload(obj: object) -> None:
+    template = kinds.pod_template(obj)
+    if template is not None and template[1].spec is not None:
+        pod_spec(template[1].spec)
+        volumes(template[1].spec.volumes)
+    if (
+        isinstance(obj, objects.Deployment | objects.ReplicaSet | objects.StatefulSet | objects.ReplicationController)
+        and obj.spec is not None
+    ):
+        if obj.spec.replicas is None:
+            obj.spec.replicas = 1
+        if isinstance(obj, objects.StatefulSet):
+            for claim in obj.spec.volumeClaimTemplates or ():
+                if claim.spec is not None:
+                    _claim_spec(claim.spec)
+        if isinstance(obj, objects.ReplicationController) and not obj.spec.selector and template is not None:
+            obj.spec.selector = dict((template[1].metadata.labels if template[1].metadata else None) or {}) or None
+    elif isinstance(obj, objects.Job):
+        _job_spec(obj.spec)
+    elif isinstance(obj, objects.CronJob) and obj.spec is not None and obj.spec.jobTemplate is not None:
+        _job_spec(obj.spec.jobTemplate.spec)
+
+
+def apply(obj: object) -> None:
+    """All defaults that need no other object."""
+    if isinstance(obj, objects.Pod):
+        pod_spec(obj.spec)
+        volumes(obj.spec.volumes)
+    elif isinstance(obj, objects.Node):
+        _node(obj)
+    elif isinstance(obj, objects.Namespace):
+        _namespace(obj)
+    elif isinstance(obj, objects.PersistentVolumeClaim):
+        _claim(obj)
+    elif isinstance(obj, objects.PersistentVolume):
+        _volume(obj)
+    elif isinstance(obj, objects.StorageClass):
+        _storage_class(obj)
+    else:
+        _workload(obj)
+
+
+def default_storage_class(classes: Iterable[objects.StorageClass]) -> str | None:
+    """The cluster's default class: of several the newest, then the first by name (pkg/volume/util, GetDefaultClass)."""
+    chosen = [c for c in classes if any((c.metadata.annotations or {}).get(a) == "true" for a in _DEFAULT_CLASS_ANNOTATIONS)]
+    chosen.sort(key=lambda c: c.metadata.name or "")
+    chosen.sort(key=lambda c: c.metadata.creationTimestamp or "", reverse=True)
+    return chosen[0].metadata.name if chosen else None

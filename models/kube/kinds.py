@@ -1,0 +1,82 @@
+"""Which kinds of object a snapshot holds: API group, type, and whether they live in a namespace."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from models.kube import objects
+
+
+class Kind(NamedTuple):
+    """One kind that is read. Versions inside a group are not told apart: the fields read here are the same in all of them."""
+
+    name: str
+    groups: frozenset[str]
+    type: type[msgspec.Struct]
+    namespaced: bool
+
+
+def _kind(type_: type[msgspec.Struct], groups: str, *, namespaced: bool = True) -> Kind:
+    return Kind(type_.__name__, frozenset(groups.split(",")), type_, namespaced)
+
+
+KINDS: Final[dict[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        _kind(objects.Node, "", namespaced=False),
+        _kind(objects.Pod, ""),
+        _kind(objects.Namespace, "", namespaced=False),
+        _kind(objects.PriorityClass, "scheduling.k8s.io", namespaced=False),
+        _kind(objects.PodDisruptionBudget, "policy"),
+        _kind(objects.PersistentVolume, "", namespaced=False),
+        _kind(objects.PersistentVolumeClaim, ""),
+        _kind(objects.StorageClass, "storage.k8s.io", namespaced=False),
+        _kind(objects.CSINode, "storage.k8s.io", namespaced=False),
+        _kind(objects.NodeResourceTopology, "topology.node.k8s.io", namespaced=False),
+        _kind(objects.Service, ""),
+        _kind(objects.PodGroup, "scheduling.k8s.io,scheduling.x-k8s.io,scheduling.sigs.k8s.io,scheduling.volcano.sh"),
+        _kind(objects.Workload, "scheduling.k8s.io"),
+        _kind(objects.Deployment, "apps,extensions"),
+        _kind(objects.ReplicaSet, "apps,extensions"),
+        _kind(objects.StatefulSet, "apps"),
+        _kind(objects.DaemonSet, "apps,extensions"),
+        _kind(objects.Job, "batch"),
+        _kind(objects.CronJob, "batch"),
+        _kind(objects.PodTemplate, ""),
+        _kind(objects.ReplicationController, ""),
+    )
+}
+
+#: Kinds kept in ``Snapshot.workloads``.
+WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "PodTemplate", "ReplicationController")
+
+
+def find(api_version: str | None, kind: str) -> Kind | None:
+    """The kind that is read under this name, or None for kinds that are only counted.
+
+    Another group's kind of the same name is another kind; an object that states no apiVersion is taken by its kind.
+    """
+    found = KINDS.get(kind)
+    if found is None or not api_version:
+        return found
+    group = api_version.partition("/")[0] if "/" in api_version else ""
+    return found if group in found.groups else None
+
+
+def pod_template(obj: object) -> tuple[str, objects.PodTemplateSpec] | None:
+    """The pod template of a workload object and its field path; None where there is none."""
+    template: objects.PodTemplateSpec | None = None
+    path = "spec.template"
+    if isinstance(obj, objects.CronJob):
+        path = "spec.jobTemplate.spec.template"
+        job = obj.spec.jobTemplate.spec if obj.spec and obj.spec.jobTemplate else None
+        template = job.template if job else None
+    elif isinstance(obj, objects.PodTemplate):
+        path, template = "template", obj.template
+    elif isinstance(
+        obj, objects.Deployment | objects.ReplicaSet | objects.StatefulSet | objects.DaemonSet | objects.Job | objects.ReplicationController
+    ):
+        template = obj.spec.template if obj.spec else None
+    return None if template is None else (path, template)

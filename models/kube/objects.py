@@ -1,0 +1,668 @@
+"""The part of the Kubernetes API that decides placement, as msgspec Structs with the API's own field names.
+
+Unknown fields are skipped while decoding. Every optional field is ``None`` when absent *or* explicitly null, as the API
+server treats both alike; readers write ``x.labels or {}``. Quantities stay as they were written (text or number) and are
+read by :mod:`models.kube.quantity`. Field names are Kubernetes' own, so that an error path names what the user wrote.
+
+Source: the OpenAPI types of k8s.io/api (core/v1, apps/v1, batch/v1, scheduling/v1, policy/v1, storage/v1) and
+topology.node.k8s.io.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+#: A quantity as written: ``"500m"``, ``2``, ``0.5``. :func:`models.kube.quantity.parse` gives its exact value.
+RawQuantity = str | int | float
+ResourceList = dict[str, RawQuantity]
+
+
+class Struct(msgspec.Struct, gc=False, omit_defaults=True):
+    """Base of all API types. ``gc=False``: decoded objects form trees, never cycles."""
+
+
+# --- metadata and selectors -------------------------------------------------------------------------------------------
+
+
+class OwnerReference(Struct):
+    kind: str = ""
+    name: str = ""
+    apiVersion: str | None = None
+    uid: str | None = None
+    controller: bool | None = None
+
+
+class ObjectMeta(Struct):
+    name: str | None = None
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    uid: str | None = None
+    generateName: str | None = None
+    ownerReferences: list[OwnerReference] | None = None
+    creationTimestamp: str | None = None
+    deletionTimestamp: str | None = None
+
+
+class LabelSelectorRequirement(Struct):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class LabelSelector(Struct):
+    matchLabels: dict[str, str] | None = None
+    matchExpressions: list[LabelSelectorRequirement] | None = None
+
+
+class NodeSelectorRequirement(Struct):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(Struct):
+    matchExpressions: list[NodeSelectorRequirement] | None = None
+    matchFields: list[NodeSelectorRequirement] | None = None
+
+
+class NodeSelector(Struct):
+    nodeSelectorTerms: list[NodeSelectorTerm] | None = None
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+class PreferredSchedulingTerm(Struct):
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Struct):
+    requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
+    requiredDuringSchedulingRequiredDuringExecution: NodeSelector | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: list[PreferredSchedulingTerm] | None = None
+
+
+class PodAffinityTerm(Struct):
+    topologyKey: str
+    labelSelector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespaceSelector: LabelSelector | None = None
+    matchLabelKeys: list[str] | None = None
+    mismatchLabelKeys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(Struct):
+    weight: int
+    podAffinityTerm: PodAffinityTerm
+
+
+class PodAffinity(Struct):
+    """Also the type of podAntiAffinity. The RequiredDuringExecution variant comes from seed 001, never from a real API server."""
+
+    requiredDuringSchedulingIgnoredDuringExecution: list[PodAffinityTerm] | None = None
+    requiredDuringSchedulingRequiredDuringExecution: list[PodAffinityTerm] | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: list[WeightedPodAffinityTerm] | None = None
+
+
+class Affinity(Struct):
+    nodeAffinity: NodeAffinity | None = None
+    podAffinity: PodAffinity | None = None
+    podAntiAffinity: PodAffinity | None = None
+
+
+class Toleration(Struct):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class TopologySpreadConstraint(Struct):
+    maxSkew: int
+    topologyKey: str
+    whenUnsatisfiable: str
+    labelSelector: LabelSelector | None = None
+    minDomains: int | None = None
+    nodeAffinityPolicy: str | None = None
+    nodeTaintsPolicy: str | None = None
+    matchLabelKeys: list[str] | None = None
+
+
+class ContainerPort(Struct):
+    containerPort: int | None = None
+    hostPort: int | None = None
+    hostIP: str | None = None
+    protocol: str | None = None
+
+
+class ResourceClaim(Struct):
+    name: str | None = None
+
+
+class ResourceRequirements(Struct):
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+    claims: list[ResourceClaim] | None = None
+
+
+class Container(Struct):
+    name: str | None = None
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restartPolicy: str | None = None
+
+
+class PersistentVolumeClaimVolumeSource(Struct):
+    claimName: str
+
+
+class EphemeralVolumeSource(Struct):
+    volumeClaimTemplate: PersistentVolumeClaimTemplate | None = None
+
+
+class Anything(Struct):
+    """An object whose content does not matter, only that it is there."""
+
+
+class EmptyDirVolumeSource(Struct):
+    medium: str | None = None
+
+
+class Volume(Struct):
+    name: str | None = None
+    persistentVolumeClaim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    emptyDir: EmptyDirVolumeSource | None = None
+    hostPath: Anything | None = None
+    gcePersistentDisk: Anything | None = None
+    awsElasticBlockStore: Anything | None = None
+    azureDisk: Anything | None = None
+    cinder: Anything | None = None
+    iscsi: Anything | None = None
+    rbd: Anything | None = None
+
+
+class PodSchedulingGate(Struct):
+    name: str
+
+
+class PodResourceClaim(Struct):
+    name: str
+
+
+class WorkloadReference(Struct):
+    name: str | None = None
+    podGroup: str | None = None
+    podGroupReplicaKey: str | None = None
+
+
+class PodSchedulingGroup(Struct):
+    podGroupName: str | None = None
+
+
+class PodSpec(Struct):
+    containers: list[Container] | None = None
+    initContainers: list[Container] | None = None
+    nodeName: str | None = None
+    nodeSelector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topologySpreadConstraints: list[TopologySpreadConstraint] | None = None
+    priority: int | None = None
+    priorityClassName: str | None = None
+    preemptionPolicy: str | None = None
+    schedulerName: str | None = None
+    hostNetwork: bool | None = None
+    overhead: ResourceList | None = None
+    resources: ResourceRequirements | None = None
+    volumes: list[Volume] | None = None
+    schedulingGates: list[PodSchedulingGate] | None = None
+    resourceClaims: list[PodResourceClaim] | None = None
+    workloadRef: WorkloadReference | None = None
+    schedulingGroup: PodSchedulingGroup | None = None
+
+
+class ContainerStatus(Struct):
+    name: str | None = None
+    allocatedResources: ResourceList | None = None
+    resources: ResourceRequirements | None = None
+
+
+class PodCondition(Struct):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+
+
+class PodStatus(Struct):
+    phase: str | None = None
+    qosClass: str | None = None
+    nominatedNodeName: str | None = None
+    conditions: list[PodCondition] | None = None
+    containerStatuses: list[ContainerStatus] | None = None
+    initContainerStatuses: list[ContainerStatus] | None = None
+
+
+class Pod(Struct):
+    metadata: ObjectMeta
+    spec: PodSpec
+    status: PodStatus | None = None
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+class Taint(Struct):
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class NodeSpec(Struct):
+    unschedulable: bool | None = None
+    taints: list[Taint] | None = None
+
+
+class NodeStatus(Struct):
+    capacity: ResourceList | None = None
+    allocatable: ResourceList | None = None
+
+
+class Node(Struct):
+    metadata: ObjectMeta
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class TopologyResource(Struct):
+    name: str
+    capacity: RawQuantity | None = None
+    allocatable: RawQuantity | None = None
+    available: RawQuantity | None = None
+
+
+class TopologyAttribute(Struct):
+    name: str
+    value: str
+
+
+class TopologyCost(Struct):
+    name: str
+    value: int
+
+
+class TopologyZone(Struct):
+    name: str
+    type: str
+    parent: str | None = None
+    costs: list[TopologyCost] | None = None
+    attributes: list[TopologyAttribute] | None = None
+    resources: list[TopologyResource] | None = None
+
+
+class NodeResourceTopology(Struct):
+    metadata: ObjectMeta
+    topologyPolicies: list[str] | None = None
+    attributes: list[TopologyAttribute] | None = None
+    zones: list[TopologyZone] | None = None
+
+
+# --- namespaces, priorities, budgets, services --------------------------------------------------------------------------
+
+
+class Namespace(Struct):
+    metadata: ObjectMeta
+
+
+class PriorityClass(Struct):
+    metadata: ObjectMeta
+    value: int
+    globalDefault: bool | None = None
+
+
+class PodDisruptionBudgetSpec(Struct):
+    selector: LabelSelector | None = None
+    minAvailable: int | str | None = None
+    maxUnavailable: int | str | None = None
+    unhealthyPodEvictionPolicy: str | None = None
+
+
+class PodDisruptionBudgetStatus(Struct):
+    disruptionsAllowed: int | None = None
+    currentHealthy: int | None = None
+    desiredHealthy: int | None = None
+    expectedPods: int | None = None
+
+
+class PodDisruptionBudget(Struct):
+    metadata: ObjectMeta
+    spec: PodDisruptionBudgetSpec | None = None
+    status: PodDisruptionBudgetStatus | None = None
+
+
+class ServiceSpec(Struct):
+    selector: dict[str, str] | None = None
+
+
+class Service(Struct):
+    metadata: ObjectMeta
+    spec: ServiceSpec | None = None
+
+
+# --- storage ----------------------------------------------------------------------------------------------------------
+
+
+class VolumeResources(Struct):
+    requests: ResourceList | None = None
+
+
+class TypedLocalObjectReference(Struct):
+    kind: str
+    name: str
+
+
+class PersistentVolumeClaimSpec(Struct):
+    accessModes: list[str] | None = None
+    resources: VolumeResources | None = None
+    storageClassName: str | None = None
+    volumeName: str | None = None
+    volumeMode: str | None = None
+    selector: LabelSelector | None = None
+
+
+class PersistentVolumeClaimTemplate(Struct):
+    metadata: ObjectMeta | None = None
+    spec: PersistentVolumeClaimSpec | None = None
+
+
+class PersistentVolumeClaimStatus(Struct):
+    phase: str | None = None
+
+
+class PersistentVolumeClaim(Struct):
+    metadata: ObjectMeta
+    spec: PersistentVolumeClaimSpec | None = None
+    status: PersistentVolumeClaimStatus | None = None
+
+
+class ObjectReference(Struct):
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class CSIPersistentVolumeSource(Struct):
+    driver: str
+    volumeHandle: str
+
+
+class VolumeNodeAffinity(Struct):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Struct):
+    capacity: ResourceList | None = None
+    accessModes: list[str] | None = None
+    claimRef: ObjectReference | None = None
+    storageClassName: str | None = None
+    volumeMode: str | None = None
+    nodeAffinity: VolumeNodeAffinity | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    gcePersistentDisk: Anything | None = None
+    awsElasticBlockStore: Anything | None = None
+    azureDisk: Anything | None = None
+    azureFile: Anything | None = None
+    cinder: Anything | None = None
+    vsphereVolume: Anything | None = None
+
+
+class PersistentVolumeStatus(Struct):
+    phase: str | None = None
+
+
+class PersistentVolume(Struct):
+    metadata: ObjectMeta
+    spec: PersistentVolumeSpec | None = None
+    status: PersistentVolumeStatus | None = None
+
+
+class TopologySelectorLabelRequirement(Struct):
+    key: str
+    values: list[str] | None = None
+
+
+class TopologySelectorTerm(Struct):
+    matchLabelExpressions: list[TopologySelectorLabelRequirement] | None = None
+
+
+class StorageClass(Struct):
+    metadata: ObjectMeta
+    provisioner: str = ""
+    volumeBindingMode: str | None = None
+    allowedTopologies: list[TopologySelectorTerm] | None = None
+
+
+class VolumeNodeResources(Struct):
+    count: int | None = None
+
+
+class CSINodeDriver(Struct):
+    name: str
+    nodeID: str | None = None
+    topologyKeys: list[str] | None = None
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(Struct):
+    drivers: list[CSINodeDriver] | None = None
+
+
+class CSINode(Struct):
+    metadata: ObjectMeta
+    spec: CSINodeSpec | None = None
+
+
+# --- workloads ----------------------------------------------------------------------------------------------------------
+
+
+class PodTemplateSpec(Struct):
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
+
+
+class RollingUpdate(Struct):
+    maxSurge: int | str | None = None
+    maxUnavailable: int | str | None = None
+
+
+class DeploymentStrategy(Struct):
+    type: str | None = None
+    rollingUpdate: RollingUpdate | None = None
+
+
+class StatefulSetOrdinals(Struct):
+    start: int | None = None
+
+
+class WorkloadSpec(Struct):
+    """Spec of Deployment, ReplicaSet, StatefulSet and DaemonSet: what placement reads of them."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec | None = None
+    strategy: DeploymentStrategy | None = None
+    updateStrategy: DeploymentStrategy | None = None
+    serviceName: str | None = None
+    volumeClaimTemplates: list[PersistentVolumeClaimTemplate] | None = None
+    ordinals: StatefulSetOrdinals | None = None
+    paused: bool | None = None
+
+
+class Deployment(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec | None = None
+
+
+class ReplicaSet(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec | None = None
+
+
+class StatefulSet(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec | None = None
+
+
+class DaemonSet(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec | None = None
+
+
+class ReplicationControllerSpec(Struct):
+    replicas: int | None = None
+    selector: dict[str, str] | None = None
+    template: PodTemplateSpec | None = None
+
+
+class ReplicationController(Struct):
+    metadata: ObjectMeta
+    spec: ReplicationControllerSpec | None = None
+
+
+class JobSpec(Struct):
+    parallelism: int | None = None
+    completions: int | None = None
+    completionMode: str | None = None
+    suspend: bool | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec | None = None
+
+
+class JobStatus(Struct):
+    succeeded: int | None = None
+    completedIndexes: str | None = None
+    failedIndexes: str | None = None
+    conditions: list[PodCondition] | None = None
+
+
+class Job(Struct):
+    metadata: ObjectMeta
+    spec: JobSpec | None = None
+    status: JobStatus | None = None
+
+
+class JobTemplateSpec(Struct):
+    metadata: ObjectMeta | None = None
+    spec: JobSpec | None = None
+
+
+class CronJobSpec(Struct):
+    jobTemplate: JobTemplateSpec | None = None
+    suspend: bool | None = None
+
+
+class CronJob(Struct):
+    metadata: ObjectMeta
+    spec: CronJobSpec | None = None
+
+
+class PodTemplate(Struct):
+    metadata: ObjectMeta
+    template: PodTemplateSpec | None = None
+
+
+# --- groups of pods -----------------------------------------------------------------------------------------------------
+
+
+class GangPolicy(Struct):
+    minCount: int | None = None
+
+
+class SchedulingPolicy(Struct):
+    """scheduling.k8s.io: exactly one of them is set."""
+
+    basic: Anything | None = None
+    gang: GangPolicy | None = None
+
+
+class GroupTopology(Struct):
+    key: str | None = None
+
+
+class SchedulingConstraints(Struct):
+    topology: list[GroupTopology] | None = None
+
+
+class NetworkTopology(Struct):
+    mode: str | None = None
+    highestTierAllowed: int | None = None
+    highestTierName: str | None = None
+
+
+class PodGroupSpec(Struct):
+    """scheduling.k8s.io has ``schedulingPolicy`` and ``schedulingConstraints``, the other two ``minMember`` and ``minResources``, and
+    Volcano alone the rest."""
+
+    schedulingPolicy: SchedulingPolicy | None = None
+    schedulingConstraints: SchedulingConstraints | None = None
+    parentCompositePodGroupName: str | None = None
+    minMember: int | None = None
+    minResources: ResourceList | None = None
+    minTaskMember: dict[str, int] | None = None
+    networkTopology: NetworkTopology | None = None
+    subGroupPolicy: list[Anything] | None = None
+
+
+class PodGroup(Struct):
+    """Any of the three PodGroup kinds (scheduling.k8s.io, scheduling.x-k8s.io, scheduling.volcano.sh): their objects are different ones
+    even under one name."""
+
+    metadata: ObjectMeta
+    spec: PodGroupSpec | None = None
+    apiVersion: str | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group; empty where the object does not state it."""
+        return (self.apiVersion or "").rpartition("/")[0]
+
+
+class PodGroupTemplate(Struct):
+    name: str | None = None
+    policy: SchedulingPolicy | None = None
+
+
+class SchedulingWorkloadSpec(Struct):
+    podGroups: list[PodGroupTemplate] | None = None
+
+
+class Workload(Struct):
+    """scheduling.k8s.io/v1alpha1 (1.35). From 1.36 on PodGroup objects say by themselves what counts."""
+
+    metadata: ObjectMeta
+    spec: SchedulingWorkloadSpec | None = None
+
+
+def pod_key(pod: Pod) -> str:
+    """``namespace/name``, the identity of a pod in every document of this project."""
+    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name or ''}"
+
+
+def is_terminal(pod: Pod) -> bool:
+    """Succeeded and Failed pods hold nothing and match nothing."""
+    return pod.status is not None and pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_terminating(pod: Pod) -> bool:
+    return pod.metadata.deletionTimestamp is not None
+
+
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """The owner reference with ``controller: true``, or None for a bare pod."""
+    for owner in pod.metadata.ownerReferences or ():
+        if owner.controller:
+            return owner
+    return None

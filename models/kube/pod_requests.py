@@ -1,0 +1,114 @@
+"""What a pod asks of a node: its effective request per resource.
+
+Source: k8s.io/component-helpers/resource/helpers.go (PodRequests, AggregateContainerRequests) and
+pkg/scheduler/framework/types.go (Resource.Add), as of v1.34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from models.kube import quantity
+from models.kube.objects import Container, ContainerStatus, Pod, ResourceList
+
+_Exact = dict[str, Fraction]
+
+
+def counts_as_resource(name: str) -> bool:
+    """Whether the scheduler looks at this resource name at all; unprefixed unknown names are ignored (IsScalarResourceName)."""
+    if name in ("cpu", "memory", "ephemeral-storage") or name.startswith(("hugepages-", "attachable-volumes-")):
+        return True
+    return "/" in name and not name.startswith("requests.")
+
+
+def pod_level_resource(name: str) -> bool:
+    """Resources that pod-level ``spec.resources`` may name (IsSupportedPodLevelResource)."""
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+def _exact(resources: ResourceList | None) -> _Exact:
+    return {name: quantity.milli_round(quantity.parse(raw)) for name, raw in (resources or {}).items()}
+
+
+def _add(into: _Exact, other: _Exact) -> None:
+    for name, value in other.items():
+        into[name] = into.get(name, Fraction(0)) + value
+
+
+def _max(into: _Exact, other: _Exact) -> None:
+    for name, value in other.items():
+        if name not in into or value > into[name]:
+            into[name] = value
+
+
+def _container(container: Container, statuses: dict[str, ContainerStatus], resize_infeasible: bool) -> _Exact:
+    spec = _exact(container.resources.requests if container.resources else None)
+    status = statuses.get(container.name or "")
+    if status is None or (status.resources is None and status.allocatedResources is None):
+        return spec
+    held = {} if resize_infeasible else spec
+    _max(held, _exact(status.resources.requests if status.resources else None))
+    _max(held, _exact(status.allocatedResources))
+    return held
+
+
+def _statuses(statuses: Iterable[ContainerStatus] | None) -> dict[str, ContainerStatus]:
+    return {s.name: s for s in statuses or () if s.name is not None}
+
+
+def pod_request(pod: Pod) -> dict[str, int]:
+    """The effective request: cpu in mCPU, every other resource in whole units (bytes, devices); zero requests left out.
+
+    Per resource max(Σ app + Σ sidecars, max over ordinary init containers of its own + Σ sidecars started before it) + overhead;
+    pod-level requests override that maximum for what they name. For a bound pod the larger of spec and status counts (in-place
+    resize), without the spec while a resize is infeasible.
+
+    Raises:
+        QuantityError: malformed, or beyond 64 bits.
+    """
+    spec, status = pod.spec, pod.status
+    bound = spec.nodeName is not None and status is not None
+    infeasible = bound and any(
+        c.type == "PodResizePending" and c.reason == "Infeasible" for c in (status.conditions if status else None) or ()
+    )
+    app_statuses = _statuses(status.containerStatuses) if bound and status else {}
+    init_statuses = _statuses(status.initContainerStatuses) if bound and status else {}
+
+    total: _Exact = {}
+    for container in spec.containers or ():
+        _add(total, _container(container, app_statuses, infeasible))
+    sidecars: _Exact = {}
+    peak: _Exact = {}
+    for container in spec.initContainers or ():
+        if container.restartPolicy == "Always":
+            own = _container(container, init_statuses, infeasible)
+            _add(total, own)
+            _add(sidecars, own)
+            _max(peak, sidecars)
+        else:
+            own = _exact(container.resources.requests if container.resources else None)
+            _add(own, sidecars)
+            _max(peak, own)
+    _max(total, peak)
+    if spec.resources is not None and spec.resources.requests:
+        for name, value in _exact(spec.resources.requests).items():
+            if pod_level_resource(name):
+                total[name] = value
+    _add(total, _exact(spec.overhead))
+
+    request = {}
+    for name, value in total.items():
+        if counts_as_resource(name) and value:
+            request[name] = quantity.ceil(value * 1000 if name == "cpu" else value)
+    return request
+
+
+def allocatable(resources: ResourceList | None) -> dict[str, int]:
+    """A node's allocatable: cpu in mCPU, everything else in whole units, ``pods`` included."""
+    # Upstream reads cpu with MilliValue() and the rest with Value(): both round up.
+    return {
+        name: quantity.milli(raw) if name == "cpu" else quantity.units(raw)
+        for name, raw in (resources or {}).items()
+        if name == "pods" or counts_as_resource(name)
+    }

@@ -1,0 +1,121 @@
+"""Kubernetes quantities to exact integers.
+
+Grammar and rounding follow k8s.io/apimachinery/pkg/api/resource: a signed decimal number, then a binary suffix
+(Ki … Ei), a decimal suffix (n, u, m, k, M, G, T, P, E) or a decimal exponent (e3, E-2). A value is never held as a
+float: the text is turned into a :class:`~fractions.Fraction`, and rounded up (away from zero) where the API rounds.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from models.kube.objects import RawQuantity
+
+INT64_MAX: Final = 2**63 - 1
+
+_SUFFIX: Final[dict[str, Fraction]] = {
+    "": Fraction(1),
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    **{s: Fraction(10 ** (3 * (i + 1))) for i, s in enumerate(["k", "M", "G", "T", "P", "E"])},
+    **{s: Fraction(2 ** (10 * (i + 1))) for i, s in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])},
+}
+_GRAMMAR: Final = re.compile(
+    r"(?P<sign>[+-]?)(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)\Z"
+)
+#: Exponents beyond this cannot give a value within 64 bits (at most ~20 digits are meaningful); refused before 10**e is built.
+_MAX_EXPONENT: Final = 400
+_MAX_TEXT: Final = 1000
+
+
+class QuantityError(ValueError):
+    """The text is not a Kubernetes quantity, or its value does not fit 64 bits."""
+
+
+@lru_cache(maxsize=65536)
+def _parse_text(text: str) -> Fraction:
+    # Surrounding blanks are let through, as Quantity.UnmarshalJSON trims them.
+    match = _GRAMMAR.match(text.strip()) if len(text) <= _MAX_TEXT else None
+    if match is None:
+        raise QuantityError(f"{text[:60]!r} is not a quantity (expected a number such as 2, 500m, 1.5Gi or 1e3)")
+    value = Fraction(match["number"])
+    if match["exponent"] is not None:
+        exponent = int(match["exponent"])
+        if abs(exponent) > _MAX_EXPONENT:
+            raise QuantityError(f"{text[:60]!r} has an exponent out of range")
+        value *= Fraction(10) ** exponent
+    else:
+        value *= _SUFFIX[match["suffix"] or ""]
+    if 10**9 % value.denominator:
+        value = Fraction(-(-value.numerator * 10**9 // value.denominator), 10**9)
+    return -value if match["sign"] == "-" else value
+
+
+def parse(raw: RawQuantity) -> Fraction:
+    """The exact value of a quantity as written in JSON or YAML (text, or a bare number); digits finer than 1n round away from zero,
+    as ParseQuantity does.
+
+    Raises:
+        QuantityError: not a quantity.
+    """
+    if isinstance(raw, bool):
+        raise QuantityError(f"{raw!r} is not a quantity")
+    if isinstance(raw, int):
+        return Fraction(raw)
+    if isinstance(raw, float):
+        return _parse_text(repr(raw))  # repr is the shortest text of the number, which is what was written
+    return _parse_text(raw)
+
+
+def ceil(value: Fraction) -> int:
+    """Round up, away from zero for both signs, as resource.Quantity.Value() does; checked to fit 64 bits."""
+    whole = -(-abs(value.numerator) // value.denominator)
+    if whole > INT64_MAX:
+        raise QuantityError("a quantity does not fit 64 bits")
+    return whole if value >= 0 else -whole
+
+
+def milli_round(value: Fraction) -> Fraction:
+    """Round up to a whole number of thousandths, as the API server does with every ResourceList it stores
+    (pkg/apis/core/v1/defaults.go, SetDefaults_ResourceList)."""
+    return Fraction(-(-abs(value.numerator) * 1000 // value.denominator), 1000) * (1 if value >= 0 else -1)
+
+
+def units(raw: RawQuantity) -> int:
+    """Whole units (bytes, pods, devices), rounded up."""
+    return ceil(parse(raw))
+
+
+def milli(raw: RawQuantity) -> int:
+    """Thousandths (mCPU), rounded up."""
+    return ceil(parse(raw) * 1000)
+
+
+def canonical(value: Fraction) -> str:
+    """A computed quantity as text that :func:`parse` reads back exactly: ``3``, ``1500m``, ``300n``.
+
+    Raises:
+        QuantityError: finer than 1n, which no sum of parsed quantities is.
+    """
+    for scale, suffix in ((1, ""), (10**3, "m"), (10**6, "u"), (10**9, "n")):
+        if scale % value.denominator == 0:
+            return f"{value.numerator * (scale // value.denominator)}{suffix}"
+    raise QuantityError(f"{value} is finer than 1n")
+
+
+def format_cpu(millis: int) -> str:
+    """mCPU as Kubernetes writes them: ``250m``, ``4``."""
+    return str(millis // 1000) if millis % 1000 == 0 else f"{millis}m"
+
+
+def format_bytes(value: int) -> str:
+    """Bytes in the largest binary unit that gives a short number: ``512Mi``, ``1.5Gi``."""
+    for shift, suffix in ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+        if abs(value) >= 1 << shift:
+            text = f"{value / (1 << shift):.1f}"
+            return text.removesuffix(".0") + suffix
+    return str(value)

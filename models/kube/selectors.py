@@ -1,0 +1,226 @@
+"""Label selectors, node selectors and tolerations: the matching rules, over single objects and over all nodes at once.
+
+Sources: k8s.io/apimachinery/pkg/labels/selector.go, k8s.io/component-helpers/scheduling/corev1/nodeaffinity and
+k8s.io/api/core/v1/toleration.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.kube.objects import LabelSelector, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
+
+Bools = NDArray[np.bool_]
+Codes = NDArray[np.int32]
+
+UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class Requirement(NamedTuple):
+    """One label requirement: ``In``, ``NotIn``, ``Exists`` or ``DoesNotExist`` over a key; ``values`` sorted."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+
+#: A label selector in canonical form: sorted requirements, all of which must hold. ``()`` matches everything, None nothing.
+Selector = tuple[Requirement, ...]
+
+
+def canonical(selector: LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector | None:
+    """The canonical form of a selector, with ``extra`` requirements joined in; a nil selector stays nil (and ignores ``extra``)."""
+    if selector is None:
+        return None
+    found = {Requirement(k, "In", (v,)) for k, v in (selector.matchLabels or {}).items()}
+    found |= {Requirement(e.key, e.operator, tuple(sorted(set(e.values or ())))) for e in selector.matchExpressions or ()}
+    found |= set(extra)
+    return tuple(sorted(found))
+
+
+def label_key_requirements(
+    labels: Mapping[str, str], match_keys: Iterable[str] | None, mismatch_keys: Iterable[str] | None = None
+) -> list[Requirement]:
+    """What matchLabelKeys and mismatchLabelKeys add to a selector: only keys that the pod carries count
+    (pkg/registry/core/pod/strategy.go, applyMatchLabelKeysAndMismatchLabelKeys)."""
+    return [Requirement(k, "In", (labels[k],)) for k in match_keys or () if k in labels] + [
+        Requirement(k, "NotIn", (labels[k],)) for k in mismatch_keys or () if k in labels
+    ]
+
+
+def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    key, operator, values = requirement
+    if operator == "In":
+        return labels.get(key) in values if key in labels else False
+    if operator == "NotIn":
+        return key not in labels or labels[key] not in values
+    if operator == "Exists":
+        return key in labels
+    if operator == "DoesNotExist":
+        return key not in labels
+    return False  # past validation only: an unknown operator makes the selector match nothing
+
+
+def selector_matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
+    return selector is not None and all(requirement_holds(r, labels) for r in selector)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z", re.ASCII)
+
+
+@lru_cache(maxsize=4096)
+def _label_value(text: str) -> bool:
+    """Whether a text may be a label value. A node selector term that names one that may not be matches no node, whatever its
+    operator (labels.NewRequirement refuses it)."""
+    return _VALUE.match(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _whole(text: str) -> int | None:
+    """A label value as a whole number for Gt and Lt. A sign is no valid label value, so ``-5`` and ``+2`` are never numbers."""
+    if text.isascii() and text.isdigit():
+        value = int(text)
+        return value if value < 2**63 else None
+    return None
+
+
+class NodeTable:
+    """Labels, taints and names of all nodes, column by column.
+
+    ``column(key)`` gives the code of each node's value (int32[N], -1 where the node lacks the key) and the values by code: the
+    topology domains of ``key``. ``taint_sets``: int32[N], equal for nodes with equal taints.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.size = len(nodes)
+        self.names = [n.metadata.name or "" for n in nodes]
+        self._labels = [n.metadata.labels or {} for n in nodes]
+        self._taints: list[tuple[Taint, ...]] = [tuple((n.spec.taints if n.spec else None) or ()) for n in nodes]
+        self.unschedulable: Bools = np.array([bool(n.spec and n.spec.unschedulable) for n in nodes], dtype=bool)
+        self._columns: dict[str, tuple[Codes, list[str]]] = {}
+        sets = {taints_key(t): t for t in self._taints}
+        keys = {k: i for i, k in enumerate(sets)}
+        self._taint_sets = list(sets.values())
+        self.taint_sets = np.array([keys[taints_key(t)] for t in self._taints], dtype=np.int32)
+
+    @cached_property
+    def _named(self) -> dict[str, list[int]]:
+        """Nodes by name."""
+        found: dict[str, list[int]] = {}
+        for n, name in enumerate(self.names):
+            found.setdefault(name, []).append(n)
+        return found
+
+    def column(self, key: str) -> tuple[Codes, list[str]]:
+        found = self._columns.get(key)
+        if found is None:
+            codes = np.full(self.size, -1, dtype=np.int32)
+            index: dict[str, int] = {}
+            for n, labels in enumerate(self._labels):
+                value = labels.get(key)
+                if value is not None:
+                    codes[n] = index.setdefault(value, len(index))
+            found = self._columns[key] = (codes, list(index))
+        return found
+
+    def labels(self, node: int) -> Mapping[str, str]:
+        return self._labels[node]
+
+    def taints(self, node: int) -> tuple[Taint, ...]:
+        return self._taints[node]
+
+    def _by_value(self, key: str, wanted: Iterable[bool], missing: bool) -> Bools:
+        codes, _ = self.column(key)
+        table = np.array([*wanted, missing], dtype=bool)  # code -1 reads the last entry
+        return table[codes]
+
+    def _expression(self, requirement: NodeSelectorRequirement) -> Bools:
+        key, operator, values = requirement.key, requirement.operator, requirement.values or []
+        if not all(_label_value(v) for v in values):
+            return np.zeros(self.size, dtype=bool)
+        _, found = self.column(key)
+        if operator == "In":
+            return self._by_value(key, (v in values for v in found), False)
+        if operator == "NotIn":
+            return self._by_value(key, (v not in values for v in found), True)
+        if operator == "Exists":
+            return self._by_value(key, (True for _ in found), False)
+        if operator == "DoesNotExist":
+            return self._by_value(key, (False for _ in found), True)
+        limit = _whole(values[0]) if operator in ("Gt", "Lt") and len(values) == 1 else None
+        if limit is None:
+            return np.zeros(self.size, dtype=bool)
+        numbers = [_whole(v) for v in found]
+        if operator == "Gt":
+            return self._by_value(key, (x is not None and x > limit for x in numbers), False)
+        return self._by_value(key, (x is not None and x < limit for x in numbers), False)
+
+    def _field(self, requirement: NodeSelectorRequirement) -> Bools:
+        values = requirement.values or []
+        if len(values) != 1 or requirement.operator not in ("In", "NotIn"):
+            return np.zeros(self.size, dtype=bool)
+        equal = np.full(self.size, requirement.key != "metadata.name" and not values[0], dtype=bool)
+        if requirement.key == "metadata.name":
+            equal[self._named.get(values[0], [])] = True
+        return equal if requirement.operator == "In" else ~equal
+
+    def term(self, term: NodeSelectorTerm) -> Bools:
+        """bool[N]: which nodes a node selector term matches; an empty term matches none."""
+        parts = [self._expression(e) for e in term.matchExpressions or ()] + [self._field(f) for f in term.matchFields or ()]
+        if not parts:
+            return np.zeros(self.size, dtype=bool)
+        return np.asarray(np.logical_and.reduce(parts), dtype=bool)
+
+    def selector(self, selector: NodeSelector) -> Bools:
+        """bool[N]: nodeSelectorTerms are alternatives; an empty list matches none."""
+        mask = np.zeros(self.size, dtype=bool)
+        for term in selector.nodeSelectorTerms or ():
+            mask |= self.term(term)
+        return mask
+
+    def has_labels(self, labels: Mapping[str, str]) -> Bools:
+        """bool[N]: nodes that carry all these label values (a pod's nodeSelector)."""
+        mask = np.ones(self.size, dtype=bool)
+        for key, value in labels.items():
+            _, found = self.column(key)
+            mask &= self._by_value(key, (v == value for v in found), False)
+        return mask
+
+    def with_keys(self, keys: Iterable[str]) -> Bools:
+        """bool[N]: nodes that carry all these label keys."""
+        mask = np.ones(self.size, dtype=bool)
+        for key in keys:
+            mask &= self.column(key)[0] >= 0
+        return mask
+
+    def tolerated(self, tolerations: Sequence[Toleration], effects: frozenset[str]) -> Bools:
+        """bool[N]: nodes all of whose taints of these effects are tolerated."""
+        ok = [
+            all(any(tolerates(t, taint) for t in tolerations) for taint in taints if taint.effect in effects) for taints in self._taint_sets
+        ]
+        return np.array(ok, dtype=bool)[self.taint_sets] if ok else np.ones(self.size, dtype=bool)
+
+
+def taints_key(taints: Iterable[Taint]) -> tuple[tuple[str, str, str], ...]:
+    return tuple(sorted((t.key, t.value or "", t.effect) for t in taints))
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration covers one taint (core/v1 Toleration.ToleratesTaint)."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    operator = toleration.operator or "Equal"
+    if operator == "Exists":
+        return True
+    return operator == "Equal" and (toleration.value or "") == (taint.value or "")

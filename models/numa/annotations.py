@@ -1,0 +1,20 @@
+"""The names of the container-affinity annotations (spec of container affinity, section 1), apart from what reads them, so that snapshots
+without any need not load it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from models.kube import objects
+
+#: The two names of the annotations; the current one first.
+PREFIXES: Final = ("resource-policy.nri.io/", "cri-resource-manager.intel.com/")
+AFFINITY: Final = "affinity"
+ANTI_AFFINITY: Final = "anti-affinity"
+_KEYS: Final = tuple(prefix + kind for prefix in PREFIXES for kind in (AFFINITY, ANTI_AFFINITY))
+
+
+def has_hints(pod: objects.Pod) -> bool:
+    """Whether the pod has any of the annotations, well-formed or not."""
+    annotations = pod.metadata.annotations
+    return annotations is not None and any(key in annotations for key in _KEYS)

@@ -1,0 +1,179 @@
+"""Container classes of the pods of a snapshot: their hints read, matched against all containers, and merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from models.documents.policy import Policy
+from models.kube.objects import Container, ObjectMeta, Pod, is_terminal, is_terminating
+from models.numa import alignment
+from models.numa.annotations import has_hints
+from models.numa.container_affinity import COLOCATE, AnnotationError, Entry, Hints, parse, views
+from models.numa.container_expressions import Expression, View
+from models.numa.containers import INIT, WHOLE, ContainerClass, FixedContainers, Ints, NoContainers, ZoneAsk, request, running
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import InputError, Snapshot
+
+_ALWAYS = Expression("", "AlwaysTrue", ())
+
+
+def warnings(snapshot: Snapshot, policy: Policy) -> list[str]:
+    """What the container hints of a snapshot leave a reader to wonder about.
+
+    Raises:
+        InputError: an annotation of a pod that waits to be placed cannot be read.
+    """
+    found: list[str] = []
+    _hints(snapshot, range(len(snapshot.pods)), policy, found, strict=[i for i, pod in enumerate(snapshot.pods) if _waits(pod)])
+    return list(dict.fromkeys(found))
+
+
+def _waits(pod: Pod) -> bool:
+    return not (pod.spec.nodeName or pod.spec.schedulingGates or is_terminal(pod) or is_terminating(pod))
+
+
+def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: list[str], *, strict: Iterable[int]) -> dict[int, Hints]:
+    """``strict``: the pods that must be readable."""
+    found: dict[int, Hints] = {}
+    problems = []
+    must = frozenset(strict)
+    if not policy.multipliers.containerAffinity:
+        return found
+    for i in indices:
+        pod = snapshot.pods[i]
+        if has_hints(pod):
+            try:
+                found[i] = parse(pod, symmetric=policy.shorthand == "symmetric")
+                warned.extend(found[i].warnings)
+            except AnnotationError as error:
+                # A running pod has been let in with its annotation; it only loses its say.
+                if i not in must:
+                    warned.append(f"{error}; its hints are ignored")
+                else:
+                    problems.append(str(error))
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+class ContainerTable(NoContainers):
+    """The container class of each pod in scope; None for pods that no hint concerns and that ask nothing of zones.
+
+    ``rejecting``: some node has a Topology Manager policy that rejects pods.
+
+    Raises:
+        InputError: an annotation of a pending pod cannot be read.
+    """
+
+    def __init__(self, snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> None:
+        self._classes: list[ContainerClass] = []
+        self._ids: dict[ContainerClass, int] = {}
+        self._of: dict[int, int] = {}
+        self._predicates: dict[tuple[Expression, Expression], int] = {}
+        self._policy = policy
+        colocate = bool(policy.multipliers.containerAffinity) and (policy.colocatePods or policy.colocateNamespaces)
+        hints = _hints(snapshot, (*scope.fixed, *scope.pending), policy, [], strict=scope.pending)
+        if not hints and not colocate and not rejecting:
+            return
+        pods = [*scope.fixed, *scope.pending]
+        hinted = bool(hints) or colocate
+        seen = {i: self._views(snapshot.pods[i]) if hinted else [] for i in pods}
+        entries = {i: self._entries(hints.get(i), seen[i]) for i in pods} if hinted else {}
+        for per_container in entries.values():
+            for entry in (e for own in per_container for e in own if e.scope is not None):
+                self._predicates.setdefault((entry.scope or _ALWAYS, entry.match), len(self._predicates))
+        fixed = set(scope.fixed)
+        for i in pods:
+            asks = rejecting and i not in fixed
+            cls = self._class(snapshot.pods[i], seen[i], entries.get(i, []), asks=asks)
+            if cls is not None:
+                self._of[i] = self._ids.setdefault(cls, len(self._ids))
+                if self._of[i] == len(self._classes):
+                    self._classes.append(cls)
+
+    @staticmethod
+    def _views(pod: Pod) -> list[View]:
+        try:
+            return views(pod)
+        except AnnotationError as error:
+            if not pod.spec.nodeName:
+                raise InputError([str(error)]) from error
+            metadata = ObjectMeta(pod.metadata.name, pod.metadata.namespace, pod.metadata.labels, uid=pod.metadata.uid)
+            return views(Pod(metadata, pod.spec, pod.status))  # a running pod with tags that cannot be read has none
+
+    def key(self, index: int) -> int:
+        """An id that tells apart pods of different container classes; -1 for none."""
+        return self._of.get(index, -1)
+
+    def of(self, index: int) -> ContainerClass | None:
+        found = self._of.get(index)
+        return None if found is None else self._classes[found]
+
+    def _entries(self, hints: Hints | None, seen: list[View]) -> list[list[Entry]]:
+        """The entries of each container, those of the policy's switches included."""
+        policy = self._policy
+        found = []
+        for view in seen:
+            own = [e for e in hints.entries if e.container == view.container] if hints is not None else []
+            explicit = bool(own)
+            if policy.colocatePods and not explicit:
+                own.append(Entry(view.container, None, _ALWAYS, COLOCATE))
+            if policy.colocateNamespaces and not explicit:
+                own.append(Entry(view.container, Expression("namespace", "Equals", (view.namespace,)), _ALWAYS, COLOCATE))
+            found.append(own)
+        return found
+
+    def _class(self, pod: Pod, seen: list[View], entries: list[list[Entry]], *, asks: bool) -> ContainerClass | None:
+        containers = running(pod)
+        inner: dict[tuple[int, int], int] = {}
+        scoped: list[dict[int, int]] = [{} for _ in containers]
+        for i, own in enumerate(entries):
+            for entry in own:
+                if entry.scope is not None:
+                    predicate = self._predicates[entry.scope, entry.match]
+                    scoped[i][predicate] = scoped[i].get(predicate, 0) + entry.weight
+                    continue
+                for j, other in enumerate(seen):
+                    if i != j and entry.match.holds(other):
+                        inner[i, j] = inner.get((i, j), 0) + entry.weight
+        hits: list[tuple[int, ...]] = [() for _ in containers]
+        if self._predicates:
+            hits = [tuple(k for (s, m), k in self._predicates.items() if s.holds(view) and m.holds(view)) for view in seen]
+        per_container, per_pod = _asks(pod, containers) if asks else ((), ())
+        pairs = tuple((i, j, w) for (i, j), w in sorted(inner.items()) if w)
+        if not pairs and not any(scoped) and not any(hits) and not per_container and not per_pod:
+            return None
+        return ContainerClass(
+            requests=tuple(request(c) for c in containers),
+            entries=tuple(tuple(sorted((p, w) for p, w in own.items() if w)) for own in scoped),
+            hits=tuple(hits),
+            inner=pairs,
+            per_container=per_container,
+            per_pod=per_pod,
+        )
+
+    def fixed(self, placed: Iterable[tuple[ContainerClass | None, Ints]], size: int) -> FixedContainers:
+        """Sums over fixed pods; ``placed``: a class and the nodes (int64) of its pods; ``size``: the number of nodes."""
+        found = FixedContainers()
+        for cls, nodes in placed:
+            if cls is None:
+                continue
+            per_node = np.bincount(nodes, minlength=size).astype(np.int64)
+            for predicates in cls.hits:
+                for predicate in predicates:
+                    found.satisfying[predicate] = found.satisfying.get(predicate, 0) + per_node
+            for own in cls.entries:
+                for predicate, weight in own:
+                    found.owning[predicate] = found.owning.get(predicate, 0) + weight * per_node
+        return found
+
+
+def _asks(pod: Pod, containers: list[Container]) -> tuple[tuple[ZoneAsk, ...], tuple[ZoneAsk, ...]]:
+    index = {c.name: i for i, c in enumerate(containers)}
+    per_container = tuple(
+        ZoneAsk(INIT if ask.kind == "init" else index[ask.name], ask.amounts) for ask in alignment.asks(pod, "container") if ask.amounts
+    )
+    per_pod = tuple(ZoneAsk(WHOLE, ask.amounts) for ask in alignment.asks(pod, "pod") if ask.amounts)
+    return per_container, per_pod

@@ -1,0 +1,312 @@
+"""Expressions over containers: keys, operators and glob patterns of the container affinity annotations.
+
+Source: spec/container-affinity.md, sections 2 and 3; seed 000 (vocabulary); Go's path/filepath.Match (patterns).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from models.kube.lenient_decode import shorten
+
+
+class ExpressionError(ValueError):
+    """An expression that has no meaning: an unknown key or operator, or a wrong number of values. The message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an expression can read of a container. ``id`` and ``pod_uid`` are empty where they are not known yet."""
+
+    namespace: str
+    pod: str
+    container: str
+    pod_uid: str
+    qosclass: str
+    id: str
+    pod_labels: Mapping[str, str]
+    tags: Mapping[str, str]
+
+    def value_of(self, key: str) -> str | None:
+        """The value of a key, single or joint; None if it does not exist (an empty value does).
+
+        Raises:
+            ExpressionError: there is no such key.
+        """
+        return _resolver(key)(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """``key operator values``, true or false of a container. Equal expressions are equal values, fit as dictionary keys."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+    def holds(self, view: View) -> bool:
+        """Whether it is true of this container.
+
+        Raises:
+            ExpressionError: as :meth:`check`.
+        """
+        return _predicate(self)(view)
+
+    def check(self) -> None:
+        """Refuse an expression that has no meaning.
+
+        Raises:
+            ExpressionError: unknown operator or key, missing key, wrong number of values.
+        """
+        _predicate(self)
+
+    def remark(self) -> str | None:
+        """What is odd about a meaningful expression, or None."""
+        if self.operator == "AlwaysTrue" and self.values:
+            return "AlwaysTrue looks at no values, those given have no effect"
+        if self.operator in ("In", "MatchesAny") and not self.values:
+            return f"{self.operator} without values is never true"
+        if self.operator in ("NotIn", "MatchesNone") and not self.values:
+            return f"{self.operator} without values is always true"
+        return None
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+_Resolver = Callable[[View], str | None]
+
+_POD_KEYS: Final[dict[str, _Resolver]] = {
+    "name": lambda view: view.pod,
+    "namespace": lambda view: view.namespace,
+    "qosclass": lambda view: view.qosclass,
+    "uid": lambda view: view.pod_uid or None,
+    "id": lambda view: None,  # of the pod's sandbox, which no Kubernetes object states
+}
+_CONTAINER_KEYS: Final[dict[str, _Resolver]] = {
+    "name": lambda view: view.container,
+    "namespace": lambda view: view.namespace,
+    "qosclass": lambda view: view.qosclass,
+    "id": lambda view: view.id or None,
+}
+#: The labels that the kubelet sets on containers; they do not carry their pod's.
+_CONTAINER_LABELS: Final[dict[str, _Resolver]] = {
+    "io.kubernetes.container.name": _CONTAINER_KEYS["name"],
+    "io.kubernetes.pod.name": _POD_KEYS["name"],
+    "io.kubernetes.pod.namespace": _POD_KEYS["namespace"],
+    "io.kubernetes.pod.uid": _POD_KEYS["uid"],
+}
+_SHORTEST_JOINT: Final = 4
+_NO_SEPARATOR: Final = re.compile(r"[A-Za-z0-9/.]")
+
+
+def _absent(view: View) -> str | None:
+    return None
+
+
+def clean(key: str) -> str:
+    """A single key in its shortest spelling, as Go's path.Clean gives it (up to keys that are unknown in any spelling)."""
+    return posixpath.normpath(key) if key else ""
+
+
+@lru_cache(maxsize=4096)
+def _resolver(key: str) -> _Resolver:
+    """What reads a key, single or joint."""
+    if not key.startswith(":") or len(key) < _SHORTEST_JOINT:
+        return _single(key)
+    rest = key[1:]
+    if _NO_SEPARATOR.match(rest[0]) or _NO_SEPARATOR.match(rest[1]):
+        splitter, joiner = ":", ":"
+    else:
+        splitter, joiner, rest = rest[0], rest[1], rest[2:]
+    # The empty subkey is no name at all: like a missing one it stands for "".
+    parts = [_single(subkey) if subkey else _absent for subkey in rest.split(splitter)]
+
+    def joined(view: View) -> str | None:
+        found = [part(view) for part in parts]
+        if all(value is None for value in found):
+            return None
+        return joiner.join(value or "" for value in found)
+
+    return joined
+
+
+def _single(key: str) -> _Resolver:
+    head, _, rest = clean(key).partition("/")
+    found: _Resolver | None
+    if head == "pod":
+        head, _, rest = rest.partition("/")
+        found = _pod_label(rest) if head == "labels" and rest else None if rest else _POD_KEYS.get(head)
+    elif rest:
+        found = _CONTAINER_LABELS.get(rest, _absent) if head == "labels" else _tag(rest) if head == "tags" else None
+    else:
+        found = _CONTAINER_KEYS.get(head)
+    if found is None:
+        raise ExpressionError(
+            f"unknown key {shorten(key)}, expected name, namespace, qosclass, id, labels/<key>, tags/<key>, pod/<name, namespace, "
+            "qosclass, id, uid or labels/<key>>, or a joint key such as :pod/name:name"
+        )
+    return found
+
+
+def _pod_label(name: str) -> _Resolver:
+    return lambda view: view.pod_labels.get(name)
+
+
+def _tag(name: str) -> _Resolver:
+    return lambda view: view.tags.get(name)
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
+
+_Test = Callable[[str], bool]
+
+#: How many values an operator takes: 0, 1, or any number (None).
+_ARITY: Final[dict[str, int | None]] = {
+    "Equals": 1,
+    "NotEqual": 1,
+    "In": None,
+    "NotIn": None,
+    "Exists": 0,
+    "NotExists": 0,
+    "NotExist": 0,  # the name in the reference code
+    "AlwaysTrue": None,
+    "Matches": 1,
+    "MatchesNot": 1,
+    "MatchesAny": None,
+    "MatchesNone": None,
+}
+_NEGATED: Final = frozenset({"NotEqual", "NotIn", "NotExists", "NotExist", "MatchesNot", "MatchesNone"})
+OPERATORS: Final = tuple(name for name in _ARITY if name != "NotExist")
+_ANY_VALUE: Final = "*"
+
+
+@lru_cache(maxsize=8192)
+def _predicate(expression: Expression) -> Callable[[View], bool]:
+    """What an expression says, ready to be asked. Raises ExpressionError if it says nothing."""
+    operator, values = expression.operator, expression.values
+    if operator not in _ARITY:
+        raise ExpressionError(f"unknown operator {shorten(operator)}, expected {', '.join(OPERATORS[:-1])} or {OPERATORS[-1]}")
+    arity = _ARITY[operator]
+    if arity is not None and len(values) != arity:
+        raise ExpressionError(f"got {len(values)} values, expected {('none', 'exactly one')[arity]} with operator {operator}")
+    if operator == "AlwaysTrue":
+        if expression.key:
+            _resolver(expression.key)
+        return lambda view: True
+    if not expression.key:
+        raise ExpressionError(f"missing key, expected one with operator {operator}")
+    resolve, test, negated = _resolver(expression.key), _test(operator, values), operator in _NEGATED
+
+    def holds(view: View) -> bool:
+        value = resolve(view)
+        return (value is not None and test(value)) is not negated
+
+    return holds
+
+
+def _test(operator: str, values: tuple[str, ...]) -> _Test:
+    """What an operator asks of a value that exists, before any negation."""
+    if operator in ("Exists", "NotExists", "NotExist"):
+        return lambda value: True
+    if operator == "NotEqual":  # the only comparison to which * is an ordinary text
+        return lambda value: value == values[0]
+    if operator in ("Equals", "In", "NotIn"):
+        if _ANY_VALUE in values:
+            return lambda value: True
+        return frozenset(values).__contains__
+    patterns = [pattern for pattern in map(_glob, values) if pattern is not None]
+    return lambda value: any(pattern.match(value) for pattern in patterns)
+
+
+# --- glob patterns ----------------------------------------------------------------------------------------------------
+
+
+def glob_match(pattern: str, text: str) -> bool:
+    """Whether Go's filepath.Match finds that the whole text matches; False for a malformed pattern.
+
+    ``*`` and ``?`` do not match ``/``; a class does. Works on characters, where Go skips by bytes: no difference on ASCII, and names
+    and labels are ASCII.
+    """
+    compiled = _glob(pattern)
+    return compiled is not None and compiled.match(text) is not None
+
+
+@lru_cache(maxsize=8192)
+def _glob(pattern: str) -> re.Pattern[str] | None:
+    """The pattern as a regular expression; None if it is malformed.
+
+    Go takes the text between two stars where it first fits and never comes back. An atomic group does the same: this keeps matching
+    quadratic at worst, and the answer Go's even where a class matches ``/``.
+    """
+    chunks: list[list[str]] = [[]]
+    try:
+        for token in _tokens(pattern):
+            if token is None:
+                chunks.append([])
+            else:
+                chunks[-1].append(token)
+    except ExpressionError:
+        return None
+    texts = ["".join(chunk) for chunk in chunks]
+    first, *starred = texts
+    inner = "".join(f"(?>[^/]*?{chunk})" for chunk in starred[:-1] if chunk)
+    last = f"[^/]*?{starred[-1]}" if starred else ""
+    return re.compile(rf"{first}{inner}{last}\Z", re.DOTALL)
+
+
+def _tokens(pattern: str) -> Iterator[str | None]:
+    """The pattern's parts as regular expressions for one character each, None for a star. Raises ExpressionError if it is malformed."""
+    i = 0
+    while i < len(pattern):
+        char = pattern[i]
+        if char == "*":
+            yield None
+            i += 1
+        elif char == "?":
+            yield "[^/]"
+            i += 1
+        elif char == "[":
+            token, i = _class(pattern, i + 1)
+            yield token
+        else:
+            if char == "\\":
+                i += 1
+            if i == len(pattern):
+                raise ExpressionError("malformed pattern: nothing follows the last backslash")
+            yield re.escape(pattern[i])
+            i += 1
+
+
+def _class(pattern: str, i: int) -> tuple[str, int]:
+    """A class whose ``[`` is behind ``i``: its regular expression, and where the pattern goes on."""
+    negated = pattern[i : i + 1] == "^"
+    i += negated
+    start = i
+    ranges: list[str] = []
+    while i == start or pattern[i : i + 1] != "]":
+        low, i = _bound(pattern, i)
+        high = low
+        if pattern[i : i + 1] == "-":
+            high, i = _bound(pattern, i + 1)
+        if low <= high:
+            ranges.append(f"{re.escape(low)}-{re.escape(high)}")
+    if not ranges:  # only ranges such as z-a, which hold nothing
+        return ("." if negated else "(?!)"), i + 1
+    return f"[{'^' if negated else ''}{''.join(ranges)}]", i + 1
+
+
+def _bound(pattern: str, i: int) -> tuple[str, int]:
+    """One end of a range inside a class, and the position behind it, which is still inside the pattern."""
+    char = pattern[i : i + 1]
+    if char in ("", "-", "]"):
+        raise ExpressionError("malformed pattern: expected a character in a class")
+    if char == "\\":
+        i += 1
+    if i + 1 >= len(pattern):
+        raise ExpressionError("malformed pattern: a class is not closed")
+    return pattern[i], i + 1

@@ -1,0 +1,243 @@
+"""The NUMA zones of a node and their sockets, and what the node's Topology Manager does about them.
+
+One ``NodeResourceTopology`` object to one :class:`Tree`. Two dialects are read alike: NUMA zones of type ``Node`` called ``node-<n>``, with
+costs (NFD, scheduler-plugins); and pools of type ``socket``, ``die``, ``numa node`` with parents (nri-plugins), where a level with a single
+child is left out, so that a socket or die without anything below it stands for its only NUMA zone.
+
+Source: spec/container-affinity.md, sections 5 and 6; scheduler-plugins pkg/noderesourcetopology/nodeconfig/topologymanager.go;
+nri-plugins cmd/plugins/topology-aware/policy/pools.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from models.kube import objects, quantity
+
+POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
+SCOPES: Final = ("container", "pod")
+#: The deprecated ``topologyPolicies`` names: policy and scope in one.
+_LEGACY: Final = {
+    "SingleNUMANodeContainerLevel": ("single-numa-node", "container"),
+    "SingleNUMANodePodLevel": ("single-numa-node", "pod"),
+    "RestrictedContainerLevel": ("restricted", "container"),
+    "RestrictedPodLevel": ("restricted", "pod"),
+    "BestEffortContainerLevel": ("best-effort", "container"),
+    "BestEffortPodLevel": ("best-effort", "pod"),
+}
+#: ``node-3``, ``NUMA node #3``, ``die #0/1`` (die 1 of socket 0).
+_ID: Final = re.compile(r"(\d+(?:/\d+)*)$", re.ASCII)
+_NFD_NAME: Final = re.compile(r"node-\d+", re.ASCII)
+
+
+class TopologyError(ValueError):
+    """A NodeResourceTopology contradicts itself or names what is unknown; one line, without the object's name."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The NUMA zones of one node, in the kubelet's order (by id); a zone set is a bitmask over that order, bit 0 the first zone.
+
+    ``socket``: the socket of each zone, numbered from 0 by first zone; a die counts as part of its socket. ``available``, ``capacity``: per
+    zone, resource -> what is left and what there is in all (mCPU for cpu, else whole units, rounded down, never negative).
+    """
+
+    zones: tuple[str, ...]
+    socket: tuple[int, ...]
+    available: tuple[Mapping[str, int], ...]
+    capacity: tuple[Mapping[str, int], ...]
+    policy: str
+    scope: str
+    #: Memo of :func:`solver.zone_pools.width`, by amounts.
+    widths: dict[tuple[tuple[str, int], ...], int] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def rejects(self) -> bool:
+        """Whether the kubelet turns away pods that it cannot align."""
+        return self.policy in ("restricted", "single-numa-node")
+
+    def lowest(self, zones_a: int, zones_b: int) -> int:
+        """The level of the lowest pool that holds both zone sets: 2 one NUMA zone, 1 one socket, 0 the node.
+
+        The pool of a zone set is the smallest subtree that covers it; an empty set is not confined and has the whole node.
+
+        Source: spec/container-affinity.md, section 5.
+        """
+        both = zones_a | zones_b
+        if not zones_a or not zones_b:
+            return 0
+        if both.bit_count() == 1:
+            return 2
+        return 1 if len({s for zone, s in enumerate(self.socket) if both >> zone & 1}) == 1 else 0
+
+
+def tree(found: objects.NodeResourceTopology) -> Tree | None:
+    """The tree of a node; None if no NUMA zones are listed.
+
+    Raises:
+        TopologyError: a zone or a resource of a zone listed twice, a cycle of parents, an unknown Topology Manager policy or scope in the
+            attributes, a malformed quantity.
+    """
+    policy, scope = _manager(found)
+    listed = _Zones(found.zones or ())
+    leaves = sorted(listed.leaves(), key=_kubelet_order)
+    if not leaves:
+        return None
+    amounts = [_amounts(zone) for zone in leaves]
+    return Tree(
+        zones=tuple(zone.name for zone in leaves),
+        socket=_sockets(listed, leaves),
+        available=tuple(available for available, _ in amounts),
+        capacity=tuple(capacity for _, capacity in amounts),
+        policy=policy,
+        scope=scope,
+    )
+
+
+def _manager(found: objects.NodeResourceTopology) -> tuple[str, str]:
+    """Policy and scope: the defaults, overridden by the deprecated field, overridden by the attributes (the last of a name counts)."""
+    policy, scope = _LEGACY.get(next(iter(found.topologyPolicies or ()), ""), ("none", "container"))
+    for attribute in found.attributes or ():
+        if attribute.name == "topologyManagerPolicy":
+            policy = _one_of(attribute, POLICIES)
+        elif attribute.name == "topologyManagerScope":
+            scope = _one_of(attribute, SCOPES)
+    return policy, scope
+
+
+def _one_of(attribute: objects.TopologyAttribute, known: Sequence[str]) -> str:
+    if attribute.value not in known:
+        raise TopologyError(f"attribute {attribute.name}: {attribute.value[:60]!r} is none of {', '.join(known)}")
+    return attribute.value
+
+
+class _Zones:
+    """All listed zones, inner ones included, and how they hang together."""
+
+    def __init__(self, zones: Iterable[objects.TopologyZone]) -> None:
+        self._zones: dict[str, objects.TopologyZone] = {}
+        for zone in zones:
+            if zone.name in self._zones:
+                raise TopologyError(f"zone {zone.name[:60]!r} is listed twice")
+            self._zones[zone.name] = zone
+        self._ancestors = {name: self._chain(zone) for name, zone in self._zones.items()}
+
+    def _chain(self, zone: objects.TopologyZone) -> tuple[str, ...]:
+        """Names from the parent upwards; the last one may be a zone that is not listed."""
+        chain: list[str] = []
+        above: objects.TopologyZone | None = zone
+        while above is not None and above.parent:
+            if above.parent == zone.name or above.parent in chain:
+                raise TopologyError(f"zone {zone.name[:60]!r}: its parents form a cycle")
+            chain.append(above.parent)
+            above = self._zones.get(above.parent)
+        return tuple(chain)
+
+    def leaves(self) -> list[objects.TopologyZone]:
+        """The NUMA zones, in input order."""
+        inner = {name for chain in self._ancestors.values() for name in chain}
+        kinds = {_kind(zone) for zone in self._zones.values()}
+        leaves = [zone for zone in self._zones.values() if _kind(zone) == "numa" or (zone.name not in inner and self._is_nfd(zone, kinds))]
+        taken = {name for leaf in leaves for name in self._ancestors[leaf.name]}
+        # Dies first: a socket above a die that stands for its NUMA zone is no leaf.
+        for kind in ("die", "socket"):
+            lone = [zone for zone in self._zones.values() if _kind(zone) == kind and zone.name not in taken]
+            taken.update(name for zone in lone for name in self._ancestors[zone.name])
+            leaves += lone
+        order = {name: place for place, name in enumerate(self._zones)}
+        return sorted(leaves, key=lambda zone: order[zone.name])
+
+    def _is_nfd(self, zone: objects.TopologyZone, kinds: set[str]) -> bool:
+        """Whether a childless zone of type ``Node`` is a NUMA zone: beside pools it may also be the root of the machine."""
+        if _kind(zone) != "node" or "numa" in kinds:
+            return False
+        pools = "socket" in kinds or "die" in kinds
+        return not pools or bool(zone.parent) or _NFD_NAME.fullmatch(zone.name) is not None
+
+    def socket_of(self, leaf: objects.TopologyZone) -> str | None:
+        """What tells the socket of a leaf from the others', or None where the parents do not say."""
+        above = None
+        for name in (leaf.name, *self._ancestors[leaf.name]):
+            zone = self._zones.get(name)
+            if zone is None or _kind(zone) == "socket":
+                return name
+            if _kind(zone) == "die":
+                above = name  # until something above the die is found
+        return above
+
+
+def _kind(zone: objects.TopologyZone) -> str:
+    """numa, die, socket, node (a NUMA zone or the root, by dialect), or "" for anything else such as the virtual root."""
+    kind = " ".join(zone.type.lower().replace("-", " ").replace("_", " ").split())
+    if kind in ("numa node", "numanode", "numa"):
+        return "numa"
+    return kind if kind in ("die", "socket", "node") else ""
+
+
+def _kubelet_order(zone: objects.TopologyZone) -> tuple[bool, tuple[tuple[int, str], ...]]:
+    """By id; zones without one come last, in input order (sorting is stable)."""
+    match = _ID.search(zone.name)
+    digits = [number.lstrip("0") for number in match[1].split("/")] if match else []
+    return (match is None, tuple((len(number), number) for number in digits))  # as numbers compare, of any length
+
+
+def _sockets(listed: _Zones, leaves: Sequence[objects.TopologyZone]) -> tuple[int, ...]:
+    """By parent; else by cost; else one for all."""
+    keys = [listed.socket_of(leaf) for leaf in leaves]
+    if any(key is not None for key in keys):
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return tuple(numbers[key] for key in keys)
+    return _by_cost(leaves)
+
+
+def _by_cost(leaves: Sequence[objects.TopologyZone]) -> tuple[int, ...]:
+    """Zones at the smallest cost between two zones share a socket, and so do those that they lead to."""
+    place = {zone.name: index for index, zone in enumerate(leaves)}
+    pairs = [
+        (cost.value, index, place[cost.name])
+        for index, zone in enumerate(leaves)
+        for cost in zone.costs or ()
+        if cost.name in place and cost.name != zone.name
+    ]
+    if not pairs:
+        return (0,) * len(leaves)
+    smallest = min(value for value, _, _ in pairs)
+    group = list(range(len(leaves)))
+    for value, a, b in pairs:
+        if value == smallest:
+            group = [group[a] if g == group[b] else g for g in group]
+    numbers = {g: number for number, g in enumerate(dict.fromkeys(group))}
+    return tuple(numbers[g] for g in group)
+
+
+def _amounts(zone: objects.TopologyZone) -> tuple[dict[str, int], dict[str, int]]:
+    """What a zone has left, and what it has in all; a resource without any amount is not listed."""
+    available: dict[str, int] = {}
+    capacity: dict[str, int] = {}
+    for resource in zone.resources or ():
+        left = _first(resource.available, resource.allocatable, resource.capacity)
+        total = _first(resource.allocatable, resource.capacity, resource.available)
+        if resource.name in available:
+            raise TopologyError(f"zone {zone.name[:60]!r}: resource {resource.name[:60]!r} is listed twice")
+        if left is None or total is None:
+            continue
+        try:
+            available[resource.name] = _floor(resource.name, left)
+            capacity[resource.name] = _floor(resource.name, total)
+        except quantity.QuantityError as error:
+            raise TopologyError(f"zone {zone.name[:60]!r}: resource {resource.name[:60]!r}: {error}") from None
+    return available, capacity
+
+
+def _first(*raw: objects.RawQuantity | None) -> objects.RawQuantity | None:
+    return next((value for value in raw if value is not None), None)
+
+
+def _floor(name: str, raw: objects.RawQuantity) -> int:
+    """Rounded down, as requests are whole: a request fits what is left exactly if it fits the whole part. Negative: nothing is left."""
+    value = quantity.parse(raw) * (1000 if name == "cpu" else 1)
+    quantity.ceil(value)  # must fit 64 bits
+    return max(0, value.numerator // value.denominator)

@@ -1,0 +1,291 @@
+"""Text to API objects: JSON straight into the typed Structs, plain data (from YAML or a caller) through the same Structs.
+
+A document is an object, or a list of objects (``kind: List``, ``PodList`` …, or a bare JSON array), to any depth. JSON lists are cut into
+items first and each item is decoded on its own, so that one bad object does not hide the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from models.kube import kinds, lenient_decode
+
+Buffer = bytes | memoryview | msgspec.Raw
+
+#: What msgspec raises on text that is no JSON; RecursionError on absurd nesting, ValueError on text that is not UTF-8.
+JSON_ERRORS: Final = (msgspec.DecodeError, RecursionError, ValueError)
+
+
+class Sink(Protocol):
+    """Takes what is found in the input."""
+
+    def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
+        """An object of a kind that is read."""
+
+    def ignore(self, kind: str, api_version: str | None) -> None:
+        """An object of another kind."""
+
+    def problem(self, source: str, where: str, message: str) -> None:
+        """Bad input: file, object (kind namespace/name, or its place in the file), and what was expected."""
+
+
+class _Named(msgspec.Struct, gc=False):
+    metadata: msgspec.Raw
+
+
+class _Meta(msgspec.Struct, gc=False):
+    name: str
+    namespace: str | None = None
+
+
+class _Document(msgspec.Struct, gc=False):
+    apiVersion: Any = None
+    kind: Any = None
+    items: list[msgspec.Raw] | None = None
+
+
+#: apiVersion and kind that the items of a PodList and the like may leave out.
+_Type = tuple[Any, Any]
+
+_DOCUMENT: Final = msgspec.json.Decoder(_Document)
+_ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW: Final = msgspec.json.Decoder(msgspec.Raw)
+_DECODERS: Final = {name: msgspec.json.Decoder(kind.type) for name, kind in kinds.KINDS.items()}
+#: kubectl and the API server write apiVersion and kind first: reading them here saves a scan of the whole object.
+_QUICK_HEAD: Final = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([a-z0-9./]+)"\s*,\s*"kind"\s*:\s*"([A-Za-z]+)"\s*,')
+_IS_ARRAY: Final = re.compile(rb"\s*\[")
+_TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+_PLACED: Final = re.compile(r"(.*) - at `\$\.(.*)`\Z")
+_MAX_LIST_DEPTH: Final = 20
+
+
+def identity(kind: object, metadata: object) -> str:
+    """``Pod prod/web-1``: how error lines name an object."""
+    name = metadata.get("name") or metadata.get("generateName") if isinstance(metadata, Mapping) else None
+    namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    known = kinds.KINDS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(namespace, str) or not namespace:
+        namespace = "default" if known is not None and known.namespaced else None
+    label = name if isinstance(name, str) else "(no name)"
+    return f"{kind} {namespace}/{label}" if namespace else f"{kind} {label}"
+
+
+def is_json(data: Buffer) -> bool:
+    """Whether the text starts with a JSON document; YAML in flow style starts alike."""
+    try:
+        _RAW.decode(data)
+    except JSON_ERRORS as error:
+        return _TRAILING.search(str(error)) is not None
+    return True
+
+
+class Reader:
+    """Reads documents and hands the objects to a sink. ``names=False`` lets objects without a name through."""
+
+    def __init__(self, sink: Sink, *, names: bool = True) -> None:
+        self.sink = sink
+        self._names = names
+
+    # --- JSON -------------------------------------------------------------------------------------------------------
+
+    def json(self, data: Buffer, source: str) -> None:
+        """All JSON documents in ``data``, one after the other."""
+        try:
+            head = _head(data)
+        except JSON_ERRORS:
+            for document in self._documents(data, source):
+                self._document(document, source, "", 0, (None, None))
+        else:
+            self._unfold(head, data, source, "", 0, (None, None))
+
+    def _documents(self, data: Buffer, source: str) -> Iterator[Buffer]:
+        """Cuts concatenated documents apart."""
+        rest = memoryview(data)
+        while True:
+            try:
+                _RAW.decode(rest)
+            except JSON_ERRORS as error:
+                trailing = _TRAILING.search(str(error))
+                if trailing is None:
+                    self.sink.problem(source, "", _json_message(error))
+                    return
+                cut = int(trailing[1]) - 1  # msgspec counts the offending byte in
+                yield rest[:cut]
+                rest = rest[cut:]
+            else:
+                yield rest
+                return
+
+    def _document(self, data: Buffer, source: str, where: str, depth: int, inherited: _Type) -> None:
+        quick = _QUICK_HEAD.match(data)
+        if quick is not None and not quick[2].endswith(b"List"):
+            self._object(data, quick[1].decode(), quick[2].decode(), source, where)
+            return
+        try:
+            head = _head(data)
+        except JSON_ERRORS:
+            self._odd_document(data, source, where, depth, inherited)
+        else:
+            self._unfold(head, data, source, where, depth, inherited)
+
+    def _unfold(self, head: _Document, data: Buffer, source: str, where: str, depth: int, inherited: _Type) -> None:
+        api_version, kind = head.apiVersion or inherited[0], head.kind or inherited[1]
+        if not _is_list(kind, head.items is not None):
+            self._object(data, api_version, kind, source, where)
+        elif depth >= _MAX_LIST_DEPTH:
+            self.sink.problem(source, where, f"lists are nested deeper than {_MAX_LIST_DEPTH}")
+        else:
+            passed = _item_type(api_version, kind)
+            for index, item in enumerate(head.items or ()):
+                self._document(item, source, f"{where}{'.' if where else ''}items[{index}]", depth + 1, passed)
+
+    def _odd_document(self, data: Buffer, source: str, where: str, depth: int = 0, inherited: _Type = (None, None)) -> None:
+        """A document whose head is not of the usual shape: read as plain data, which finds out what is wrong."""
+        try:
+            value = msgspec.json.decode(data)
+        except JSON_ERRORS as error:
+            self.sink.problem(source, where, _json_message(error))
+            return
+        self.plain(value, source, where, depth, inherited)
+
+    def _object(self, data: Buffer, api_version: Any, kind: Any, source: str, where: str) -> None:
+        found = kinds.find(api_version, kind) if isinstance(kind, str) and isinstance(api_version, str | None) else None
+        if found is None:
+            self._unread(data, api_version, kind, source, where)
+            return
+        try:
+            obj = _DECODERS[found.name].decode(data)
+        except JSON_ERRORS as error:
+            try:
+                value = msgspec.json.decode(data)
+            except JSON_ERRORS:
+                # A number out of range is refused by both, and only the typed decoder says where.
+                self.sink.problem(source, _peek(data, found.name) or where, _json_message(error))
+                return
+            obj = self._fitted(value, found, source, where)
+            if obj is None:
+                return
+        self._named(obj, found, source, where)
+
+    def _unread(self, data: Buffer, api_version: Any, kind: Any, source: str, where: str) -> None:
+        if isinstance(kind, str) and kind and isinstance(api_version, str | None):
+            self.sink.ignore(kind, api_version)
+            return
+        self._odd_document(data, source, where)
+
+    # --- plain data -------------------------------------------------------------------------------------------------
+
+    def plain(self, value: object, source: str, where: str, depth: int = 0, inherited: _Type = (None, None)) -> None:
+        """A document as plain Python data: dicts, lists, text, numbers."""
+        if isinstance(value, list | tuple):
+            value = {"kind": "List", "items": value}
+        if not isinstance(value, Mapping):
+            self.sink.problem(source, where, f"got {lenient_decode.shorten(value)}, expected an object")
+            return
+        api_version, kind = value.get("apiVersion") or inherited[0], value.get("kind") or inherited[1]
+        where_or_name = where or identity(kind if isinstance(kind, str) else "object", value.get("metadata"))
+        if not isinstance(kind, str) or not kind:
+            message = (
+                "missing, expected text such as Pod" if kind is None else f"got {lenient_decode.shorten(kind)}, expected text such as Pod"
+            )
+            self.sink.problem(source, where_or_name, f"kind: {message}")
+            return
+        if not isinstance(api_version, str | None):
+            self.sink.problem(source, where_or_name, f"apiVersion: got {lenient_decode.shorten(api_version)}, expected text such as v1")
+            return
+        items = value.get("items")
+        if _is_list(kind, items is not None):
+            if depth >= _MAX_LIST_DEPTH:
+                self.sink.problem(source, where, f"lists are nested deeper than {_MAX_LIST_DEPTH}")
+            elif not isinstance(items, list | tuple | None):
+                self.sink.problem(source, where or kind, f"items: got {lenient_decode.shorten(items)}, expected a list")
+            else:
+                passed = _item_type(api_version, kind)
+                for index, item in enumerate(items or ()):
+                    self.plain(item, source, f"{where}{'.' if where else ''}items[{index}]", depth + 1, passed)
+            return
+        found = kinds.find(api_version, kind)
+        if found is None:
+            self.sink.ignore(kind, api_version)
+            return
+        try:
+            obj = msgspec.convert(value, found.type)
+        except (msgspec.ValidationError, RecursionError, ValueError):
+            obj = self._fitted(value, found, source, where)
+            if obj is None:
+                return
+        self._named(obj, found, source, where)
+
+    def _fitted(self, value: object, found: kinds.Kind, source: str, where: str) -> Any:
+        """The slow path: mend nulls, or report every misfit."""
+        name = identity(found.name, value.get("metadata") if isinstance(value, Mapping) else None)
+        data, problems = lenient_decode.fit(value, found.type)
+        if not problems:
+            try:
+                return msgspec.convert(data, found.type)
+            except (msgspec.ValidationError, RecursionError, ValueError) as error:
+                problems.append(str(error))
+        for problem in problems:
+            self.sink.problem(source, name if "(no name)" not in name else f"{where}: {name}" if where else name, problem)
+        return None
+
+    def _named(self, obj: Any, found: kinds.Kind, source: str, where: str) -> None:
+        meta = obj.metadata
+        if not meta.name and self._names:
+            name = identity(found.name, {"name": meta.generateName, "namespace": meta.namespace})
+            hint = " (generateName is resolved by the API server only)" if meta.generateName else ""
+            self.sink.problem(source, f"{where}: {name}" if where else name, f"metadata.name: missing, expected text{hint}")
+            return
+        try:
+            f"{meta.namespace}/{meta.name}".encode()
+        except UnicodeEncodeError:
+            self.sink.problem(source, where or found.name, "metadata.name: holds half a surrogate pair, expected Unicode text")
+            return
+        if not found.namespaced:
+            meta.namespace = None
+        elif not meta.namespace:
+            meta.namespace = "default"
+        self.sink.found(found, obj, source)
+
+
+def _head(data: Buffer) -> _Document:
+    """Kind and items of a document; a bare array counts as a List.
+
+    Raises:
+        msgspec.DecodeError: not one JSON object or array of the expected shape (and the others of ``JSON_ERRORS``).
+    """
+    return _Document(kind="List", items=_ARRAY.decode(data)) if _IS_ARRAY.match(data) else _DOCUMENT.decode(data)
+
+
+def _is_list(kind: Any, has_items: bool) -> bool:
+    """Whether a document is a list of objects; an empty one may write ``items: null``."""
+    return isinstance(kind, str) and kind.endswith("List") and (has_items or kind == "List" or kind.removesuffix("List") in kinds.KINDS)
+
+
+def _peek(data: Buffer, kind: str) -> str | None:
+    """The identity of an object that does not decode as a whole, if its metadata does."""
+    try:
+        meta = msgspec.json.decode(msgspec.json.decode(data, type=_Named).metadata, type=_Meta)
+    except JSON_ERRORS:
+        return None
+    return identity(kind, {"name": meta.name, "namespace": meta.namespace})
+
+
+def _item_type(api_version: Any, kind: str) -> _Type:
+    return (None, None) if kind == "List" else (api_version, kind.removesuffix("List"))
+
+
+def _json_message(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply, expected JSON of a Kubernetes object"
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8 text"
+    text = str(error)
+    placed = _PLACED.match(text)
+    if placed is not None:
+        return f"{placed[2]}: {placed[1][:1].lower()}{placed[1][1:]}, expected one that fits 64 bits"
+    return text if text.startswith("JSON") else f"JSON is malformed: {text[:1].lower()}{text[1:]}"

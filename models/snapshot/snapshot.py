@@ -1,0 +1,346 @@
+"""Everything a cluster's dump and manifests say: files, directories, standard input or plain objects to one :class:`Snapshot`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+import msgspec
+
+from models.kube import defaults, kinds, objects, pod_requests, validation
+from models.kube.lenient_decode import shorten
+from models.snapshot import interning, sources
+from models.snapshot.decode import Reader, identity, is_json
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.yaml_reader import YamlError, documents
+
+_YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
+#: YAML beyond this is worth a hint: it reads about a hundred times slower than JSON.
+_LARGE_YAML: Final = 10_000_000
+#: Names listed in one warning line.
+_LISTED: Final = 3
+#: Documents of our own, and the options that take them.
+_OWN: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
+#: Characters of an object's identity, and of a complaint: more than what a namespace, a name and a path of 253 each take.
+_LONGEST: Final = 1000
+
+
+class InputError(Exception):
+    """Bad input: one line per problem, each naming file, object and field path."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = list(problems)
+
+
+@dataclass
+class Snapshot:
+    """All objects of the input, defaulted as the API server would, in input order.
+
+    Equal pods share what is below ``metadata`` and ``spec``, and their ``status``: replace such parts, never change them in place.
+    """
+
+    nodes: list[objects.Node] = field(default_factory=list)
+    pods: list[objects.Pod] = field(default_factory=list)
+    namespaces: dict[str, objects.Namespace] = field(default_factory=dict)
+    priority_classes: dict[str, objects.PriorityClass] = field(default_factory=dict)
+    persistent_volumes: dict[str, objects.PersistentVolume] = field(default_factory=dict)
+    persistent_volume_claims: dict[str, objects.PersistentVolumeClaim] = field(default_factory=dict)  # "namespace/name"
+    storage_classes: dict[str, objects.StorageClass] = field(default_factory=dict)
+    csi_nodes: dict[str, objects.CSINode] = field(default_factory=dict)
+    node_topologies: dict[str, objects.NodeResourceTopology] = field(default_factory=dict)
+    pod_disruption_budgets: list[objects.PodDisruptionBudget] = field(default_factory=list)
+    services: list[objects.Service] = field(default_factory=list)
+    pod_groups: list[objects.PodGroup] = field(default_factory=list)
+    scheduling_workloads: dict[str, objects.Workload] = field(default_factory=dict)  # "namespace/name"
+    workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
+    ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
+    warnings: list[str] = field(default_factory=list)
+    sha256: str = ""
+    sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
+
+    def counts(self) -> dict[str, int]:
+        """How many objects of each kind were read, in the order of the kinds table; kinds without objects are left out."""
+        counts = {name: len(self.collection(name)) for name in kinds.KINDS}
+        return {name: count for name, count in counts.items() if count}
+
+    def copy(self) -> Snapshot:
+        """A snapshot of the same objects whose lists and dicts may be changed."""
+        found = replace(self)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, list | dict):
+                setattr(found, each.name, value.copy())
+        found.workloads = {kind: list(listed) for kind, listed in self.workloads.items()}
+        return found
+
+    def collection(self, kind: str) -> Any:
+        """The list or dict that holds a kind."""
+        return self.workloads.get(kind, []) if kind in kinds.WORKLOADS else getattr(self, _FIELDS[kind])
+
+
+_FIELDS: Final = {
+    "Node": "nodes",
+    "Pod": "pods",
+    "Namespace": "namespaces",
+    "PriorityClass": "priority_classes",
+    "PodDisruptionBudget": "pod_disruption_budgets",
+    "PersistentVolume": "persistent_volumes",
+    "PersistentVolumeClaim": "persistent_volume_claims",
+    "StorageClass": "storage_classes",
+    "CSINode": "csi_nodes",
+    "NodeResourceTopology": "node_topologies",
+    "Service": "services",
+    "PodGroup": "pod_groups",
+    "Workload": "scheduling_workloads",
+}
+
+
+def load(paths: Sequence[str], *, manifests: bool = False) -> Snapshot:
+    """Read files, directories (recursively) and ``-`` (standard input), JSON or YAML, gzip or not, into one snapshot.
+
+    ``manifests``: what is read is to be added to a cluster (:func:`models.workloads.expand.expand`), so that what its objects decide (priority
+    by class, default storage class) is left open, and ``sources`` says where each object is from.
+
+    Raises:
+        InputError: anything unreadable, malformed, invalid, or duplicate with other content; all of it, not only the first.
+    """
+    intake = _Intake(validate=True, manifests=manifests)
+    digests: list[bytes] = []
+    with no_gc():
+        for path in sources.files(paths, lambda path, message: intake.problem(path, "", message)):
+            label = sources.label(path)
+            try:
+                data = sources.read(path)
+            except ValueError as error:
+                intake.problem(label, "", str(error))
+                continue
+            with _digesting(data, digests):
+                _read(intake, data, label)
+            del data
+        snapshot = intake.finish()
+    snapshot.sha256 = sources.combine(digests)
+    return snapshot
+
+
+def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True, manifests: bool = False) -> Snapshot:
+    """A snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` as there.
+
+    With ``validate=False`` objects need only have the API's structure: what an API server would refuse (no name, an empty topologyKey, a
+    malformed quantity) is let through, and later objects of a name replace or join earlier ones.
+
+    Raises:
+        InputError: as for :func:`load`; the place in ``items`` stands for the file.
+    """
+    intake = _Intake(validate=validate, manifests=manifests)
+    reader = Reader(intake, names=validate)
+    digests: list[bytes] = []
+    with no_gc():
+        for index, item in enumerate(items):
+            reader.plain(item, f"objects[{index}]", "")
+            digests.append(_fingerprint(item))
+        snapshot = intake.finish()
+    snapshot.sha256 = sources.combine(digests)
+    return snapshot
+
+
+def _fingerprint(item: object) -> bytes:
+    try:
+        return sources.digest(msgspec.json.encode(item, order="deterministic"))
+    except (TypeError, ValueError, OverflowError, RecursionError):  # no JSON can say what it holds
+        return sources.digest(b"")
+
+
+def _read(intake: _Intake, data: sources.Content, label: str) -> None:
+    reader = Reader(intake)
+    start = bytes(data[:4096]).lstrip()[:1] or bytes(data).lstrip()[:1]
+    if start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data)):
+        reader.json(data, label)
+        return
+    if len(data) > _LARGE_YAML:
+        intake.warn(f"{label}: {len(data) // 1_000_000} MB of YAML take long to read; JSON (kubectl get -o json) is read at once")
+    found = 0
+    try:
+        for number, document in enumerate(documents(bytes(data)), 1):
+            if document is not None:
+                found += 1
+                reader.plain(document, label, f"document {number}")
+    except YamlError as error:
+        intake.problem(label, "", str(error))
+        return
+    if not found:
+        intake.problem(label, "", "holds no objects, expected JSON or YAML of Kubernetes objects")
+
+
+@contextmanager
+def _digesting(data: sources.Content, digests: list[bytes]) -> Iterator[None]:
+    """Hash in a second thread (hashlib lets go of the interpreter lock) while the data are decoded."""
+    thread = threading.Thread(target=lambda: digests.append(sources.digest(data)), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+class _Intake:
+    """Takes objects as they are decoded: trims, checks, defaults and files them."""
+
+    def __init__(self, *, validate: bool, manifests: bool = False) -> None:
+        self._validate = validate
+        self._manifests = manifests
+        self._snapshot = Snapshot()
+        self._problems: list[str] = []
+        self._pool = interning.Pool()
+        self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
+        self._bad_classes = False
+
+    def warn(self, message: str) -> None:
+        self._snapshot.warnings.append(message)
+
+    def problem(self, source: str, where: str, message: str) -> None:
+        self._problems.append(": ".join(_one_line(part) for part in (source, _cut(where), _cut(message)) if part))
+
+    def ignore(self, kind: str, api_version: str | None) -> None:
+        if (api_version or "").startswith("kubestow.dev/"):
+            option = f": it is given with {_OWN[kind]}" if kind in _OWN else ""
+            self.warn(f"a {shorten(kind)} of kubestow is no part of a snapshot and was ignored{option}")
+        self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
+
+    def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
+        interning.trim(obj.metadata)
+        if kind.name == "Pod":
+            problems = self._pool.pod(obj, validate=self._validate)
+        else:
+            problems = validation.problems(obj) if self._validate else []
+            defaults.apply(obj)
+        for problem in problems:
+            self.problem(source, _identity(kind, obj), problem)
+        if problems:
+            self._bad_classes = self._bad_classes or kind.name == "PriorityClass"
+        elif not self._validate or self._first(kind, obj, source):
+            self._file(kind, obj)
+
+    def _first(self, kind: kinds.Kind, obj: Any, source: str) -> bool:
+        """Whether no object of this name came before; one with other content is a problem."""
+        key = _key(kind, obj)
+        known = self._seen[kind.name].setdefault(key, (obj, source))
+        if known[0] is obj:
+            return True
+        if known[0] != obj:
+            self.problem(source, _identity(kind, obj), f"already in {known[1]} with other content, expected each object once")
+        return False
+
+    def _file(self, kind: kinds.Kind, obj: Any) -> None:
+        if kind.name in kinds.WORKLOADS:
+            self._snapshot.workloads.setdefault(kind.name, []).append(obj)
+            return
+        into: Any = getattr(self._snapshot, _FIELDS[kind.name])
+        if isinstance(into, list):
+            into.append(obj)
+        else:
+            into[_key(kind, obj)] = obj
+
+    # --- what needs all objects -------------------------------------------------------------------------------------
+
+    def finish(self) -> Snapshot:
+        """Settle what depends on other objects.
+
+        Raises:
+            InputError: anything was wrong.
+        """
+        if self._manifests:
+            self._snapshot.sources = {_identity(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
+        else:
+            self._priorities()
+            self._storage_classes()
+            self._lost_pods()
+        self._unread_resources()
+        if self._problems:
+            raise InputError(self._problems)
+        return self._snapshot
+
+    def _priorities(self) -> None:
+        classes = self._snapshot.priority_classes
+        default = defaults.default_priority(classes.values())
+        unknown: dict[str, list[str]] = {}
+        for pod in self._snapshot.pods:
+            spec = pod.spec
+            if spec.priority is not None:
+                continue
+            value = defaults.priority(spec, classes) if spec.priorityClassName else default
+            if value is None:
+                value = 0
+                if not self._validate or spec.nodeName or objects.is_terminal(pod) or objects.is_terminating(pod):
+                    unknown.setdefault(spec.priorityClassName or "", []).append(objects.pod_key(pod))
+                elif not self._bad_classes:
+                    self._unknown_class(pod)
+            spec.priority = value
+        for name, pods in unknown.items():
+            self.warn(f"priority class {shorten(name)} is not in the snapshot: priority 0 for {_some(pods, 'pod')}")
+
+    def _unknown_class(self, pod: objects.Pod) -> None:
+        key = objects.pod_key(pod)
+        message = f"no PriorityClass {shorten(pod.spec.priorityClassName)} in the input, expected it or spec.priority"
+        self.problem(self._seen["Pod"][key][1], f"Pod {key}", f"spec.priorityClassName: {message}")
+
+    def _storage_classes(self) -> None:
+        default = defaults.default_storage_class(self._snapshot.storage_classes.values())
+        if default is None:
+            return
+        for claim in self._snapshot.persistent_volume_claims.values():
+            if claim.spec is not None and claim.spec.storageClassName is None and not claim.spec.volumeName:
+                claim.spec.storageClassName = default
+
+    def _lost_pods(self) -> None:
+        nodes = {node.metadata.name for node in self._snapshot.nodes}
+        lost = [
+            p.spec.nodeName for p in self._snapshot.pods if p.spec.nodeName and p.spec.nodeName not in nodes and not objects.is_terminal(p)
+        ]
+        if lost:
+            run = "pods run" if len(lost) > 1 else "pod runs"
+            self.warn(f"{len(lost)} {run} on nodes that the snapshot lacks: {_list(list(dict.fromkeys(lost)))}")
+
+    def _unread_resources(self) -> None:
+        """Unprefixed names that are no native resource: the scheduler ignores requests for them."""
+        seen: dict[int, set[str]] = {}  # equal pods share their container lists
+        for pod in self._snapshot.pods:
+            for containers in (pod.spec.containers, pod.spec.initContainers):
+                if containers and id(containers) not in seen:
+                    asked = [c.resources.requests or {} for c in containers if c.resources is not None]
+                    seen[id(containers)] = {name for names in asked for name in names if not pod_requests.counts_as_resource(name)}
+        for name in sorted({name for names in seen.values() for name in names}):
+            self.warn(f"requests for {shorten(name)} are ignored: no resource that the scheduler knows, and not of the form domain/name")
+
+
+def _key(kind: kinds.Kind, obj: Any) -> str:
+    name = obj.metadata.name or ""
+    if isinstance(obj, objects.PodGroup):  # three kinds of one name
+        return f"{obj.group}/{obj.metadata.namespace}/{name}"
+    return f"{obj.metadata.namespace}/{name}" if kind.namespaced else name
+
+
+def _identity(kind: kinds.Kind, obj: Any) -> str:
+    return identity(kind.name, {"name": obj.metadata.name, "namespace": obj.metadata.namespace})
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _some(names: Sequence[str], noun: str) -> str:
+    return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({_list(names)})"
+
+
+def _cut(text: str) -> str:
+    """Names may be of any length as well, other than those that an API server takes."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _one_line(text: str) -> str:
+    """Names come from the input and may hold anything, line breaks and terminal controls included."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

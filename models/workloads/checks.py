@@ -1,0 +1,123 @@
+"""What is wrong with manifests that are to become pods: what the API server would refuse, and selectors that miss their own pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from models.kube import objects
+from models.kube.lenient_decode import shorten
+from models.kube.selectors import Selector, canonical, selector_matches
+from models.snapshot.snapshot import Snapshot
+from models.workloads.replicas import REPLICAS
+from models.workloads.view import Workload, priority_of, view
+
+_SELECTING: Final = (objects.Deployment, objects.ReplicaSet, objects.StatefulSet, objects.DaemonSet)
+
+
+def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
+    """Why a workload cannot have pods; ``snapshot`` has the priority classes of both inputs.
+
+    Source: pkg/apis/{apps,batch,core}/validation and the admission plugin Priority.
+    """
+    found = view(obj)
+    if found is None:
+        paths = {"CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template"}
+        yield f"{paths.get(type(obj).__name__, 'spec.template')}.spec: missing, expected a pod template"
+        return
+    if isinstance(obj, _SELECTING):
+        yield from _selector(found, obj.spec.selector if obj.spec is not None else None)
+    elif isinstance(obj, objects.ReplicationController) and obj.spec is not None:
+        yield from _selector(found, objects.LabelSelector(matchLabels=obj.spec.selector))
+    elif isinstance(obj, objects.PodTemplate):
+        for annotations in (obj.metadata.annotations, found.annotations):
+            text = (annotations or {}).get(REPLICAS, "1")
+            if not (text.isascii() and text.isdigit() and len(text) < 10):
+                yield f"metadata.annotations[{REPLICAS}]: got {shorten(text)}, expected a whole number of at least 0"
+    if isinstance(obj, objects.StatefulSet):
+        for i, template in enumerate((obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()):
+            if template.metadata is None or not template.metadata.name:
+                yield f"spec.volumeClaimTemplates[{i}].metadata.name: missing, expected text"
+    yield from unknown_class(found.spec, f"{found.path}.spec", snapshot)
+
+
+def unknown_class(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
+    """A priority class that neither input has."""
+    if priority_of(spec, snapshot) is None:
+        name = shorten(spec.priorityClassName)
+        yield f"{path}.priorityClassName: no PriorityClass {name} in the input, expected it or {path}.priority"
+
+
+def _selector(workload: Workload, found: objects.LabelSelector | None) -> Iterator[str]:
+    selector = canonical(found)
+    if not selector:
+        yield "spec.selector: missing or empty, expected one that selects the template's labels"
+    elif not selector_matches(selector, workload.labels):
+        yield f"spec.selector: {describe(selector)} does not select the labels of {workload.path}, expected one that does"
+
+
+def describe(selector: Selector) -> str:
+    """A selector as kubectl writes it."""
+    texts = {
+        "In": "{key} in ({values})",
+        "NotIn": "{key} notin ({values})",
+        "Exists": "{key}",
+        "DoesNotExist": "!{key}",
+    }
+    return ", ".join(
+        f"{r.key}={r.values[0]}"
+        if r.operator == "In" and len(r.values) == 1
+        else texts.get(r.operator, "{key}").format(key=r.key, values=", ".join(r.values))
+        for r in selector
+    )
+
+
+class Audience:
+    """Which label sets the pods of a snapshot have, by namespace."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._namespaces = snapshot.namespaces
+        self._labels: dict[str, dict[tuple[tuple[str, str], ...], None]] = {}
+        for pod in snapshot.pods:
+            if not objects.is_terminal(pod):
+                self._labels.setdefault(pod.metadata.namespace or "default", {})[tuple(sorted((pod.metadata.labels or {}).items()))] = None
+
+    def anyone(self, selector: Selector | None, namespaces: Iterable[str] | None) -> bool:
+        """Whether any pod in these namespaces (None: all) is selected."""
+        chosen = self._labels if namespaces is None else namespaces
+        return any(selector_matches(selector, dict(labels)) for namespace in chosen for labels in self._labels.get(namespace, ()))
+
+    def namespaces(self, term: objects.PodAffinityTerm, own: str) -> list[str]:
+        """The namespaces that a term looks at, of those that have pods."""
+        if not term.namespaces and term.namespaceSelector is None:
+            return [own]
+        selector = canonical(term.namespaceSelector)
+        return [
+            namespace
+            for namespace in self._labels
+            if namespace in (term.namespaces or ()) or selector_matches(selector, self._namespace_labels(namespace))
+        ]
+
+    def _namespace_labels(self, name: str) -> dict[str, str]:
+        found = self._namespaces.get(name)
+        labels = found.metadata.labels if found is not None else None
+        return {"kubernetes.io/metadata.name": name, **(labels or {})}
+
+
+def misses(spec: objects.PodSpec, namespace: str, path: str, audience: Audience) -> list[str]:
+    """Required anti-affinity and spread constraints of a template whose selector selects no pod of the input, the template's own included:
+    a rule that binds nothing, so most likely meant for other labels."""
+    found: list[str] = []
+    anti = spec.affinity.podAntiAffinity if spec.affinity else None
+    terms: Sequence[objects.PodAffinityTerm] = (anti.requiredDuringSchedulingIgnoredDuringExecution if anti else None) or ()
+    for i, term in enumerate(terms):
+        selector = canonical(term.labelSelector)
+        if selector is not None and not audience.anyone(selector, audience.namespaces(term, namespace)):
+            where = f"{path}.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[{i}]"
+            found.append(f"{where}.labelSelector: {describe(selector)} selects no pod of the input, its own included: it keeps none apart")
+    for i, constraint in enumerate(spec.topologySpreadConstraints or ()):
+        selector = canonical(constraint.labelSelector)
+        if selector is not None and not audience.anyone(selector, [namespace]):
+            where = f"{path}.topologySpreadConstraints[{i}]"
+            found.append(f"{where}.labelSelector: {describe(selector)} selects no pod of the input, its own included: it spreads none")
+    return found

@@ -1,0 +1,114 @@
+"""The claims of new pods: those that a StatefulSet makes, those of ephemeral volumes, and those that the input lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from models.cluster.volumes import NO_PROVISIONER, claim_keys
+from models.documents.placement import Unmodelled
+from models.kube import defaults, objects
+from models.snapshot.snapshot import Snapshot
+
+#: A storage class of this project: volumes are made wherever the pod goes, and count against no limit.
+ANYWHERE: Final = "kubestow.dev/anywhere"
+_DELAYED: Final = "WaitForFirstConsumer"
+_TAKEN: Final = "taken as provisioned wherever the pod goes"
+_LISTED: Final = 3
+_change = msgspec.structs.replace
+
+#: Claim name, volume name, and what is asked for.
+Asked = list[tuple[str, str, objects.PersistentVolumeClaimSpec]]
+
+
+def templates(obj: objects.StatefulSet, pod: str) -> Asked:
+    """The claims that a StatefulSet makes for a pod (stateful_set_utils.go, getPersistentVolumeClaims)."""
+    found = (obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()
+    names = [(t.metadata.name if t.metadata is not None else None) or "" for t in found]
+    return [(f"{name}-{pod}", name, t.spec or objects.PersistentVolumeClaimSpec()) for name, t in zip(names, found, strict=True)]
+
+
+def mounted(volumes: list[objects.Volume] | None, asked: Asked) -> list[objects.Volume] | None:
+    """A template's volumes with those of the claims, which win over volumes of the same name (updateStorage)."""
+    names = {volume for _, volume, _ in asked}
+    added = [objects.Volume(volume, objects.PersistentVolumeClaimVolumeSource(claim)) for claim, volume, _ in asked]
+    return added + [v for v in volumes or () if v.name not in names] or None
+
+
+def provide(
+    snapshot: Snapshot, pods: Iterable[objects.Pod], asked: Mapping[str, objects.PersistentVolumeClaimSpec], unbound: Iterable[str]
+) -> list[Unmodelled]:
+    """Add the claims that ``pods`` mount and ``snapshot`` (changed, warnings included) lacks, and settle the class of those and of
+    ``unbound``, claims that the manifests bring. ``asked``: what claims of StatefulSets ask for. What is only supposed of a claim is
+    told for each of its pods."""
+    effects: dict[str, str] = {}
+    claims = snapshot.persistent_volume_claims
+    for key in unbound:
+        claim = claims[key]
+        spec = claim.spec or objects.PersistentVolumeClaimSpec()
+        claims[key] = _change(claim, spec=_settled(snapshot, key, spec, effects))
+    notes: list[Unmodelled] = []
+    for pod in pods:
+        wanted = _ephemeral(pod)
+        for key in claim_keys(pod):
+            if key not in claims:
+                namespace, _, name = key.partition("/")
+                asks = asked.get(key) or wanted.get(key)
+                if asks is None:
+                    effects[key] = f"the claim is not in the input, {_TAKEN}"
+                    spec = objects.PersistentVolumeClaimSpec(storageClassName=_anywhere(snapshot))
+                else:
+                    spec = _settled(snapshot, key, asks, effects)
+                claims[key] = objects.PersistentVolumeClaim(
+                    objects.ObjectMeta(name, namespace), spec, objects.PersistentVolumeClaimStatus("Pending")
+                )
+            if key in effects:
+                notes.append(Unmodelled(objects.pod_key(pod), f"claim {key}", effects[key]))
+    for effect in sorted(set(effects.values())):
+        keys = [key for key, found in effects.items() if found == effect]
+        more = f" and {len(keys) - _LISTED} more" if len(keys) > _LISTED else ""
+        snapshot.warnings.append(f"claim{'s' if len(keys) > 1 else ''} {', '.join(keys[:_LISTED])}{more}: {effect}")
+    return notes
+
+
+def _ephemeral(pod: objects.Pod) -> dict[str, objects.PersistentVolumeClaimSpec]:
+    """The claims of a pod's ephemeral volumes (pkg/controller/volume/ephemeral)."""
+    namespace = pod.metadata.namespace or "default"
+    return {
+        f"{namespace}/{pod.metadata.name}-{v.name}": template.spec or objects.PersistentVolumeClaimSpec()
+        for v in pod.spec.volumes or ()
+        if v.ephemeral is not None and (template := v.ephemeral.volumeClaimTemplate) is not None
+    }
+
+
+def _settled(
+    snapshot: Snapshot, key: str, spec: objects.PersistentVolumeClaimSpec, effects: dict[str, str]
+) -> objects.PersistentVolumeClaimSpec:
+    """The spec of an unbound claim with a storage class that says where its volume can be."""
+    classes, name = snapshot.storage_classes, spec.storageClassName
+    real = [found for name_, found in classes.items() if not name_.startswith(ANYWHERE)]
+    if name is None:
+        name = defaults.default_storage_class(real)
+        if name is None and real:
+            effects[key] = "names no storage class and there is no default: it stays unbound"
+            return spec
+    elif not name:
+        return spec  # only volumes that exist, by its own wish
+    known = classes.get(name) if name is not None else None
+    if known is None:
+        which = f"its storage class {name!r} is" if name is not None else "storage classes are"
+        effects[key] = f"{which} not in the input, {_TAKEN}"
+        name = _anywhere(snapshot)
+    elif known.volumeBindingMode != _DELAYED and known.provisioner and known.provisioner != NO_PROVISIONER:
+        effects[key] = f"storage class {name!r} binds it before its pod is placed, {_TAKEN}"
+        name = f"{ANYWHERE}-{known.metadata.name}"
+        delayed = _change(known, metadata=objects.ObjectMeta(name), volumeBindingMode=_DELAYED)
+        classes.setdefault(name, delayed)
+    return _change(spec, storageClassName=name)
+
+
+def _anywhere(snapshot: Snapshot) -> str:
+    found = objects.StorageClass(objects.ObjectMeta(ANYWHERE), provisioner=ANYWHERE, volumeBindingMode=_DELAYED)
+    return snapshot.storage_classes.setdefault(ANYWHERE, found).metadata.name or ""

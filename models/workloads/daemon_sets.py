@@ -1,0 +1,75 @@
+"""One pod per eligible node, as the DaemonSet controller has it: resources and pod affinity are not asked.
+
+Source: pkg/controller/daemon/daemon_controller.go (NodeShouldRunDaemonPod, getNodesToDaemonPods) and daemon/util/daemonset_util.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from models.kube import objects
+from models.kube.selectors import NodeTable
+from models.workloads.replicas import Plan, Slot
+from models.workloads.view import Workload
+
+_NAME: Final = "metadata.name"
+_HARD: Final = frozenset({"NoSchedule", "NoExecute"})
+_PREFIX: Final = "node.kubernetes.io/"
+_AUTOMATIC: Final = (
+    *(objects.Toleration(_PREFIX + key, "Exists", None, "NoExecute") for key in ("not-ready", "unreachable")),
+    *(
+        objects.Toleration(_PREFIX + key, "Exists", None, "NoSchedule")
+        for key in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+    ),
+)
+_HOST_NETWORK: Final = objects.Toleration(_PREFIX + "network-unavailable", "Exists", None, "NoSchedule")
+
+
+def tolerations(spec: objects.PodSpec) -> list[objects.Toleration]:
+    """The template's tolerations and those that the controller adds."""
+    own = list(spec.tolerations or ())
+    added = (*_AUTOMATIC, _HOST_NETWORK) if spec.hostNetwork else _AUTOMATIC
+    return own + [t for t in added if t not in own]
+
+
+def eligible(spec: objects.PodSpec, nodes: NodeTable) -> list[str]:
+    """Names of the nodes that a DaemonSet of this template runs on."""
+    ok = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(tolerations(spec), _HARD)
+    affinity = spec.affinity.nodeAffinity if spec.affinity else None
+    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
+    if required is not None:
+        ok = ok & nodes.selector(required)
+    return [name for name, good in zip(nodes.names, ok, strict=True) if good and spec.nodeName in (None, "", name)]
+
+
+def target(pod: objects.Pod) -> str | None:
+    """The node of a DaemonSet's pod, bound or not."""
+    if pod.spec.nodeName:
+        return pod.spec.nodeName
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
+    for term in (required.nodeSelectorTerms if required else None) or ():
+        for found in term.matchFields or ():
+            if found.key == _NAME and found.operator == "In" and len(found.values or ()) == 1:
+                return (found.values or [""])[0]
+    return None
+
+
+def pinned(affinity: objects.Affinity | None, node: str) -> objects.Affinity:
+    """The affinity of the pod for a node: the controller puts the node's name in place of all required terms."""
+    term = objects.NodeSelectorTerm(matchFields=[objects.NodeSelectorRequirement(_NAME, "In", [node])])
+    affinity = affinity or objects.Affinity()
+    own = affinity.nodeAffinity or objects.NodeAffinity()
+    own = msgspec.structs.replace(own, requiredDuringSchedulingIgnoredDuringExecution=objects.NodeSelector([term]))
+    return msgspec.structs.replace(affinity, nodeAffinity=own)
+
+
+def plan(workload: Workload, nodes: Sequence[objects.Node], existing: Iterable[objects.Pod], revision: str) -> Plan:
+    """A pod for each eligible node that has none."""
+    wanted = eligible(workload.spec, NodeTable(nodes))
+    running = {target(pod) for pod in existing}
+    labels = {"controller-revision-hash": revision}
+    return Plan(len(wanted), [Slot(base=f"{workload.name}-", labels=labels, node=node) for node in wanted if node not in running])

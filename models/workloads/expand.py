@@ -1,0 +1,267 @@
+"""Workloads as input: manifests (``-w``) become the pods that their controllers would make, in the cluster's snapshot.
+
+Pods that run or wait already count; only the missing ones are made. Sources: pkg/controller of k8s.io/kubernetes for each kind,
+plugin/pkg/admission for what a pod gets when it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from models.documents.placement import Unmodelled
+from models.kube import objects as kube_objects
+from models.kube.lenient_decode import shorten
+from models.snapshot import sources
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads import checks, claims, gang_markers
+from models.workloads import replicas as workloads_replicas
+from models.workloads.merge import located, merge
+from models.workloads.ownership import Owners, named
+from models.workloads.pods import Maker, UnknownClass, admitted
+from models.workloads.replicas import Plan, Slot
+from models.workloads.revisions import reference, same_template
+from models.workloads.view import Workload, controller, find, labelled, listed, selector, view
+
+#: More pods than this are a slip of the pen.
+MOST_PODS: Final = 1_000_000
+_PARENTS: Final = {"ReplicaSet": "Deployment", "Job": "CronJob"}
+#: Admission plugins that change pods or refuse them, by objects that are not read.
+_ADMISSION: Final = ("LimitRange", "ResourceQuota")
+_change = msgspec.structs.replace
+
+
+@dataclass
+class Expansion:
+    """A snapshot with more in it. ``workloads``: what was added, ``Kind namespace/name``; ``unmodelled``: what is only supposed of the new
+    pods, to be listed with the result (``snapshot.warnings`` has it in short)."""
+
+    snapshot: Snapshot
+    workloads: list[str] = field(default_factory=list)
+    unmodelled: list[Unmodelled] = field(default_factory=list)
+
+
+def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, replicas: Mapping[str, int] | None = None) -> Expansion:
+    """The cluster with the pods of ``manifests`` (loaded with ``manifests=True``) waiting in it; neither input is changed.
+
+    Each workload's pods, those of the cluster included, carry the annotations of its gang (see :mod:`models.workloads.gang_markers`); ``partial``:
+    each gang may be placed in part. ``replicas``: other numbers of pods for workloads of the manifests, by ``[KIND/][NAMESPACE/]NAME``.
+
+    Raises:
+        InputError: manifests that an API server would refuse, nodes that contradict the cluster's, unknown names in ``replicas``.
+    """
+    problems: list[str] = []
+    merged = merge(snapshot, manifests, problems)
+    counts = {find([manifests], name): count for name, count in (replicas or {}).items()}
+    objects = [_labelled(named(merged, *_name(obj)), merged, manifests) for obj in listed(manifests) if not _made_by_another(obj, merged)]
+    for obj in objects:
+        problems += [located(manifests, obj, problem) for problem in checks.problems(obj, merged)]
+    bare = _bare(merged, manifests, problems, partial)
+    if problems:
+        raise InputError(problems)
+    objects = [_scaled(obj, counts.get(_name(obj)), merged) for obj in objects]
+    workloads = [found for obj in objects if (found := view(obj)) is not None]
+    _limit(workloads)
+    merged.pods = _without_finished(merged, workloads)
+    expansion = Expansion(merged, [*(w.ref for w in workloads), *(f"Pod {kube_objects.pod_key(pod)}" for pod in manifests.pods)])
+    maker = Maker(merged)
+    names = gang_markers.default_names(workloads)
+    new: list[int] = []
+    claimed: set[int] = set()
+    for workload in workloads:
+        existing = [i for i in maker.owners.of(*_name(workload.obj), selector(workload.obj)) if i not in claimed]
+        claimed.update(existing)
+        previous = named(snapshot, *_name(workload.obj))
+        plan, owner = maker.plan(workload, existing, previous)
+        made = maker.fill(workload, plan.slots, owner)
+        added = gang_markers.marks(workload, names.get(workload.ref), plan.wanted, partial=partial)
+        for i in (*existing, *made):
+            merged.pods[i] = gang_markers.annotated(merged.pods[i], added)
+        surplus = _surplus(workload, plan, len(existing), stated=_name(workload.obj) in counts)
+        other = _other_revision(workload, plan, previous, len(existing))
+        merged.warnings += [f"{workload.ref}: {text}" for text in (*plan.warnings, *surplus, *other)]
+        new += made
+    pods = [merged.pods[i] for i in new] + [pod for pod in merged.pods if kube_objects.pod_key(pod) in bare]
+    unbound = [k for k in manifests.persistent_volume_claims if _unbound(merged, k) and k not in snapshot.persistent_volume_claims]
+    expansion.unmodelled = claims.provide(merged, pods, maker.claims, unbound)
+    _point_out(merged, workloads, bare)
+    merged.sha256 = sources.combine(bytes.fromhex(s.sha256) for s in (snapshot, manifests) if s.sha256)
+    return expansion
+
+
+def owned(snapshot: Snapshot, kind: str, namespace: str, name: str) -> list[int]:
+    """Indices into ``snapshot.pods`` of a workload's pods that are neither finished nor being deleted, ascending: by their owner
+    references, through ReplicaSets and Jobs; pods without a controller by the selector of the workload's object, if the snapshot has it."""
+    return Owners(snapshot).of(kind, namespace, name, selector(named(snapshot, kind, namespace, name)))
+
+
+def revision_pods(
+    snapshot: Snapshot, deployment: kube_objects.Deployment, count: int
+) -> tuple[list[kube_objects.Pod], kube_objects.ReplicaSet]:
+    """``count`` pods of a new revision of a Deployment and the ReplicaSet that owns them; both are new, whatever the template, and not part
+    of ``snapshot``, which is not changed. Names clash with none there.
+
+    Raises:
+        InputError: the Deployment has no template, its selector does not select it, or its PriorityClass is unknown.
+    """
+    where = f"Deployment {deployment.metadata.namespace or 'default'}/{deployment.metadata.name}"
+    deployment = labelled(deployment)
+    workload = view(deployment)
+    problems = list(checks.problems(deployment, snapshot))
+    if problems or workload is None:
+        raise InputError([f"{where}: {problem}" for problem in problems])
+    maker = Maker(snapshot.copy())
+    found = maker.revisions.new(workload)
+    slots = [Slot(base=f"{found.metadata.name}-", labels=maker.revisions.hash_label(found))] * count
+    return maker.pods(workload, slots, reference(found)), found
+
+
+def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int) -> tuple[Snapshot, list[Unmodelled]]:
+    """A new snapshot in which a workload of it wants ``count`` pods and its missing ones wait, each for itself: they are no gang unless the
+    template says so. Pods beyond ``count`` stay.
+
+    Raises:
+        InputError: the workload has no template, cannot be scaled, or names an unknown PriorityClass.
+    """
+    found = snapshot.copy()
+    obj = _scaled(named(found, kind, namespace, name), count, found)
+    workload = view(obj)
+    if workload is None:
+        raise InputError([f"{kind} {namespace}/{name}: has no pod template in the input, expected one to make pods of"])
+    _limit([workload])
+    maker = Maker(found)
+    existing = maker.owners.of(kind, namespace, name, selector(obj))
+    plan, owner = maker.plan(workload, existing, named(snapshot, kind, namespace, name))
+    try:
+        made = maker.fill(workload, plan.slots, owner)
+    except UnknownClass as error:
+        raise InputError([f"{workload.ref}: no PriorityClass {shorten(str(error))} in the input"]) from None
+    found.warnings += [f"{workload.ref}: {text}" for text in plan.warnings]
+    return found, claims.provide(found, [found.pods[i] for i in made], maker.claims, ())
+
+
+# --- parts of expand --------------------------------------------------------------------------------------------------
+
+
+def _name(obj: Any) -> tuple[str, str, str]:
+    return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
+
+
+def _made_by_another(obj: Any, merged: Snapshot) -> bool:
+    """A ReplicaSet of a Deployment and a Job of a CronJob that are there too: their parents make the pods."""
+    owner = controller(obj)
+    parent = _PARENTS.get(type(obj).__name__)
+    return owner is not None and owner.kind == parent and named(merged, parent, obj.metadata.namespace or "default", owner.name) is not None
+
+
+def _scaled(obj: Any, count: int | None, merged: Snapshot) -> Any:
+    """A workload's object in ``merged``, put there anew where its number of pods is another."""
+    if obj is None or count is None:
+        return obj
+    found = workloads_replicas.scaled(obj, count)
+    if found is None:
+        raise InputError([f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name}: cannot be scaled, it has a pod per node"])
+    return _put(merged, obj, found)
+
+
+def _labelled(obj: Any, merged: Snapshot, manifests: Snapshot) -> Any:
+    found = labelled(obj)
+    if found is obj:
+        return obj
+    merged.warnings.append(located(manifests, obj, "its template has no labels, which no API server takes; given those of spec.selector"))
+    return _put(merged, obj, found)
+
+
+def _put(merged: Snapshot, old: Any, new: Any) -> Any:
+    found = merged.workloads[type(old).__name__]
+    found[next(i for i, each in enumerate(found) if each is old)] = new
+    return new
+
+
+def _without_finished(merged: Snapshot, workloads: list[Workload]) -> list[kube_objects.Pod]:
+    """Finished pods of StatefulSets go: their controllers delete them to make others of the same names."""
+    sets = {(w.namespace, w.name) for w in workloads if w.kind == "StatefulSet"}
+    return [
+        pod
+        for pod in merged.pods
+        if not kube_objects.is_terminal(pod)
+        or (owner := kube_objects.controller_of(pod)) is None
+        or owner.kind != "StatefulSet"
+        or (pod.metadata.namespace or "default", owner.name) not in sets
+    ]
+
+
+def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: bool) -> set[str]:
+    """Put the manifests' pods into ``merged``; those that are there stay as they are, but for their gang. Keys of the new ones."""
+    known = {kube_objects.pod_key(pod): i for i, pod in enumerate(merged.pods)}
+    added: set[str] = set()
+    for pod in manifests.pods:
+        i = known.get(kube_objects.pod_key(pod))
+        pod = gang_markers.in_part(pod) if partial else pod
+        if i is not None:
+            stated = {k: v for k, v in (pod.metadata.annotations or {}).items() if k.startswith("kubestow.dev/")}
+            merged.pods[i] = gang_markers.annotated(merged.pods[i], stated)
+            if kube_objects.is_terminal(merged.pods[i]) or kube_objects.is_terminating(merged.pods[i]):
+                merged.warnings.append(
+                    located(manifests, pod, "the snapshot's pod of this name is finished or being deleted, and none is made")
+                )
+            continue
+        try:
+            spec = admitted(pod.spec, merged)
+        except UnknownClass:
+            problems += [located(manifests, pod, text) for text in checks.unknown_class(pod.spec, "spec", merged)]
+            continue
+        merged.pods.append(_change(pod, spec=spec))
+        added.add(kube_objects.pod_key(pod))
+    return added
+
+
+def _unbound(merged: Snapshot, claim: str) -> bool:
+    spec = merged.persistent_volume_claims[claim].spec
+    return spec is None or not spec.volumeName
+
+
+def _limit(workloads: Iterable[Workload]) -> None:
+    total = 0
+    for workload in workloads:
+        total += workloads_replicas.asked(workload)
+        if total > MOST_PODS:
+            raise InputError([f"{workload.ref}: the workloads ask for more than {MOST_PODS:,} pods, expected fewer"])
+
+
+def _surplus(workload: Workload, plan: Plan, existing: int, *, stated: bool) -> list[str]:
+    """``stated``: by an edit, which removes the rest."""
+    if existing <= plan.wanted or workload.kind == "DaemonSet" or stated:
+        return []
+    return [f"has {existing} pods and wants {plan.wanted}: none is made, none removed"]
+
+
+def _other_revision(workload: Workload, plan: Plan, previous: Any | None, existing: int) -> list[str]:
+    if (
+        previous is None
+        or not existing
+        or workload.kind not in ("Deployment", "StatefulSet", "DaemonSet")
+        or same_template(workload, previous)
+    ):
+        return []
+    return [f"its pods in the snapshot are of another template; they stay, and {len(plan.slots)} of the new one are made"]
+
+
+def _point_out(merged: Snapshot, workloads: list[Workload], bare: set[str]) -> None:
+    audience = checks.Audience(merged)
+    for workload in workloads:
+        found = checks.misses(workload.spec, workload.namespace, f"{workload.path}.spec", audience)
+        merged.warnings += [f"{workload.ref}: {text}" for text in found]
+        if workload.spec.nodeName:
+            text = f"names node {workload.spec.nodeName}: its pods are not scheduled and count as running there"
+            merged.warnings.append(f"{workload.ref}: {workload.path}.spec.nodeName {text}")
+    for pod in merged.pods:
+        if kube_objects.pod_key(pod) in bare:
+            found = checks.misses(pod.spec, pod.metadata.namespace or "default", "spec", audience)
+            merged.warnings += [f"Pod {kube_objects.pod_key(pod)}: {text}" for text in found]
+    merged.warnings += [
+        f"{kind} objects are not read: what they add to new pods, or refuse, is left out" for kind in _ADMISSION if kind in merged.ignored
+    ]

@@ -1,0 +1,120 @@
+"""Manifests put into a cluster's snapshot, as ``kubectl apply`` would: what they say wins, what they leave open stays."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from models.kube import kinds
+from models.kube import objects as kube_objects
+from models.snapshot.snapshot import Snapshot
+
+_change = msgspec.structs.replace
+_APART: Final = ("metadata", "spec", "status")
+
+
+def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snapshot:
+    """A new snapshot of the objects of both but for the manifests' pods. ``problems`` takes what cannot be merged: a Node with other
+    content. A workload's object is the manifest's, with the cluster's uid and status."""
+    merged = snapshot.copy()
+    for name, count in manifests.ignored.items():
+        merged.ignored[name] = merged.ignored.get(name, 0) + count
+    merged.warnings += manifests.warnings
+    for kind in kinds.KINDS.values():
+        added: list[Any] = list(_objects(manifests, kind.name))
+        if not added or kind.name == "Pod":
+            continue
+        found: dict[str, Any] = {_slot(kind, obj): obj for obj in _objects(merged, kind.name)}
+        for obj in added:
+            slot = _slot(kind, obj)
+            old = found.get(slot)
+            if old is None:
+                found[slot] = obj
+            elif kind.name == "Node":
+                if old != obj:
+                    problems.append(located(manifests, obj, "already in the snapshot with other content, expected each node once"))
+            elif kind.name in kinds.WORKLOADS:
+                found[slot] = _workload(old, obj)
+            else:
+                found[slot], changed = _overlay(old, obj)
+                if changed:
+                    merged.warnings.append(
+                        located(manifests, obj, f"{', '.join(changed)} differ from the snapshot's, the manifest's count")
+                    )
+        _put(merged, kind.name, found)
+    return merged
+
+
+def key(kind: kinds.Kind, obj: Any) -> str:
+    """``namespace/name``, or the name of what has no namespace."""
+    return f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}" if kind.namespaced else obj.metadata.name or ""
+
+
+def _slot(kind: kinds.Kind, obj: Any) -> str:
+    """What at most one object has: PodGroups of several API groups may share a name."""
+    return f"{obj.group}/{key(kind, obj)}" if isinstance(obj, kube_objects.PodGroup) else key(kind, obj)
+
+
+def located(manifests: Snapshot, obj: Any, message: str) -> str:
+    """A message about an object of the manifests: file, object, what is wrong."""
+    kind = kinds.KINDS[type(obj).__name__]
+    identity = f"{kind.name} {key(kind, obj)}"
+    source = manifests.sources.get(identity)
+    return f"{source}: {identity}: {message}" if source else f"{identity}: {message}"
+
+
+def _objects(snapshot: Snapshot, kind: str) -> list[Any]:
+    found = snapshot.collection(kind)
+    return list(found.values() if isinstance(found, dict) else found)
+
+
+def _put(snapshot: Snapshot, kind: str, objects: dict[str, Any]) -> None:
+    if kind in kinds.WORKLOADS:
+        snapshot.workloads[kind] = list(objects.values())
+        return
+    into = snapshot.collection(kind)
+    into.clear()
+    if isinstance(into, dict):
+        into.update(objects)
+    else:
+        into.extend(objects.values())
+
+
+def _metadata(old: kube_objects.ObjectMeta, new: kube_objects.ObjectMeta) -> kube_objects.ObjectMeta:
+    labels, annotations = {**(old.labels or {}), **(new.labels or {})}, {**(old.annotations or {}), **(new.annotations or {})}
+    return _change(old, labels=labels or None, annotations=annotations or None)
+
+
+def _workload(old: Any, new: Any) -> Any:
+    found = _change(new, metadata=_metadata(old.metadata, new.metadata))
+    if getattr(old, "status", None) is not None and found.status is None:
+        found.status = old.status
+    return found
+
+
+def _overlay(old: Any, new: Any) -> tuple[Any, list[str]]:
+    """The manifest's object with the cluster's fields where it has none, and the fields in which they differ."""
+    found, changed = _fill(old, new, "")
+    found.metadata = _metadata(old.metadata, new.metadata)
+    if getattr(old, "status", None) is not None:
+        found.status = old.status
+    if getattr(old, "spec", None) is not None:
+        found.spec, inner = (old.spec, []) if new.spec is None else _fill(old.spec, new.spec, "spec.")
+        changed += inner
+    if isinstance(old, kube_objects.PersistentVolumeClaim) and old.spec is not None and old.spec.volumeName:
+        found.spec = old.spec  # a bound claim's spec cannot be changed
+    return found, changed
+
+
+def _fill(old: Any, new: Any, path: str) -> tuple[Any, list[str]]:
+    filled, changed = {}, []
+    for name in old.__struct_fields__:
+        if not path and name in _APART:
+            continue
+        was, now = getattr(old, name), getattr(new, name)
+        if now is None or now == "":
+            filled[name] = was
+        elif was is not None and was != now:
+            changed.append(path + name)
+    return _change(new, **filled), changed

@@ -1,0 +1,156 @@
+"""The pods that controllers make of their templates, in the form in which the API server would store them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from models.kube import objects
+from models.snapshot import interning
+from models.snapshot.snapshot import Snapshot
+from models.workloads import claims, daemon_sets, replicas
+from models.workloads.ownership import Owners, named
+from models.workloads.replicas import Plan, Slot
+from models.workloads.revisions import Revisions, reference
+from models.workloads.template import Names, mattering, minute
+from models.workloads.view import Workload, priority_of
+
+#: plugin/pkg/admission/defaulttolerationseconds: every pod outlives a short failure of its node.
+_PATIENT: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_PENDING: Final = objects.PodStatus(phase="Pending")
+_change = msgspec.structs.replace
+
+
+class UnknownClass(Exception):
+    """A pod spec names a PriorityClass that is not there."""
+
+
+def admitted(spec: objects.PodSpec, snapshot: Snapshot) -> objects.PodSpec:
+    """A pod's spec as stored: priority, scheduler and tolerations filled in (the rest was defaulted when it was read).
+
+    Raises:
+        UnknownClass: no such PriorityClass.
+    """
+    priority = priority_of(spec, snapshot)
+    if priority is None:
+        raise UnknownClass(spec.priorityClassName)
+    own = list(spec.tolerations or ())
+    tolerations = own + [
+        objects.Toleration(key, "Exists", None, "NoExecute")
+        for key in _PATIENT
+        if not any((not t.key or t.key == key) and t.effect in (None, "", "NoExecute") for t in own)
+    ]
+    return _change(
+        spec,
+        priority=priority,
+        schedulerName=spec.schedulerName or "default-scheduler",
+        tolerations=tolerations,
+        volumes=mattering(spec.volumes),
+    )
+
+
+class Maker:
+    """Makes the missing pods of workloads. ``snapshot`` (its own to change) gets the ReplicaSets and Jobs in between, and the pods.
+
+    ``claims``: what the claims of StatefulSets' pods ask for, by ``namespace/name``.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.claims: dict[str, objects.PersistentVolumeClaimSpec] = {}
+        self._names = Names({objects.pod_key(pod) for pod in snapshot.pods})
+        self.owners = Owners(snapshot)
+        self.revisions = Revisions(snapshot, self.owners)
+
+    def plan(self, workload: Workload, existing: Sequence[int], previous: Any | None = None) -> tuple[Plan, objects.OwnerReference | None]:
+        """What is missing, and what shall own it. ``existing``: pods of the workload, ``previous``: its object in the cluster."""
+        pods = [self.snapshot.pods[i] for i in existing]
+        kind, name, namespace = workload.kind, workload.name, workload.namespace
+        owner = reference(workload.obj)
+        if kind == "Deployment":
+            wanted = replicas.replicas(workload.obj)
+            if wanted <= len(pods):
+                return Plan(wanted), None
+            found = self.revisions.replica_set(workload, pods, previous)
+            labels = self.revisions.hash_label(found)
+            return replicas.replicated(workload, f"{found.metadata.name}-", len(pods), labels), reference(found)
+        if kind == "StatefulSet":
+            revision = self.revisions.label(workload, pods, previous, f"{name}-")
+            return replicas.stateful(workload, pods, revision, lambda n: self._names.taken(namespace, n)), owner
+        if kind == "DaemonSet":
+            return daemon_sets.plan(workload, self.snapshot.nodes, pods, self.revisions.label(workload, pods, previous, "")), owner
+        if kind in ("Job", "CronJob"):
+            if replicas.suspended(workload):
+                return Plan(0, warnings=("is suspended: it makes no pods",)), None
+            obj: objects.Job = workload.obj if kind == "Job" else self._run(workload)
+            run = obj.metadata.name or ""
+            finished = [self.snapshot.pods[i] for i in self.owners.finished("Job", namespace, run)]
+            return replicas.job(workload, run, obj.status, pods, finished), reference(obj)
+        return replicas.replicated(workload, f"{name}-", len(pods)), None if kind == "PodTemplate" else owner
+
+    def fill(self, workload: Workload, slots: Sequence[Slot], owner: objects.OwnerReference | None) -> list[int]:
+        """Make the pods of ``slots``: indices of the new pods in the snapshot.
+
+        Raises:
+            UnknownClass: the template names a PriorityClass that is not there.
+        """
+        made = self.pods(workload, slots, owner)
+        first = len(self.snapshot.pods)
+        self.snapshot.pods += made
+        return list(range(first, len(self.snapshot.pods)))
+
+    def pods(self, workload: Workload, slots: Sequence[Slot], owner: objects.OwnerReference | None) -> list[objects.Pod]:
+        """The pods of ``slots``, not put into the snapshot.
+
+        Raises:
+            UnknownClass: the template names a PriorityClass that is not there.
+        """
+        spec = admitted(workload.spec, self.snapshot)
+        if workload.kind == "DaemonSet":
+            spec.tolerations = daemon_sets.tolerations(spec)
+        read = objects.ObjectMeta(annotations=workload.annotations)
+        interning.trim(read)
+        return [self._pod(workload, slot, spec, read.annotations, owner) for slot in slots]
+
+    def _pod(
+        self,
+        workload: Workload,
+        slot: Slot,
+        spec: objects.PodSpec,
+        annotations: dict[str, str] | None,
+        owner: objects.OwnerReference | None,
+    ) -> objects.Pod:
+        namespace = workload.namespace
+        name = self._names.suffixed(namespace, slot.base) if slot.name is None else self._names.take(namespace, slot.name)
+        spec = _change(spec)
+        if slot.node is not None:
+            spec.affinity = daemon_sets.pinned(spec.affinity, slot.node)
+        if workload.kind == "StatefulSet":
+            asked = claims.templates(workload.obj, name)
+            self.claims |= {f"{namespace}/{claim}": wants for claim, _, wants in asked}
+            spec.volumes = claims.mounted(spec.volumes, asked)
+        metadata = objects.ObjectMeta(
+            name=name,
+            namespace=namespace,
+            labels={**workload.labels, **slot.labels} or None,
+            annotations=annotations,
+            generateName=slot.base or None,
+            ownerReferences=None if owner is None else [owner],
+        )
+        return objects.Pod(metadata, spec, _PENDING)
+
+    def _run(self, workload: Workload) -> objects.Job:
+        """The Job of a CronJob's run that is under way, or of its next one."""
+        namespace, name = workload.namespace, workload.name
+        for child in self.owners.children("CronJob", namespace, name):
+            if self.owners.of("Job", namespace, child):
+                return named(self.snapshot, "Job", namespace, child) or objects.Job(objects.ObjectMeta(child, namespace), workload.job)
+        number = minute(namespace, name)
+        while named(self.snapshot, "Job", namespace, f"{name}-{number}") is not None:
+            number += 1
+        metadata = objects.ObjectMeta(f"{name}-{number}", namespace, workload.labels or None, ownerReferences=[reference(workload.obj)])
+        found = objects.Job(metadata, workload.job)
+        self.snapshot.workloads.setdefault("Job", []).append(found)
+        return found

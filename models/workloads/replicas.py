@@ -1,0 +1,174 @@
+"""How many pods a workload wants, and which are missing.
+
+Sources: pkg/controller/{replicaset,statefulset,job,cronjob,daemon} of k8s.io/kubernetes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from models.kube import objects
+from models.workloads.view import Workload
+
+#: How many pods a PodTemplate stands for.
+REPLICAS: Final = "kubestow.dev/replicas"
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
+#: Kueue sets a Job going as soon as all of it fits: its suspension is no wish that it should not run.
+_KUEUE: Final = "kueue.x-k8s.io/queue-name"
+_RANGE: Final = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?\Z", re.ASCII)
+_OVER: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A pod to make: its whole name, or what five characters are added to; labels besides the template's; of a DaemonSet the node."""
+
+    name: str | None = None
+    base: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    node: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``wanted``: pods that the workload should have now; ``slots``: those that it lacks; ``warnings``: why that may surprise."""
+
+    wanted: int
+    slots: Sequence[Slot] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def asked(workload: Workload) -> int:
+    """The most pods that a workload has at a time, as it states it; 0 where the number of nodes decides."""
+    if workload.kind == "DaemonSet":
+        return 0
+    if workload.job is not None:
+        return 1 if workload.job.parallelism is None else workload.job.parallelism
+    return replicas(workload.obj)
+
+
+def replicas(obj: Any) -> int:
+    """The stated number of pods of a workload that states one: 1 by default."""
+    if isinstance(obj, objects.PodTemplate):
+        annotations = (obj.template.metadata.annotations if obj.template and obj.template.metadata else None) or {}
+        text = (obj.metadata.annotations or {}).get(REPLICAS, annotations.get(REPLICAS, "1"))
+        return int(text) if text.isascii() and text.isdigit() else 1
+    found = obj.spec.replicas
+    return 1 if found is None else int(found)
+
+
+def scaled(obj: Any, count: int) -> Any:
+    """A copy of a workload that wants ``count`` pods; None for kinds that cannot be scaled (DaemonSet)."""
+    change = msgspec.structs.replace
+    if isinstance(obj, objects.DaemonSet):
+        return None
+    if isinstance(obj, objects.PodTemplate):
+        return change(obj, metadata=change(obj.metadata, annotations={**(obj.metadata.annotations or {}), REPLICAS: str(count)}))
+    if isinstance(obj, objects.Job):
+        return change(obj, spec=_parallel(obj.spec, count))
+    if isinstance(obj, objects.CronJob):
+        assert obj.spec is not None
+        assert obj.spec.jobTemplate is not None
+        template = change(obj.spec.jobTemplate, spec=_parallel(obj.spec.jobTemplate.spec, count))
+        return change(obj, spec=change(obj.spec, jobTemplate=template))
+    return change(obj, spec=change(obj.spec, replicas=count))
+
+
+def _parallel(spec: objects.JobSpec | None, count: int) -> objects.JobSpec:
+    spec = spec or objects.JobSpec()
+    completions = None if spec.completions is None else max(spec.completions, count)
+    return msgspec.structs.replace(spec, parallelism=count, completions=completions)
+
+
+def replicated(workload: Workload, base: str, existing: int, labels: Mapping[str, str] | None = None) -> Plan:
+    """Deployment, ReplicaSet, ReplicationController and PodTemplate: pods that are all alike."""
+    wanted = replicas(workload.obj)
+    return Plan(wanted, [Slot(base=base, labels=labels or {})] * max(0, wanted - existing))
+
+
+def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str, taken: Callable[[str], bool]) -> Plan:
+    """A StatefulSet's missing ordinals; ``taken`` tells the names of pods in its namespace."""
+    spec = workload.obj.spec
+    start = (spec.ordinals.start if spec.ordinals is not None else None) or 0
+    wanted = replicas(workload.obj)
+    living = {pod.metadata.name for pod in existing}
+    names = {f"{workload.name}-{start + i}": start + i for i in range(wanted)}
+    blocked = {name for name in names if name not in living and taken(name)}
+    slots = [
+        Slot(
+            name,
+            labels={
+                "statefulset.kubernetes.io/pod-name": name,
+                "apps.kubernetes.io/pod-index": str(i),
+                "controller-revision-hash": revision,
+            },
+        )
+        for name, i in names.items()
+        if name not in living and name not in blocked
+    ]
+    warnings = tuple(f"cannot make its pod {name}: one of that name is there, being deleted or not its own" for name in sorted(blocked))
+    return Plan(wanted, slots, warnings)
+
+
+def job(
+    workload: Workload, name: str, status: objects.JobStatus | None, existing: Sequence[objects.Pod], finished: Sequence[objects.Pod]
+) -> Plan:
+    """What a Job (of that name) still runs: min(parallelism, completions - succeeded)."""
+    spec = workload.job
+    assert spec is not None
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    status = status or objects.JobStatus()
+    if any(c.type in _OVER and c.status == "True" for c in status.conditions or ()):
+        return Plan(0, warnings=("is finished: it makes no more pods",))
+    if suspended(workload):
+        return Plan(0, warnings=("is suspended: it makes no pods",))
+    labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
+    good = [pod for pod in finished if pod.status is not None and pod.status.phase == "Succeeded"]
+    if spec.completionMode == "Indexed":
+        over = [*_ranges(status.completedIndexes), *_ranges(status.failedIndexes)]
+        over += [range(i, i + 1) for i in _indices(good) if not any(i in each for each in over)]
+        active = _indices(existing)
+        completions = spec.completions or 0
+        wanted = max(0, min(parallelism, completions - sum(map(len, over))))
+        free = (i for i in range(completions) if i not in active and not any(i in each for each in over))
+        missing = islice(free, max(0, wanted - len(existing)))
+        return Plan(wanted, [Slot(base=_indexed(name, i), labels={**labels, INDEX: str(i)}) for i in missing])
+    succeeded = max(status.succeeded or 0, len(good))
+    if spec.completions is None:  # a work queue: once one pod succeeded, no more are made
+        wanted = parallelism if succeeded == 0 else min(parallelism, len(existing))
+    else:
+        wanted = max(0, min(parallelism, spec.completions - succeeded))
+    return Plan(wanted, [Slot(base=f"{name}-", labels=labels)] * max(0, wanted - len(existing)))
+
+
+def suspended(workload: Workload) -> bool:
+    """Whether a Job or CronJob makes no pods for now."""
+    spec = workload.job
+    if workload.kind == "CronJob" and workload.obj.spec.suspend:
+        return True
+    return bool(spec is not None and spec.suspend) and _KUEUE not in {**(workload.obj.metadata.labels or {}), **workload.labels}
+
+
+def _indexed(name: str, index: int) -> str:
+    """podGenerateNameWithIndex: the Job's name gives way, not the index."""
+    suffix = f"-{index}-"
+    return name[: 58 - len(suffix)] + suffix
+
+
+def _indices(pods: Iterable[objects.Pod]) -> set[int]:
+    texts = ({**(p.metadata.annotations or {}), **(p.metadata.labels or {})}.get(INDEX, "") for p in pods)
+    return {int(text) for text in texts if text.isascii() and text.isdigit()}
+
+
+def _ranges(text: str | None) -> Iterator[range]:
+    """``0,2-4`` as a Job's status writes sets of indexes."""
+    for part in (text or "").split(","):
+        found = _RANGE.match(part)
+        if found is not None:
+            yield range(int(found[1]), int(found[2] or found[1]) + 1)

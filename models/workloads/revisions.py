@@ -1,0 +1,109 @@
+"""Revisions of a workload's template: the ReplicaSet of a Deployment, the label of the others.
+
+Source: pkg/controller/deployment/util (FindNewReplicaSet, EqualIgnoreHash) and deployment/sync.go (getNewReplicaSet).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import HASH, Owners
+from models.workloads.template import fingerprint, template_hash
+from models.workloads.view import Workload, controller
+
+_REVISION: Final = "controller-revision-hash"
+_API: Final = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1"}
+_change = msgspec.structs.replace
+
+
+def reference(obj: Any) -> objects.OwnerReference:
+    """What the objects that ``obj`` controls say of it."""
+    kind = type(obj).__name__
+    return objects.OwnerReference(kind, obj.metadata.name, _API.get(kind, "apps/v1"), obj.metadata.uid, True)
+
+
+def same_template(workload: Workload, other: Any | None) -> bool:
+    """Whether another object of the workload's kind has the same template, as far as placement reads it."""
+    found = other.spec.template if other is not None and other.spec is not None else None
+    return found is not None and fingerprint(found) == fingerprint(workload.template)
+
+
+class Revisions:
+    """Finds the revisions in a snapshot, and adds ReplicaSets to it."""
+
+    def __init__(self, snapshot: Snapshot, owners: Owners) -> None:
+        self._snapshot = snapshot
+        self._owners = owners
+
+    def label(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None, prefix: str) -> str:
+        """The value of controller-revision-hash: that of the workload's ``pods`` if ``previous``, its object in the cluster, has the same
+        template."""
+        known = [label for pod in pods if (label := (pod.metadata.labels or {}).get(_REVISION))]
+        if known and same_template(workload, previous):
+            return max(sorted(set(known)), key=known.count)
+        return prefix + template_hash(workload.template)
+
+    def hash_label(self, found: objects.ReplicaSet) -> dict[str, str]:
+        """The pod-template-hash that a Deployment's ReplicaSet gives its pods."""
+        template = found.spec.template if found.spec is not None else None
+        labels = (
+            (template.metadata.labels if template is not None and template.metadata is not None else None) or found.metadata.labels or {}
+        )
+        owner = controller(found)
+        guess = (found.metadata.name or "").removeprefix(f"{owner.name}-" if owner is not None else "")
+        return {HASH: labels.get(HASH, guess)}
+
+    def replica_set(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None) -> objects.ReplicaSet:
+        """The ReplicaSet of a Deployment's template, made and added where the cluster has none.
+
+        Of several with this template the one with most of ``pods`` counts, then the newest. Where the snapshot lacks the ReplicaSets of
+        running pods, and nothing says that their template is another, the new pods join theirs.
+        """
+        children = self._owners.children("Deployment", workload.namespace, workload.name)
+        sets = [rs for rs in self._sets(workload.namespace) if rs.metadata.name in children]
+        running = [owner.name for pod in pods if (owner := objects.controller_of(pod)) is not None]
+        same = [rs for rs in sets if same_template(workload, rs)]
+        if same:
+            return max(
+                same, key=lambda rs: (running.count(rs.metadata.name or ""), rs.metadata.creationTimestamp or "", rs.metadata.name or "")
+            )
+        guessed = [name for name in running if name.startswith(f"{workload.name}-")]
+        if not sets and guessed and (previous is None or same_template(workload, previous)):
+            name = max(sorted(set(guessed)), key=guessed.count)
+            return self._add(_replica_set(workload, name.removeprefix(f"{workload.name}-")))
+        return self.new(workload)
+
+    def new(self, workload: Workload) -> objects.ReplicaSet:
+        """A ReplicaSet for a Deployment's template whose hash no other has, added to the snapshot."""
+        taken = {rs.metadata.name for rs in self._sets(workload.namespace)}
+        taken |= set(self._owners.children("Deployment", workload.namespace, workload.name))
+        salt = 0
+        while f"{workload.name}-{template_hash(workload.template, salt)}" in taken:
+            salt += 1
+        return self._add(_replica_set(workload, template_hash(workload.template, salt)))
+
+    def _sets(self, namespace: str) -> list[objects.ReplicaSet]:
+        return [rs for rs in self._snapshot.workloads.get("ReplicaSet", ()) if (rs.metadata.namespace or "default") == namespace]
+
+    def _add(self, found: objects.ReplicaSet) -> objects.ReplicaSet:
+        self._snapshot.workloads.setdefault("ReplicaSet", []).append(found)
+        return found
+
+
+def _replica_set(workload: Workload, label: str) -> objects.ReplicaSet:
+    deployment = workload.obj
+    selector = deployment.spec.selector or objects.LabelSelector()
+    labels = {**workload.labels, HASH: label}
+    template = _change(workload.template, metadata=_change(workload.template.metadata or objects.ObjectMeta(), labels=labels))
+    spec = objects.WorkloadSpec(
+        replicas=deployment.spec.replicas,
+        selector=_change(selector, matchLabels={**(selector.matchLabels or {}), HASH: label}),
+        template=template,
+    )
+    metadata = objects.ObjectMeta(f"{workload.name}-{label}", workload.namespace, labels, ownerReferences=[reference(deployment)])
+    return objects.ReplicaSet(metadata, spec)

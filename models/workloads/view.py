@@ -1,0 +1,156 @@
+"""One way to look at every kind of workload, and how the command line names one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from models.kube import defaults, kinds, objects
+from models.kube.lenient_decode import shorten
+from models.kube.selectors import Requirement, Selector, canonical
+from models.snapshot.snapshot import InputError, Snapshot
+
+#: What kubectl takes for a kind besides its name and plural.
+_SHORT: Final = {
+    "deploy": "Deployment",
+    "rs": "ReplicaSet",
+    "sts": "StatefulSet",
+    "ds": "DaemonSet",
+    "cj": "CronJob",
+    "rc": "ReplicationController",
+}
+_KINDS: Final = {
+    **_SHORT,
+    **{kind.lower(): kind for kind in kinds.WORKLOADS},
+    **{f"{kind.lower()}s": kind for kind in kinds.WORKLOADS},
+}
+_JOB_NAME: Final = "batch.kubernetes.io/job-name"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload object with its pod template at the field ``path``."""
+
+    kind: str
+    obj: Any
+    path: str
+    template: objects.PodTemplateSpec
+
+    @property
+    def namespace(self) -> str:
+        return self.obj.metadata.namespace or "default"
+
+    @property
+    def name(self) -> str:
+        return self.obj.metadata.name or ""
+
+    @property
+    def ref(self) -> str:
+        """``Kind namespace/name``, the identity of a workload in documents and messages."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    @property
+    def spec(self) -> objects.PodSpec:
+        return self.template.spec or objects.PodSpec()
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the template."""
+        return dict((self.template.metadata.labels if self.template.metadata else None) or {})
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations of the template."""
+        return dict((self.template.metadata.annotations if self.template.metadata else None) or {})
+
+    @property
+    def job(self) -> objects.JobSpec | None:
+        """The spec of a Job, or of the Jobs of a CronJob."""
+        if self.kind == "Job":
+            return self.obj.spec  # type: ignore[no-any-return]
+        if self.kind == "CronJob":
+            return self.obj.spec.jobTemplate.spec  # type: ignore[no-any-return]
+        return None
+
+
+def view(obj: Any) -> Workload | None:
+    """A workload object with a pod template and a pod spec in it; None where either is missing."""
+    found = kinds.pod_template(obj)
+    return None if found is None or found[1].spec is None else Workload(type(obj).__name__, obj, *found)
+
+
+def labelled(obj: Any) -> Any:
+    """A workload whose template has no labels at all, with those that its selector names: a part of a kustomization, say, which adds common
+    labels when it is built. Others as they are."""
+    found, adopts = view(obj), getattr(getattr(obj, "spec", None), "selector", None)
+    if found is None or found.labels or adopts is None or found.job is not None:
+        return obj
+    labels = adopts if isinstance(adopts, dict) else adopts.matchLabels
+    change = msgspec.structs.replace
+    template = change(found.template, metadata=change(found.template.metadata or objects.ObjectMeta(), labels=dict(labels or {}) or None))
+    return change(obj, spec=change(obj.spec, template=template))
+
+
+def listed(snapshot: Snapshot) -> Iterator[Any]:
+    """All workload objects, kind by kind."""
+    for kind in kinds.WORKLOADS:
+        yield from snapshot.workloads.get(kind, ())
+
+
+def controller(obj: Any) -> objects.OwnerReference | None:
+    """Which other object made this one."""
+    owners: list[objects.OwnerReference] = obj.metadata.ownerReferences or []
+    return next((owner for owner in owners if owner.controller), None)
+
+
+def selector(obj: Any) -> Selector | None:
+    """By which labels a workload adopts pods that have no controller; None where it adopts none."""
+    spec = getattr(obj, "spec", None)
+    if spec is None or isinstance(obj, objects.CronJob | objects.PodTemplate):
+        return None
+    found = spec.selector
+    if isinstance(found, dict):
+        found = objects.LabelSelector(matchLabels=found)
+    if isinstance(obj, objects.Job) and found is None:
+        return (Requirement(_JOB_NAME, "In", (obj.metadata.name or "",)),)
+    return canonical(found) or None
+
+
+def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
+    """Kind, namespace and name of the workload that ``[KIND/][NAMESPACE/]NAME`` means; what another object controls, as a Deployment its
+    ReplicaSets, is meant only by its kind.
+
+    Raises:
+        InputError: none, or several.
+    """
+    *qualifiers, name = text.split("/")
+    kind = _KINDS.get(qualifiers[0].lower()) if qualifiers else None
+    if kind is not None:
+        qualifiers = qualifiers[1:]
+    if len(qualifiers) > 1 or not name:
+        raise InputError([f"workload {shorten(text)}: expected [KIND/][NAMESPACE/]NAME, the kind one of {', '.join(kinds.WORKLOADS)}"])
+    found = {
+        (type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or "")
+        for snapshot in snapshots
+        for obj in listed(snapshot)
+        if obj.metadata.name == name and (kind is not None or controller(obj) is None)
+    }
+    found = {(k, s, n) for k, s, n in found if kind in (None, k) and (not qualifiers or s == qualifiers[0])}
+    if not found:
+        raise InputError([f"workload {shorten(text)}: no such workload in the input"])
+    if len(found) > 1:
+        several = ", ".join(f"{k}/{s}/{n}" for k, s, n in sorted(found))
+        raise InputError([f"workload {shorten(text)}: is ambiguous, expected one of {several}"])
+    return found.pop()
+
+
+def priority_of(spec: objects.PodSpec, snapshot: Snapshot) -> int | None:
+    """The priority of a pod; of a class that the input lacks that of any pod of the class there. None: unknown."""
+    found = defaults.priority(spec, snapshot.priority_classes)
+    if found is None:
+        same = (pod.spec.priority for pod in snapshot.pods if pod.spec.priorityClassName == spec.priorityClassName)
+        found = next((priority for priority in same if priority is not None), None)
+    return found
