@@ -514,8 +514,8 @@ def verify(
 
 def _plan_violations(snapshot: Snapshot, plan: RebalancePlan) -> list[Any]:
     """What is wrong with a plan; one for another snapshot is not replayed."""
-    from solver.verify_document import Violation
-    from solver.verify_plan import verify_plan
+    from checker.placement_document import Violation
+    from checker.plan.plan import verify_plan
 
     if plan.snapshot.sha256 != snapshot.sha256:
         why = f"the plan is for another snapshot: its sha256 is {plan.snapshot.sha256[:12]}, that of this one {snapshot.sha256[:12]}"
@@ -557,14 +557,14 @@ def _violations(
     if ref.workloads and not manifests:
         _fail([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
     if ref.rollout is None:
-        from solver.verify import verify as check
+        from checker.placement import verify as check
 
         given = _edit(snapshot, manifests, ref.edits, quiet=quiet, verbose=verbose)
         if given.workloads != ref.workloads:
             names = [", ".join(found) or "nothing" for found in (given.workloads, ref.workloads)]
             _fail([f"-w adds {names[0]}, the result was made with {names[1]}"])
         return given.snapshot, None, _input(lambda: list(check(given.snapshot, placement)))
-    from solver.verify_rollout import verify_rollout
+    from checker.rollout import verify_rollout
 
     edited = _edit(snapshot, (), ref.edits, quiet=quiet, verbose=verbose).snapshot
     revision = _manifests(manifests) if manifests else None

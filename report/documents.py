@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class Violation(Protocol):
-    """What :mod:`solver.verify` finds: a rule that an assignment breaks, and why."""
+    """What :mod:`checker.placement` finds: a rule that an assignment breaks, and why."""
 
     @property
     def pod(self) -> str: ...

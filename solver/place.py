@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from checker.placement import Violation, verify
 from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster, required_terms
@@ -28,7 +29,6 @@ from solver.placed_tiers import Answer, PlacedSearch
 from solver.rules.base import Rule
 from solver.strategy import Strategy, choose
 from solver.trace import Trace
-from solver.verify import Violation, verify
 
 if TYPE_CHECKING:
     from models.numa.node_topology import Tree

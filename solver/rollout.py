@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from checker.rollout import verify_rollout
 from models.cluster import unmodelled
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
@@ -23,7 +24,6 @@ from solver.place import insist
 from solver.rollout_search import Search
 from solver.rollout_state import Case, Course, State, bystanders
 from solver.rollout_ways import WaysOut
-from solver.verify_rollout import verify_rollout
 
 #: The share of the time limit after which the search is over; the rest is for ways out and the check.
 SEARCHING = 0.6

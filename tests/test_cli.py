@@ -92,7 +92,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     monkeypatch.setattr(snapshots, "load", fakes.load)
     replaced: dict[str, dict[str, Any]] = {
         "solver.place": {"place": fakes.place, "InternalFault": InternalFault},
-        "solver.verify": {"verify": fakes.verify},
+        "checker.placement": {"verify": fakes.verify},
     }
     for name, members in replaced.items():
         module = types.ModuleType(name)

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from rich.text import Text
 
 import cli
+from checker.placement_document import Violation
 from models.disruption import node_selection
 from models.documents.placement import Placement, Seconds, SnapshotRef, TierResult, Unmodelled
 from models.documents.policy import Policy
@@ -27,7 +28,6 @@ from models.snapshot.snapshot import InputError, Snapshot
 from report import documents
 from solver.options import Options
 from solver.plan.options import PlanOptions
-from solver.verify_document import Violation
 
 Run = Callable[..., Result]
 
@@ -81,7 +81,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     monkeypatch.setattr(snapshots, "load", fakes.load)
     replaced: dict[str, dict[str, Any]] = {
         "solver.plan.rebalance": {"rebalance": fakes.rebalance},
-        "solver.verify_plan": {"verify_plan": fakes.verify},
+        "checker.plan.plan": {"verify_plan": fakes.verify},
         "report.plan": {"plan_table": fakes.table, "plan_line": lambda plan, seconds: f"{len(plan.moves)} moves"},
         "report.plan_script": {"script": lambda plan, snapshot: b"#!/bin/bash\n"},
     }

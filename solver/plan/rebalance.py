@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from checker.plan.plan import summary, verify_plan
 from models.cluster import unmodelled
 from models.documents import placement as doc
 from models.documents import rebalance_plan as plans
@@ -27,7 +28,6 @@ from solver.plan.state import State
 from solver.plan.values import Values
 from solver.plan.waves import waves as group
 from solver.trace import Trace
-from solver.verify_plan import summary, verify_plan
 
 
 def rebalance(

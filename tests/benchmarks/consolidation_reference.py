@@ -15,13 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from checker.rules import affinity, matching, resources, spread
 from models.disruption.evictable import exclusions
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
-from solver import verify_affinity as affinity
-from solver import verify_matching as matching
-from solver import verify_resources as resources
-from solver import verify_spread as spread
 
 _CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from checker.placement import rejecting_rules
 from instances.worn import Worn, worn
 from models.disruption.evictable import exclusions
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot, from_objects
-from solver.verify import rejecting_rules
 from tests.benchmarks import consolidation
 from tests.benchmarks.consolidation import Compared, Rival
 from tests.benchmarks.consolidation_reference import HEURISTICS, Freed, State, one_by_one, prefix

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from checker.objective import preferences
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT
 from models.snapshot.snapshot import load
-from solver import verify_soft
 from tests.benchmarks.bench_soft import DATA, baseline, instances, recorded, solve
 
 
@@ -15,7 +15,7 @@ from tests.benchmarks.bench_soft import DATA, baseline, instances, recorded, sol
 def test_the_scoring_is_that_of_the_recorded_baseline(name: str) -> None:
     snapshot = load([str(DATA / f"{name}.json.gz")])
     placed = recorded(name)
-    families = verify_soft.score(snapshot, placed, (), DEFAULT, pending=set(placed)).families
+    families = preferences.score(snapshot, placed, (), DEFAULT, pending=set(placed)).families
     assert sum(families.values()) == baseline()[name]
 
 

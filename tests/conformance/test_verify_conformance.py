@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from checker.placement import Judge
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot, from_objects
-from solver.verify import Judge
 
 DATA = Path(__file__).parent / "data"
 VOLUME_RULES = frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits", "NodeResourcesFit"})

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from checker.placement import Judge, verify
 from instances.gang_causes import Impossible
 from instances.planted_gangs import Planted
 from models.documents.placement import Assignment, Cause, Edits, Placement
@@ -18,7 +19,6 @@ from models.snapshot.snapshot import Snapshot, from_objects
 from solver.options import Options, Progress
 from solver.place import place
 from solver.unit import Unit
-from solver.verify import Judge, verify
 from solver.ways_out import applied
 from tests.benchmarks.bench_packing import PLACED_ONLY
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from checker.placement import verify
 from instances.capture import PAGE, Captured, CaptureOptions, capture
 from instances.capture_kinds import ORDER
 from models.kube import kinds
 from models.snapshot.snapshot import InputError, from_objects, load
 from solver.options import Options
 from solver.place import place
-from solver.verify import verify
 from tests.instances.capture_objects import SECRET, cluster
 from tests.instances.capture_stand_in import Server, calls, install
 from tests.instances.test_redact import objects_of, says

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import cli
+from checker.placement import verify
 from instances.generator import Generated, Parameters, generate
 from instances.planted import Planted, planted
 from instances.planting import fill
@@ -24,7 +25,6 @@ from models.snapshot import snapshot
 from models.snapshot.snapshot import Snapshot
 from solver.options import Options
 from solver.place import place
-from solver.verify import verify
 
 Object = dict[str, Any]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from checker.placement import verify
 from models.documents.placement import Placement
 from models.snapshot.snapshot import Snapshot, load
 from solver.explain import explain
 from solver.options import Options
 from solver.place import place
 from solver.rollout import roll_out
-from solver.verify import verify
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"
 HOST = "kubernetes.io/hostname"

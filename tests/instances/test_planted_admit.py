@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from checker.placement import Judge, rejecting_rules
 from instances.planted_admit import MOST, SHAPES, Admit, planted_admit
 from models.gangs.gangs import find
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
-from solver.verify import Judge, rejecting_rules
 
 Object = dict[str, Any]
 SEEDS = range(24)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from checker.placement import verify
 from instances.gang_fleet import RACK
 from instances.gang_shapes import SHAPES
 from instances.planted_gangs import CAUSES, Planted, feasible, infeasible
@@ -22,7 +23,6 @@ from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.options import Options
 from solver.place import place
 from solver.unit import Unit
-from solver.verify import verify
 from tests.gangs import known
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from checker.placement import verify
+from checker.rules import resources
 from instances.generator import Generated
 from instances.worn import PEAK, Worn, worn
 from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
 from models.kube import objects as kube_objects
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot, from_objects
-from solver import verify_resources as resources
-from solver.verify import verify
 
 Object = dict[str, Any]
 SOME = [

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from checker.placement import Judge
 from models.kube import objects as kube_objects
 from models.snapshot.snapshot import Snapshot, from_objects
 from models.workloads.rollout_input import read
-from solver.verify import Judge
 from tests.objects import Object, node, pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

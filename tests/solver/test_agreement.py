@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from checker.placement import verify
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
@@ -23,7 +24,6 @@ from solver.greedy import construct
 from solver.limits import possible
 from solver.ordering import Sequence_, find_order
 from solver.rules.base import Rule
-from solver.verify import verify
 from tests import tiny
 
 State = tuple[int, ...]

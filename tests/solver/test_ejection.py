@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checker.placement import verify
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
@@ -21,7 +22,6 @@ from solver import rules
 from solver.ejection import repair
 from solver.limits import possible
 from solver.ordering import Sequence_, find_order
-from solver.verify import verify
 from tests import tiny
 from tests.objects import Object, node, pod
 

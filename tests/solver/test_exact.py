@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
+from checker.placement import verify
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
 from models.snapshot import snapshot as snapshots
@@ -22,7 +23,6 @@ from solver.greedy import construct
 from solver.limits import possible
 from solver.options import Options
 from solver.place import place
-from solver.verify import verify
 from tests import tiny
 from tests.objects import node, pod
 from tests.solver.test_agreement import accepted, assignments, orders, reachable

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 
+from checker.placement import Judge, verify
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
 from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
@@ -27,7 +28,6 @@ from solver.limits import possible
 from solver.options import Engine, Options
 from solver.ordering import find_order
 from solver.place import place
-from solver.verify import Judge, verify
 from tests import tiny
 from tests.solver.test_agreement import assignments, matrix
 

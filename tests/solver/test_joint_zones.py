@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from checker.placement import verify
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT, Policy
 from models.kube.objects import Pod, pod_key
@@ -19,7 +20,6 @@ from models.numa.node_topology import Tree, tree
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.options import Options
 from solver.place import place
-from solver.verify import verify
 from tests.objects import node, pod
 
 FILE = Path(__file__).resolve().parents[2] / "instances" / "two-socket-joint.yaml"

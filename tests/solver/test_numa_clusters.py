@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from checker.placement import verify
 from models.documents.placement import Placement
 from models.snapshot.snapshot import Snapshot, from_objects
 from solver.explain import explain
 from solver.options import Engine, Options
 from solver.place import place
-from solver.verify import verify
 from tests.numa_clusters import cluster
 from tests.test_topology_manager import placed
 from tests.topology_manager import Outcome, manager, simulate

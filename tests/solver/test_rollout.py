@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from checker.rollout import verify_rollout
 from models.documents import placement as doc
 from models.documents.placement import Edits, Placement, WayOut
 from models.edits.edits import apply
@@ -25,7 +26,6 @@ from solver.rollout_explore import alike
 from solver.rollout_search import Search
 from solver.rollout_state import compiled
 from solver.rollout_ways import least
-from solver.verify_rollout import verify_rollout
 from tests.objects import Object, node, pod
 from tests.solver.rollouts import APP, HOST, ZONE, Brute, apart, deployment, even, old, replica_set, rolling, tiny
 

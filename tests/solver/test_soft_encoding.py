@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
+from checker.objective import preferences
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.documents.policy import DEFAULT
 from models.kube.objects import pod_key
 from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
-from solver import rules, soft_encoding, verify_soft
+from solver import rules, soft_encoding
 from solver.assign_zones import assign
 from solver.components import Components
 from solver.encoding import Encoding
@@ -80,7 +81,7 @@ def test_every_reading_of_the_objective_agrees(kind: str) -> None:
         for g, n, _ in sequence:
             placed[pod_key(cluster.snapshot.pods[cluster.classes[g].pods[dealt[g]]])] = names[n]
             dealt[g] += 1
-        told = verify_soft.score(cluster.snapshot, placed, (), DEFAULT, pending=keys).families
+        told = preferences.score(cluster.snapshot, placed, (), DEFAULT, pending=keys).families
         assert {f: families[f] for f in FAMILIES if f != CONTAINER_AFFINITY} == told, f"{kind} seed {seed}"
 
         value, zones = value_of(objective, counts, sequence)

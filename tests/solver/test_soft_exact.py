@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from checker.objective import numa_zones, preferences, tie_break
+from checker.placement import verify
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
 from models.documents.placement import Assignment, ContainerZones, Placement
@@ -19,10 +21,8 @@ from models.numa.node_topology import Tree
 from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError, Snapshot
-from solver import verify_soft, verify_strategy, verify_zones
 from solver.options import Options
 from solver.place import place
-from solver.verify import verify
 from tests import tiny_soft
 from tests.solver.test_agreement import State, accepted, document, matrix, reachable
 
@@ -70,7 +70,7 @@ def container_points(snapshot: Snapshot, cluster: Cluster, entries: list[Assignm
         here = list(group)
         best = None
         for choice in zone_choices(snapshot, cluster, here):
-            found = verify_zones.judge(snapshot, choice, (), policy)
+            found = numa_zones.judge(snapshot, choice, (), policy)
             if not any(f[2] == "Zones" for f in found.faults) and (best is None or found.points > best):
                 best = found.points
         assert best is not None, "some choice of zones must be valid"
@@ -82,10 +82,10 @@ def judged(snapshot: Snapshot, cluster: Cluster, doc: Placement, policy: Policy)
     """(soft, strategy) of an assignment by the checker's own scoring, zones at their best."""
     placed = {e.pod: e.node for e in doc.assignments}
     pending = {pod_key(snapshot.pods[i]) for i in cluster.scope.pending}
-    families = verify_soft.score(snapshot, placed, (), policy, pending=pending).families
+    families = preferences.score(snapshot, placed, (), policy, pending=pending).families
     families["containerAffinity"] = container_points(snapshot, cluster, doc.assignments, policy)
     soft = sum(points * int(getattr(policy.multipliers, family)) for family, points in families.items())
-    return soft, verify_strategy.points(snapshot, placed, (), policy) or 0
+    return soft, tie_break.points(snapshot, placed, (), policy) or 0
 
 
 def values(result: Placement, tier: str) -> list[int]:

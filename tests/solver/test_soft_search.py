@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checker.placement import verify
 from models.cluster.compile import compile_cluster
 from models.documents.placement import Placement
 from models.snapshot.scope import select
@@ -16,7 +17,6 @@ from solver.limits import possible
 from solver.objective import Objective
 from solver.options import Options
 from solver.place import place
-from solver.verify import verify
 from tests.objects import Object, node, pod
 
 ZONE = "zone"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from checker.placement import verify
 from models.documents.placement import Edits, Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import Limits, RebalancePlan
@@ -22,7 +23,6 @@ from solver.plan.options import PlanOptions
 from solver.plan.rebalance import rebalance
 from solver.reasons import asked, explain_left
 from solver.rollout import roll_out
-from solver.verify import verify
 from tests.objects import node, pod
 from tests.report.page.consistency import check
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from checker.plan.state import Board
 from models.documents.audit import Finding
 from models.kube.objects import pod_key
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import from_objects
 from solver.audit import broken, execution
 from solver.audit.view import View
-from solver.verify_plan_state import Board
 from tests import tiny
+from tests.checker.plan.plans import apart, plan, running, spread, together
 from tests.objects import node, pod
 from tests.plans import tiny as plans
-from tests.solver.plans import apart, plan, running, spread, together
 
 Object = dict[str, Any]
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

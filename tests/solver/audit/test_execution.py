@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
+from checker.plan.execution_violators import culprits as checked
+from checker.plan.state import Board
 from models.documents.audit import Finding
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
 from solver.audit import broken, execution
 from solver.audit.view import View
 from solver.plan.culprits import culprits
-from solver.verify_plan_culprits import culprits as checked
-from solver.verify_plan_state import Board
+from tests.checker.plan.plans import apart, running, together
 from tests.objects import node
 from tests.plans import tiny
-from tests.solver.plans import apart, running, together
 
 Object = dict[str, Any]
 PLAIN, ENFORCED = "requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"

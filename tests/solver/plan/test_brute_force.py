@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from checker.placement import Judge
 from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
 from solver.options import Options
-from solver.verify import Judge
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Best, Brute, Step, Tier, TooLarge, best
@@ -192,9 +192,9 @@ def _told(tiers: Sequence[Tier]) -> dict[tuple[str, int | None], int]:
 
 def compare(seed: int, kind: str) -> Best:
     """Asserts that the plan of a random cluster is as good as the best one, valid, and the last of its kind; returns the latter."""
+    from checker.plan.plan import verify_plan
     from solver.plan.options import PlanOptions
     from solver.plan.rebalance import rebalance
-    from solver.verify_plan import verify_plan
 
     objects = tiny.cluster(seed, kind)
     goals, drain, limits = tiny.asked(seed, kind)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from checker.placement_document import Violation
+from checker.plan.plan import verify_plan
 from models.documents.policy import Moves, Policy, PriorityCost
 from models.documents.rebalance_plan import Limits, RebalancePlan, to_builtins
 from models.snapshot.snapshot import InputError, from_objects
@@ -19,8 +21,6 @@ from solver.place import InternalFault
 from solver.plan import rebalance as rebalancing
 from solver.plan.options import PlanOptions
 from solver.plan.rebalance import rebalance
-from solver.verify_document import Violation
-from solver.verify_plan import verify_plan
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.plan.test_case import gang, near, running

@@ -1,0 +1,140 @@
+"""The checker's count of container affinity on a node: Σ A(C1, C2) · closeness over ordered pairs of containers.
+
+Annotations and expressions are read as everywhere; who reaches whom, and what that is worth, is worked out here. Containers count by where
+they are, so that the work grows with the containers and not with their pairs.
+
+Source: spec/container-affinity.md, sections 4 and 5.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import msgspec
+
+from checker.objective.topology_manager import Machine
+from models.documents.policy import Closeness, Policy
+from models.kube import objects
+from models.numa.annotations import has_hints
+from models.numa.container_affinity import COLOCATE, TAGS, AnnotationError, Entry, parse, views
+from models.numa.container_expressions import Expression, View
+
+_Place = tuple[int, bool]  # pool (0: somewhere on the node), whether its pod is placed
+
+
+@dataclass(eq=False)
+class _Member:
+    """A container on the node, with the entries of its own."""
+
+    view: View
+    place: _Place
+    entries: list[Entry]
+
+
+class Affinity:
+    """Container affinity on one node. ``unread``: (pod key, why) of placed pods whose annotations cannot be read."""
+
+    def __init__(self, machine: Machine | None, policy: Policy) -> None:
+        self._machine = machine if machine is not None and len(machine.zones) > 1 else None
+        self._policy = policy
+        self._levels: Closeness = policy.closeness
+        self.unread: list[tuple[str, str]] = []
+
+    def points(self, placed: Sequence[tuple[objects.Pod, Mapping[str, int]]], fixed: Sequence[objects.Pod]) -> int:
+        """Σ A(C1, C2) · closeness over ordered pairs of containers, at least one of them in a placed pod.
+
+        ``placed``: the pods, and the zones of their containers as bitmasks; containers without are somewhere on the node, as those of
+        ``fixed`` pods are.
+
+        Raises:
+            QuantityError: a malformed quantity of cpu or memory.
+        """
+        colocate = self._policy.colocatePods or self._policy.colocateNamespaces
+        if not colocate and not any(has_hints(pod) for pod in chain((pod for pod, _ in placed), fixed)):
+            return 0
+        groups = [self._members(pod, pools) for pod, pools in placed]
+        groups += [self._members(pod, None) for pod in fixed]
+        total = sum(self._inside_pod(members) for members in groups)
+        return total + self._across([member for members in groups for member in members])
+
+    def _members(self, pod: objects.Pod, pools: Mapping[str, int] | None) -> list[_Member]:
+        """The containers of a pod, of a fixed one without pools. What cannot be read of that is ignored: it runs already."""
+        entries: Sequence[Entry] = ()
+        unread = []
+        try:
+            entries = parse(pod, symmetric=self._policy.shorthand == "symmetric").entries
+        except AnnotationError as error:
+            unread.append(str(error))
+        try:
+            seen = views(pod)
+        except AnnotationError as error:
+            unread.append(str(error))
+            seen = views(_without_tags(pod))
+        if pools is not None:
+            self.unread += [(objects.pod_key(pod), why) for why in unread]
+        return [
+            _Member(view, ((pools or {}).get(view.container, 0), pools is not None), [e for e in entries if e.container == view.container])
+            for view in seen
+        ]
+
+    def _inside_pod(self, members: Sequence[_Member]) -> int:
+        """Entries of the default scope, and what colocatePods adds."""
+        total = 0
+        for own in members:
+            for entry in own.entries:
+                if entry.scope is None:
+                    total += self._sum([(entry.weight, own)], [m for m in members if entry.match.holds(m.view)])
+        if self._policy.colocatePods:
+            total += self._sum([(COLOCATE, m) for m in members if not m.entries], members)
+        return total
+
+    def _across(self, members: Sequence[_Member]) -> int:
+        """Entries with a scope, and what colocateNamespaces adds. Equal wishes are asked of each container once."""
+        wishes: dict[tuple[Expression, Expression], list[tuple[int, _Member]]] = {}
+        for member in members:
+            for entry in member.entries:
+                if entry.scope is not None:
+                    wishes.setdefault((entry.scope, entry.match), []).append((entry.weight, member))
+        total = 0
+        for (scope, match), owners in wishes.items():
+            total += self._sum(owners, [m for m in members if scope.holds(m.view) and match.holds(m.view)])
+        if self._policy.colocateNamespaces:
+            spaces: dict[str, list[_Member]] = {}
+            for member in members:
+                spaces.setdefault(member.view.namespace, []).append(member)
+            for inside in spaces.values():
+                total += self._sum([(COLOCATE, m) for m in inside if not m.entries], inside)
+        return total
+
+    def _sum(self, owners: Sequence[tuple[int, _Member]], others: Sequence[_Member]) -> int:
+        """Σ weight · closeness of each owner to each other container; containers at one place count together."""
+        wished: Counter[_Place] = Counter()
+        for weight, owner in owners:
+            wished[owner.place] += weight
+        there = Counter(other.place for other in others)
+        total = sum(weight * count * self._closeness(a, b) for a, weight in wished.items() for b, count in there.items())
+        present = {id(other) for other in others}
+        itself = sum(weight * self._closeness(owner.place, owner.place) for weight, owner in owners if id(owner) in present)
+        return total - itself
+
+    def _closeness(self, a: _Place, b: _Place) -> int:
+        """Points per unit of affinity; 0 for two containers that no placement decides about."""
+        levels, machine = self._levels, self._machine
+        if not a[1] and not b[1]:
+            return 0
+        if machine is None:
+            return levels.sameZone
+        both = a[0] | b[0]
+        if not a[0] or not b[0]:
+            return levels.sameNode
+        if both.bit_count() == 1:
+            return levels.sameZone
+        return levels.sameSocket if any(both & socket == both for socket in machine.sockets) else levels.sameNode
+
+
+def _without_tags(pod: objects.Pod) -> objects.Pod:
+    kept = {name: text for name, text in (pod.metadata.annotations or {}).items() if not name.startswith(TAGS)}
+    return objects.Pod(msgspec.structs.replace(pod.metadata, annotations=kept), pod.spec, pod.status)

@@ -1,0 +1,303 @@
+"""The checker's judgement of NUMA zones: the zones that a placement lists, the kubelets' own say, and the points of container affinity.
+
+Zones belong to one node, so nodes are judged one by one. The objects are read with code of the checker's own.
+
+Source: spec/container-affinity.md, sections 5 and 6. That what the zones of a set have covers all that is confined to it, for every set,
+is Hall's condition (doi:10.1112/jlms/s1-10.37.26).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from checker.objective import topology_manager as kubelet
+from checker.objective.container_affinity import Affinity
+from checker.objective.topology_manager import Machine
+from models.documents.placement import Assignment
+from models.documents.policy import Policy, node_topologies
+from models.kube import objects, quantity
+from models.snapshot.snapshot import Snapshot
+
+#: The rules of faults: of listed zones, of the kubelet's say, of hints that cannot be read.
+ZONES: Final = "Zones"
+KUBELET: Final = "NodeResourceTopologyMatch"
+AFFINITY: Final = "ContainerAffinity"
+
+#: Up to this many zones every set of them is checked for room; beyond, unions of this many pools that overlap one after the other (which
+#: covers all unions of three, with two more that link them).
+ALL_SETS: Final = 10
+_MOST_POOLS: Final = 5
+
+
+@dataclass
+class Zones:
+    """``points``: of container affinity, without the policy's multiplier. ``faults``: (pod key, node, rule, why); without a pod where
+    zones are given away more than once."""
+
+    points: int = 0
+    faults: list[tuple[str, str, str, str]] = field(default_factory=list)
+
+
+@dataclass
+class _Placed:
+    """A placed pod, what its kubelet aligns for it (nothing where it does not reject), and the zones of its containers as bitmasks."""
+
+    key: str
+    pod: objects.Pod
+    entry: Assignment
+    asks: Sequence[kubelet.Ask] = ()
+    pools: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """``amounts`` that come from ``pool``: of a container, or of a whole pod (""). ``aligned``: by the kubelet."""
+
+    key: str
+    container: str
+    amounts: Mapping[str, int]
+    pool: int
+    aligned: bool
+
+    def __str__(self) -> str:
+        return f"container {self.container}" if self.container else "the pod"
+
+
+def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[str], policy: Policy) -> Zones:
+    """Points and faults of a placement.
+
+    ``placed``: in bind order; pods and nodes that the snapshot lacks, pods that have ended and second mentions count nothing. ``absent``:
+    keys of bound pods that are placed anew; all other bound pods stay, somewhere on their nodes.
+
+    Raises:
+        MachineError: a NodeResourceTopology that cannot be read.
+        QuantityError: a quantity is malformed or beyond 64 bits.
+    """
+    topologies = node_topologies(policy, snapshot)
+    nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+    pods = {objects.pod_key(pod): pod for pod in snapshot.pods if not objects.is_terminal(pod)}
+    listed = {entry.pod: entry for entry in reversed(placed) if entry.pod in pods and entry.node in nodes}
+    there: dict[str, list[_Placed]] = {}
+    for entry in placed:
+        if listed.get(entry.pod) is entry:
+            there.setdefault(entry.node, []).append(_Placed(entry.pod, pods[entry.pod], entry))
+    gone = frozenset(absent)
+    fixed: dict[str, list[objects.Pod]] = {}
+    for key, bound in pods.items():
+        if bound.spec.nodeName in there and key not in listed and key not in gone:
+            fixed.setdefault(bound.spec.nodeName or "", []).append(bound)
+    zones = Zones()
+    asked: dict[object, Sequence[kubelet.Ask]] = {}
+    for name, entries in there.items():
+        found = topologies.get(name)
+        machine = kubelet.read(nodes[name], found) if found is not None else None
+        if machine is not None and machine.rejects:
+            for pod in entries:
+                memo = (*_alike(pod.pod), machine.scope)
+                if memo not in asked:
+                    asked[memo] = kubelet.asks(pod.pod, machine.scope)
+                pod.asks = asked[memo]
+        _judge_node(name, machine, entries, fixed.get(name, ()), policy, zones)
+    return zones
+
+
+def _alike(pod: objects.Pod) -> tuple[object, ...]:
+    """Equal for pods that ask the same; replicas in a snapshot share the parts of their specs."""
+    spec = pod.spec
+    return id(spec.containers), id(spec.initContainers), id(spec.resources), pod.status.qosClass if pod.status else None
+
+
+def _judge_node(
+    name: str, machine: Machine | None, placed: Sequence[_Placed], fixed: Sequence[objects.Pod], policy: Policy, zones: Zones
+) -> None:
+    faults: list[tuple[str, str, str]] = []
+    for pod in placed:
+        faults += [(pod.key, ZONES, why) for why in _read_pools(pod, machine)]
+    if machine is not None:
+        faults += _zone_faults(machine, placed)
+        faults += _turned_away(machine, placed)
+    if policy.multipliers.containerAffinity:
+        affinity = Affinity(machine, policy)
+        zones.points += affinity.points([(pod.pod, pod.pools) for pod in placed], fixed)
+        faults += [(key, AFFINITY, why) for key, why in affinity.unread]
+    zones.faults += [(key, name, rule, why) for key, rule, why in faults]
+
+
+# --- what is listed -----------------------------------------------------------------------------------------------------
+
+
+def _running(pod: objects.Pod) -> list[objects.Container]:
+    """App containers and sidecars."""
+    return [*(pod.spec.containers or ()), *(c for c in pod.spec.initContainers or () if c.restartPolicy == "Always")]
+
+
+def _read_pools(placed: _Placed, machine: Machine | None) -> Iterator[str]:
+    """Fill in the pools of a pod's containers; gives what is wrong with what is listed. Containers without a readable list have none."""
+    known = {container.name or "" for container in _running(placed.pod)}
+    seen: set[str] = set()
+    for listed in placed.entry.containers:
+        if listed.name not in known:
+            yield f"the pod runs no container {listed.name!r}"
+            continue
+        if listed.name in seen:
+            yield f"container {listed.name} is listed twice"
+            continue
+        seen.add(listed.name)
+        if machine is None:
+            if listed.zones:
+                yield f"container {listed.name} has zones, of a node without NUMA zones"
+            continue
+        unknown = [zone for zone in listed.zones if zone not in machine.zones]
+        if unknown:
+            yield f"container {listed.name}: the node has no zone {unknown[0]!r}"
+        elif len(set(listed.zones)) < len(listed.zones):
+            yield f"container {listed.name}: a zone is listed twice"
+        elif listed.zones:
+            placed.pools[listed.name] = sum(1 << machine.zones.index(zone) for zone in listed.zones)
+
+
+def _items(placed: _Placed, machine: Machine) -> Iterator[_Item]:
+    """What a pod takes from the zones listed for it."""
+    aligned: dict[str, dict[str, int]] = {}
+    for ask in placed.asks:
+        amounts = {name: amount for name, amount in ask.amounts.items() if machine.lists(name)}
+        if ask.stays and amounts:
+            aligned[ask.container] = amounts
+    if "" in aligned:  # the pod as one
+        if placed.pools:
+            yield _Item(placed.key, "", aligned[""], next(iter(placed.pools.values())), aligned=True)
+        return
+    for container in _running(placed.pod):
+        name = container.name or ""
+        if name in placed.pools:
+            own = aligned.get(name)
+            yield _Item(placed.key, name, _shared(container, machine) if own is None else own, placed.pools[name], aligned=own is not None)
+
+
+def _shared(container: objects.Container, machine: Machine) -> dict[str, int]:
+    """cpu and memory of a container that the kubelet does not align."""
+    given = container.resources or objects.ResourceRequirements()
+    asked = {**(given.limits or {}), **(given.requests or {})}
+    found = {}
+    for name, read in (("cpu", quantity.milli), ("memory", quantity.units)):
+        if name in asked and machine.lists(name) and read(asked[name]) > 0:
+            found[name] = read(asked[name])
+    return found
+
+
+# --- faults of zones ----------------------------------------------------------------------------------------------------
+
+
+def _zone_faults(machine: Machine, placed: Sequence[_Placed]) -> Iterator[tuple[str, str, str]]:
+    items: list[_Item] = []
+    for pod in placed:
+        own = list(_items(pod, machine))
+        items += own
+        if own and not own[0].container and len(set(pod.pools.values())) > 1:
+            yield pod.key, ZONES, f"the kubelet aligns the pod as one ({machine.scope} scope), but its containers have different zones"
+    room = _Room(machine, items)
+    for item in items:
+        why = _wrong_width(item, machine) if item.aligned else room.why_not(item)
+        if why is not None:
+            yield item.key, ZONES, f"{item}: {why}"
+    for why in room.overfull():
+        yield "", ZONES, why
+
+
+def _wrong_width(item: _Item, machine: Machine) -> str | None:
+    due, has = kubelet.zones_due(machine, item.amounts), item.pool.bit_count()
+    if not due:
+        return f"all zones together could not hold it ({machine.policy})"
+    return None if has == due else f"has {has} zone{'s' if has > 1 else ''}, under {machine.policy} it gets {due}"
+
+
+class _Room:
+    """What the listed zones of one node hold in the end."""
+
+    def __init__(self, machine: Machine, items: Iterable[_Item]) -> None:
+        self._machine = machine
+        self._pools: dict[int, Counter[str]] = {}
+        self._used: dict[int, Counter[str]] = {}
+        self._reasons: dict[tuple[int, tuple[tuple[str, int], ...]], str | None] = {}
+        for item in items:
+            # What is not aligned and has all zones runs wherever there is room.
+            if item.aligned or item.pool != machine.whole:
+                self._pools.setdefault(item.pool, Counter()).update(item.amounts)
+
+    def _inside(self, zones: int) -> Counter[str]:
+        """What is taken from pools inside a set of zones."""
+        if zones not in self._used:
+            total: Counter[str] = Counter()
+            for pool, amounts in self._pools.items():
+                if pool & zones == pool:
+                    total.update(amounts)
+            self._used[zones] = total
+        return self._used[zones]
+
+    def why_not(self, item: _Item) -> str | None:
+        """Why a container that the kubelet does not align cannot have its pool; equal ones share the answer."""
+        memo = item.pool, tuple(sorted(item.amounts.items()))
+        if memo not in self._reasons:
+            self._reasons[memo] = self._why_not(item)
+        return self._reasons[memo]
+
+    def _why_not(self, item: _Item) -> str | None:
+        machine = self._machine
+        if item.pool.bit_count() != 1 and item.pool not in (*machine.sockets, machine.whole):
+            return f"zones {machine.show(item.pool)} are no zone, socket or node"
+        zones = [1 << place for place in range(len(machine.zones))]
+        for tighter in (*zones, *machine.sockets):
+            if tighter & item.pool == tighter and tighter not in (item.pool, machine.whole) and self._has_room(tighter, item):
+                return f"has zones {machine.show(item.pool)}, but {machine.show(tighter)} has room for it"
+        return None
+
+    def _has_room(self, pool: int, item: _Item) -> bool:
+        """Whether a container with a wider pool could have this one: no set of zones around it would overflow. Sets that hold the wider
+        pool hold the container already."""
+        machine = self._machine
+        counted = item.pool != machine.whole
+        return all(
+            self._inside(zones)[name] + amount <= machine.available(zones, name)
+            for zones in self._unions({*self._pools, pool})
+            if pool & zones == pool and not (counted and item.pool & zones == item.pool)
+            for name, amount in item.amounts.items()
+        )
+
+    def _unions(self, used: set[int]) -> set[int]:
+        """Unions of pools. Those of pools that do not overlap are left out: if such a set lacks something, a part of it does."""
+        unions = new = set(used)
+        pools = 1
+        while new and (len(self._machine.zones) <= ALL_SETS or pools < _MOST_POOLS):
+            new = {union | pool for union in new for pool in used if union & pool} - unions
+            unions = unions | new
+            pools += 1
+        return unions
+
+    def overfull(self) -> Iterator[str]:
+        """Smallest sets of zones that have less than what is confined to them. Only unions of used pools can be."""
+        machine = self._machine
+        found: list[tuple[int, str]] = []
+        for zones in sorted(self._unions(set(self._pools)), key=lambda union: (union.bit_count(), union)):
+            for name, amount in sorted(self._inside(zones).items()):
+                has = machine.available(zones, name)
+                if amount > has and not any(resource == name and smaller & zones == smaller for smaller, resource in found):
+                    found.append((zones, name))
+                    yield f"zones {machine.show(zones)} have {_text(name, has)} of {name}, the containers inside take {_text(name, amount)}"
+
+
+def _text(name: str, amount: int) -> str:
+    return quantity.format_cpu(amount) if name == "cpu" else str(amount)
+
+
+def _turned_away(machine: Machine, placed: Sequence[_Placed]) -> Iterator[tuple[str, str, str]]:
+    """The pods that the kubelet rejects as they arrive, whatever zones are listed."""
+    if not machine.rejects:
+        return
+    manager = kubelet.Kubelet(machine)
+    for pod in placed:
+        why = manager.admit(pod.asks)
+        if why is not None:
+            yield pod.key, KUBELET, why

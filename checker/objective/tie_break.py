@@ -1,0 +1,106 @@
+"""The checker's own computation of the strategy tier, from raw objects.
+
+`spread`: Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable rounded up, f = u²/100 at multiples of
+100 and linear between. `pack`: nodes with a pod that is neither a DaemonSet's nor static, counted or priced in thousandths by a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from checker.rules import resources
+from models.documents.policy import Policy
+from models.kube import objects, quantity
+from models.snapshot.snapshot import Snapshot
+
+_MIRROR: Final = "kubernetes.io/config.mirror"
+#: A node with less of a resource counts as one without it: its utilisation says nothing.
+#: Thousandths of allocatable beyond which more does not cost more.
+_CAP: Final = 1_000_000
+_LEAST: Final = {"memory": 16 * 2**20}
+
+
+def points(
+    snapshot: Snapshot,
+    placed: Mapping[str, str],
+    absent: Collection[str],
+    policy: Policy,
+    *,
+    used: Mapping[str, resources.Amounts] | None = None,
+    capacity: Mapping[str, resources.Amounts] | None = None,
+) -> int | None:
+    """The negative cost of a placement (pod key -> node name) under the policy's strategy; None where it has none, or lacks a price.
+    ``used``: what the pods of each node hold, ``capacity``: what it has, where the caller knows.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+    """
+    if policy.strategy == "none" or not snapshot.nodes:
+        return None
+    if policy.strategy == "spread":
+        held = used if used is not None else _used(snapshot, placed, absent)
+        known = capacity if capacity is not None else {n.metadata.name or "": resources.node_capacity(n) for n in snapshot.nodes}
+        return -sum(_utilisation(amounts, held.get(name, {})) for name, amounts in known.items())
+    names = {node.metadata.name or "" for node in snapshot.nodes}
+    occupied = {node for node in placed.values() if node in names}
+    occupied.update(pod.spec.nodeName or "" for pod in _running(snapshot, placed, absent) if _stays(pod))
+    total = 0
+    for node in snapshot.nodes:
+        if node.metadata.name in occupied:
+            price = _price(node, policy.priceLabel)
+            if price is None:
+                return None
+            total += price
+    return -total
+
+
+def _running(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]) -> Iterator[objects.Pod]:
+    """Bound pods that stay where they are."""
+    for pod in snapshot.pods:
+        if pod.spec.nodeName and not objects.is_terminal(pod) and objects.pod_key(pod) not in absent and objects.pod_key(pod) not in placed:
+            yield pod
+
+
+def _used(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]) -> dict[str, resources.Amounts]:
+    found: dict[str, resources.Amounts] = {}
+
+    def add(node: str, amounts: resources.Amounts) -> None:
+        held = found.setdefault(node, {})
+        for name, amount in amounts.items():
+            held[name] = held.get(name, 0) + amount
+
+    for pod in _running(snapshot, placed, absent):
+        add(pod.spec.nodeName or "", resources.pod_requests(pod, bound=True))
+    for pod in snapshot.pods:
+        if objects.pod_key(pod) in placed:
+            add(placed[objects.pod_key(pod)], resources.pod_requests(pod, bound=False))
+    return found
+
+
+def _utilisation(capacity: resources.Amounts, held: resources.Amounts) -> int:
+    cost = 0
+    for name in ("cpu", "memory"):
+        whole = capacity.get(name, 0)
+        if whole >= _LEAST.get(name, 1):  # with next to nothing a node counts as one without
+            share = min(-(-1000 * held.get(name, 0) // whole), _CAP)
+            full, part = divmod(share, 100)
+            cost += 100 * full**2 + part * (2 * full + 1)
+    return cost
+
+
+def _stays(pod: objects.Pod) -> bool:
+    owners = pod.metadata.ownerReferences or ()
+    if _MIRROR in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners):
+        return False
+    return not any(owner.controller and owner.kind == "DaemonSet" for owner in owners)
+
+
+def _price(node: objects.Node, label: str) -> int | None:
+    if not label:
+        return 1
+    raw = (node.metadata.labels or {}).get(label)
+    try:
+        return None if raw is None else quantity.ceil(quantity.parse(raw) * 1000)
+    except quantity.QuantityError:
+        return None

@@ -1,0 +1,363 @@
+"""The checker's own account of a kubelet's NUMA zones: what its node says about them, and whom its Topology Manager turns away.
+
+A set of zones is a bitmask over the zones in the kubelet's order (by id), bit 0 the first. CPU is in thousandths (mCPU), every other
+resource in whole units; what zones have is rounded down, what is asked of them up.
+
+Source: spec/container-affinity.md, section 6; pkg/kubelet/cm (topologymanager, cpumanager/policy_static.go,
+memorymanager/policy_static.go, devicemanager/topology_hints.go); scheduler-plugins pkg/noderesourcetopology; nri-plugins
+cmd/plugins/topology-aware/policy/pools.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import Final
+
+from checker.rules import resources
+from models.kube import objects, quantity
+from models.kube.qos import GUARANTEED, qos_class
+
+Amounts = dict[str, int]
+_PerZone = Sequence[Mapping[str, int]]
+
+_POLICY: Final = "topologyManagerPolicy"
+_SCOPE: Final = "topologyManagerScope"
+_KNOWN: Final = {_POLICY: ("none", "best-effort", "restricted", "single-numa-node"), _SCOPE: ("container", "pod")}
+_DEPRECATED: Final = re.compile(r"(SingleNUMANode|Restricted|BestEffort)(Container|Pod)Level")
+_CURRENT: Final = {"SingleNUMANode": "single-numa-node", "Restricted": "restricted", "BestEffort": "best-effort"}
+_NUMBERS: Final = re.compile(r"[0-9]+(/[0-9]+)*\Z")
+_NUMBERED_NODE: Final = re.compile(r"node-[0-9]+")
+
+
+class MachineError(ValueError):
+    """A NodeResourceTopology that cannot be read: one line that names it."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The NUMA zones of a node. ``sockets``: the zones of each socket, dies included. ``left``, ``total``: per zone what is available, and
+    what there is in all. ``offered``: names of the resources that the node's allocatable has."""
+
+    zones: tuple[str, ...]
+    sockets: tuple[int, ...]
+    left: tuple[Amounts, ...]
+    total: tuple[Amounts, ...]
+    policy: str
+    scope: str
+    offered: Collection[str]
+
+    @property
+    def rejects(self) -> bool:
+        """Whether pods are turned away that cannot be aligned."""
+        return self.policy in ("restricted", "single-numa-node")
+
+    @property
+    def whole(self) -> int:
+        return (1 << len(self.zones)) - 1
+
+    def lists(self, resource: str) -> bool:
+        """Whether some zone has this resource, be it 0 of it."""
+        return any(resource in zone for zone in self.total)
+
+    def available(self, zones: int, resource: str) -> int:
+        return sum(zone.get(resource, 0) for place, zone in enumerate(self.left) if zones >> place & 1)
+
+    def show(self, zones: int) -> str:
+        """The names of a set of zones."""
+        return ", ".join(name for place, name in enumerate(self.zones) if zones >> place & 1)
+
+
+# --- what a node says ---------------------------------------------------------------------------------------------------
+
+
+def read(node: objects.Node, found: objects.NodeResourceTopology) -> Machine | None:
+    """The zones of a node, of either dialect; None where the object lists no NUMA zone.
+
+    Raises:
+        MachineError: a zone or resource listed twice, parents in a circle, an unknown policy or scope, a malformed quantity.
+    """
+    try:
+        settings = _settings(found)
+        leaves, places = _leaves(found.zones or ())
+        if not leaves:
+            return None
+        amounts = [_amounts(zone) for zone in leaves]
+        groups = places if any(place is not None for place in places) else _neighbours(leaves)
+    except MachineError as error:
+        raise MachineError(f"NodeResourceTopology {node.metadata.name or ''}: {error}") from None
+    status = node.status or objects.NodeStatus()
+    sockets: dict[object, int] = {}
+    for bit, group in enumerate(groups):
+        sockets[group] = sockets.get(group, 0) | 1 << bit
+    return Machine(
+        zones=tuple(zone.name for zone in leaves),
+        sockets=tuple(sockets.values()),
+        left=tuple(left for left, _ in amounts),
+        total=tuple(total for _, total in amounts),
+        policy=settings[_POLICY],
+        scope=settings[_SCOPE],
+        offered=frozenset((status.allocatable if status.allocatable is not None else status.capacity) or ()),
+    )
+
+
+def _settings(found: objects.NodeResourceTopology) -> dict[str, str]:
+    """Defaults, then the first of the deprecated names if it is known, then the attributes."""
+    settings = {_POLICY: "none", _SCOPE: "container"}
+    deprecated = _DEPRECATED.fullmatch(found.topologyPolicies[0]) if found.topologyPolicies else None
+    if deprecated is not None:
+        settings = {_POLICY: _CURRENT[deprecated[1]], _SCOPE: deprecated[2].lower()}
+    for attribute in found.attributes or ():
+        if attribute.name in _KNOWN:
+            if attribute.value not in _KNOWN[attribute.name]:
+                raise MachineError(f"attribute {attribute.name}: unknown value {attribute.value[:60]!r}")
+            settings[attribute.name] = attribute.value
+    return settings
+
+
+def _leaves(listed: Sequence[objects.TopologyZone]) -> tuple[list[objects.TopologyZone], list[str | None]]:
+    """The NUMA zones in the kubelet's order, and for each the name of its socket, as far as parents tell."""
+    zones: dict[str, objects.TopologyZone] = {}
+    for zone in listed:
+        if zone.name in zones:
+            raise MachineError(f"zone {zone.name[:60]!r} is listed twice")
+        zones[zone.name] = zone
+    above = {name: list(_upwards(zone, zones)) for name, zone in zones.items()}
+    kinds = {name: _kind(zone.type) for name, zone in zones.items()}
+    parents = {name for names in above.values() for name in names}
+    pooled = not {"socket", "die"}.isdisjoint(kinds.values())
+
+    def is_zone(name: str) -> bool:
+        if kinds[name] != "node":
+            return kinds[name] == "numa"
+        # The root of the machine may be called a node as well.
+        if name in parents or "numa" in kinds.values():
+            return False
+        return not pooled or bool(zones[name].parent) or _NUMBERED_NODE.fullmatch(name) is not None
+
+    chosen = {name for name in zones if is_zone(name)}
+    for kind in ("die", "socket"):  # a level with one child is left out: what has nothing below is the zone itself
+        covered = {name for leaf in chosen for name in above[leaf]}
+        chosen |= {name for name in zones if kinds[name] == kind and name not in covered and name not in chosen}
+    leaves = sorted((zone for zone in listed if zone.name in chosen), key=_order)
+    return leaves, [_socket([leaf.name, *above[leaf.name]], kinds) for leaf in leaves]
+
+
+def _upwards(zone: objects.TopologyZone, zones: Mapping[str, objects.TopologyZone]) -> Iterator[str]:
+    """Names of the pools around a zone; the last one need not be listed."""
+    met = {zone.name}
+    at: objects.TopologyZone | None = zone
+    while at is not None and at.parent:
+        if at.parent in met:
+            raise MachineError(f"zone {zone.name[:60]!r} is inside itself")
+        met.add(at.parent)
+        yield at.parent
+        at = zones.get(at.parent)
+
+
+def _kind(text: str) -> str:
+    words = re.sub(r"[-_\s]+", " ", text.lower()).strip()
+    return "numa" if words in ("numa node", "numanode", "numa") else words
+
+
+def _order(zone: objects.TopologyZone) -> tuple[bool, list[tuple[int, str]]]:
+    """As the numbers at the end of the name compare; without any, last."""
+    numbers = _NUMBERS.search(zone.name)
+    if numbers is None:
+        return True, []
+    plain = [part.lstrip("0") for part in numbers[0].split("/")]
+    return False, [(len(part), part) for part in plain]
+
+
+def _socket(path: Iterable[str], kinds: Mapping[str, str]) -> str | None:
+    """The first socket or unlisted pool from a zone upwards; else the outermost die."""
+    die = None
+    for name in path:
+        if kinds.get(name, "socket") == "socket":
+            return name
+        if kinds[name] == "die":
+            die = name
+    return die
+
+
+def _neighbours(leaves: Sequence[objects.TopologyZone]) -> list[object]:
+    """A socket for each zone by the costs: zones at the least cost between two zones are in one. Without costs all are."""
+    names = {zone.name for zone in leaves}
+    costs = [(c.value, z.name, c.name) for z in leaves for c in z.costs or () if c.name in names and c.name != z.name]
+    if not costs:
+        return [0] * len(leaves)
+    least = min(costs)[0]
+    group: dict[str, frozenset[str]] = {name: frozenset({name}) for name in names}
+    for cost, a, b in costs:
+        if cost == least:
+            joined = group[a] | group[b]
+            group.update(dict.fromkeys(joined, joined))
+    return [group[zone.name] for zone in leaves]
+
+
+def _amounts(zone: objects.TopologyZone) -> tuple[Amounts, Amounts]:
+    left: Amounts = {}
+    total: Amounts = {}
+    for listed in zone.resources or ():
+        if listed.name in left:
+            raise MachineError(f"zone {zone.name[:60]!r} lists {listed.name[:60]!r} twice")
+        given = [raw for raw in (listed.available, listed.allocatable, listed.capacity) if raw is not None]
+        if not given:
+            continue
+        most = next(raw for raw in (listed.allocatable, listed.capacity, listed.available) if raw is not None)
+        try:
+            left[listed.name], total[listed.name] = _whole(listed.name, given[0]), _whole(listed.name, most)
+        except quantity.QuantityError as error:
+            raise MachineError(f"zone {zone.name[:60]!r}: {listed.name[:60]!r}: {error}") from None
+    return left, total
+
+
+def _whole(name: str, raw: objects.RawQuantity) -> int:
+    value = quantity.parse(raw) * (1000 if name == "cpu" else 1)
+    quantity.ceil(value)
+    return max(0, value.numerator // value.denominator)
+
+
+# --- what a pod asks ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ask:
+    """``amounts`` that must come from one set of zones, for a container, or for a pod as a whole ("")). ``stays``: not given back before
+    the next one asks, as ordinary init containers do."""
+
+    container: str
+    amounts: Mapping[str, int]
+    stays: bool
+
+
+def asks(pod: objects.Pod, scope: str) -> list[Ask]:
+    """What is to be aligned, in the order of admission; what asks for nothing is left out.
+
+    Of a Guaranteed pod without pod-level resources: cpu of containers that ask for whole CPUs, memory and huge pages. Of every pod: all
+    other resources.
+
+    Raises:
+        QuantityError: a malformed request, or one beyond 64 bits.
+    """
+    native = qos_class(pod) == GUARANTEED and not _decides_for_all(pod.spec.resources)
+    found = [
+        Ask(c.name or "", _asked(c, native), init is False or c.restartPolicy == "Always")
+        for init, containers in ((True, pod.spec.initContainers), (False, pod.spec.containers))
+        for c in containers or ()
+    ]
+    if scope == "pod":
+        names = sorted({name for ask in found for name in ask.amounts})
+        found = [Ask("", {name: _together(found, name) for name in names}, True)]
+    return [ask for ask in found if ask.amounts]
+
+
+def _native(resource: str) -> bool:
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+
+
+def _decides_for_all(level: objects.ResourceRequirements | None) -> bool:
+    return level is not None and any(_native(name) for name in (*(level.requests or ()), *(level.limits or ())))
+
+
+def _asked(container: objects.Container, native: bool) -> Amounts:
+    given = container.resources or objects.ResourceRequirements()
+    found = {}
+    for name, raw in {**(given.limits or {}), **(given.requests or {})}.items():
+        if resources.counts(name) and (native or not _native(name)):
+            amount = quantity.milli(raw) if name == "cpu" else quantity.units(raw)
+            if amount > 0 and (name != "cpu" or amount % 1000 == 0):  # a fraction of a CPU comes from the shared ones
+                found[name] = amount
+    return found
+
+
+def _together(found: Sequence[Ask], name: str) -> int:
+    """The larger of all that run in the end, and any moment of the start; init containers come first."""
+    running = starting = 0
+    for ask in found:
+        amount = ask.amounts.get(name, 0)
+        if ask.stays:
+            running += amount
+        else:
+            starting = max(starting, running + amount)  # so far only sidecars run
+    return max(running, starting)
+
+
+# --- what the kubelet does ----------------------------------------------------------------------------------------------
+
+
+def zones_due(machine: Machine, amounts: Mapping[str, int]) -> int:
+    """How many zones a request gets: one, or under ``restricted`` as few as could hold it were they empty; 0 if even all could not."""
+    if machine.policy != "restricted":
+        return 1
+    sizes = range(1, len(machine.zones) + 1)
+    return next((size for size in sizes if _lowest(machine.total, amounts, size, len(machine.zones)) is not None), 0)
+
+
+def _lowest(per_zone: _PerZone, wanted: Mapping[str, int], size: int, below: int) -> int | None:
+    """The lowest, as a number, of the sets of ``size`` among the first ``below`` zones that together have what is wanted; None: there is
+    none."""
+    if size == 0:
+        return None if any(amount > 0 for amount in wanted.values()) else 0
+    for name, amount in wanted.items():
+        if sum(nlargest(size, (zone.get(name, 0) for zone in per_zone[:below]))) < amount:
+            return None
+    for top in range(size - 1, below):
+        rest = _lowest(per_zone, {name: amount - per_zone[top].get(name, 0) for name, amount in wanted.items()}, size - 1, top)
+        if rest is not None:
+            return rest | 1 << top
+    return None
+
+
+class Kubelet:
+    """The Topology Manager of one node whose policy rejects; pods arrive one after the other and take the first zones that do."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._left = [dict(zone) for zone in machine.left]
+
+    def admit(self, wanted: Sequence[Ask]) -> str | None:
+        """Why a pod is turned away, which then holds nothing; None if it is let in."""
+        before = [dict(zone) for zone in self._left]
+        for ask in wanted:
+            why = self._place(ask)
+            if why is not None:
+                self._left = before
+                return why
+        return None
+
+    def _place(self, ask: Ask) -> str | None:
+        machine = self._machine
+        who = f"container {ask.container}" if ask.container else "the pod"
+        for name in sorted(ask.amounts):
+            if not machine.lists(name) and not (name in machine.offered and _need_not_be_listed(name)):
+                return f"{who} asks for {name}, which no NUMA zone lists"
+        amounts = {name: amount for name, amount in ask.amounts.items() if machine.lists(name)}
+        if not amounts:
+            return None
+        size = zones_due(machine, amounts)
+        chosen = _lowest(self._left, amounts, size, len(self._left)) if size else None
+        if chosen is None:
+            text = ", ".join(f"{name} {quantity.format_cpu(n) if name == 'cpu' else n}" for name, n in sorted(amounts.items()))
+            room = f"no {size} NUMA zones have" if size > 1 else "no NUMA zone has"
+            return f"{who} asks for {text}: {room if size else 'all NUMA zones together lack'} that much ({machine.policy})"
+        if ask.stays:
+            self._take(chosen, amounts)
+        return None
+
+    def _take(self, chosen: int, amounts: Mapping[str, int]) -> None:
+        """The lowest zones are emptied first."""
+        for name, amount in amounts.items():
+            rest = amount
+            for place, zone in enumerate(self._left):
+                if chosen >> place & 1:
+                    part = min(rest, zone.get(name, 0))
+                    zone[name] = zone.get(name, 0) - part
+                    rest -= part
+
+
+def _need_not_be_listed(name: str) -> bool:
+    extended = "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+    return extended or name in ("ephemeral-storage", "storage")

@@ -1,0 +1,243 @@
+"""The independent checker: replays a Placement against the raw objects, pod by pod, with matching code of its own.
+
+It reads no compiled instance, no class and no encoding, so that a fault there cannot hide here. A valid placement binds unit by
+unit in its order, each pod accepted by every filter in the state reached so far; a unit is a pod, or the pods of one gang that
+share an order number, which see each other as present for InterPodAffinity and PodTopologySpread. In the end, every domain that
+received a pod with a DoNotSchedule constraint obeys it, and every gang is whole. Kubelets with a Topology Manager that rejects are
+replayed too, and every tier is computed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from checker.objective.tiers import objective_faults
+from checker.placement_document import Violation, document_faults, units, why_not_movable, why_not_pending
+from checker.rules import affinity, gangs, matching, resources, spread, volumes
+from models.documents.placement import Assignment, Placement
+from models.documents.policy import DEFAULT
+from models.kube import objects
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.snapshot import Snapshot
+
+__all__ = ["Judge", "Violation", "rejecting_rules", "verify"]
+
+_PLAIN: Final = objects.NodeSpec()
+_UNSCHEDULABLE: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+Fault = tuple[str, str]  # rule, why
+
+
+@dataclass
+class _Held:
+    """What the pods on a node hold."""
+
+    pods: int = 0
+    used: resources.Amounts = field(default_factory=dict)
+    ports: list[resources.Port] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A pod to be judged, with its parsed terms."""
+
+    pod: objects.Pod
+    member: affinity.Member
+    spread: spread.Spread
+
+
+class Judge:
+    """The state of a cluster: bound pods, and pods added since. Judges candidates against it, one rule after the other.
+
+    ``candidates``: the pods that will be judged or added. ``absent``: keys of bound pods that are left out of the state.
+    ``exempt``: namespaces without hard anti-affinity. ``free``: keys of pods whose own spec.nodeName does not count.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        candidates: Sequence[objects.Pod],
+        *,
+        absent: Collection[str] = (),
+        exempt: Collection[str] = (),
+        free: Collection[str] = (),
+    ) -> None:
+        self._snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
+        self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+        self._free = frozenset(free)
+        self._capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
+        self._held = {name: _Held() for name in self.nodes}
+        self._asked = resources.Shared()
+        namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
+        self._affinity = affinity.AffinityState(namespace_labels, exempt)
+        self._spread = spread.SpreadState(self.nodes)
+        self._reader = affinity.Reader()
+        self._volumes = volumes.VolumeState(snapshot)
+        judged = {id(pod) for pod in candidates}
+        running = [
+            (pod, self.nodes[pod.spec.nodeName])
+            for pod in snapshot.pods
+            if pod.spec.nodeName in self.nodes
+            and not objects.is_terminal(pod)
+            and id(pod) not in judged
+            and objects.pod_key(pod) not in absent
+        ]
+        self._candidates = {id(pod): _Candidate(pod, self._reader.member(pod), self._spread.read(pod)) for pod in candidates}
+        self._affinity.announce((c.member for c in self._candidates.values()), judged=True)
+        members = [self._reader.member(pod) for pod, _ in running]
+        self._affinity.announce(members, judged=False)
+        for member, (pod, node) in zip(members, running, strict=True):
+            self._affinity.add(member, node)
+            self._add(pod, node, member.profile, placed=False)
+
+    def _add(self, pod: objects.Pod, node: objects.Node, profile: matching.Profile, *, placed: bool) -> None:
+        held = self._held[node.metadata.name or ""]
+        held.pods += 1
+        used = held.used
+        for name, amount in self._asked.requests(pod, bound=not placed).items():
+            used[name] = used.get(name, 0) + amount
+        held.ports += self._asked.ports(pod)
+        self._spread.add(pod, node, profile)
+        self._volumes.add(pod, node, placed=placed)
+
+    def used(self) -> dict[str, resources.Amounts]:
+        """What the pods of each node hold by now."""
+        return {name: held.used for name, held in self._held.items()}
+
+    @property
+    def capacity(self) -> dict[str, resources.Amounts]:
+        """What each node has."""
+        return self._capacity
+
+    def spread_of(self, pod: objects.Pod) -> spread.Spread:
+        """The parsed DoNotSchedule constraints of a candidate."""
+        return self._candidates[id(pod)].spread
+
+    def faults(self, pod: objects.Pod, node_name: str) -> list[Fault]:
+        """Every rule that rejects a candidate on the node in the present state, each asked on its own, with the reason."""
+        node = self.nodes[node_name]
+        return self._faults(self._candidates[id(pod)], node)
+
+    def bind(self, unit: Sequence[tuple[objects.Pod, str]]) -> list[list[Fault]]:
+        """Judge the pods of a unit and add them; gives the faults of each. Rules about other pods in the same domain are judged with all
+        of the unit present, all others one pod after the other."""
+        judged = [(self._candidates[id(pod)], self.nodes[name]) for pod, name in unit]
+        if len(judged) == 1:  # nobody to see but those before
+            candidate, node = judged[0]
+            faults = self._faults(candidate, node)
+            self._add(candidate.pod, node, candidate.member.profile, placed=True)
+            self._affinity.add(candidate.member, node)
+            return [faults]
+        together = gangs.affinity_faults(self._affinity, [(candidate.member, node) for candidate, node in judged])
+        found: list[list[Fault]] = []
+        for candidate, node in judged:
+            found.append(self._other_faults(candidate.pod, node))
+            self._add(candidate.pod, node, candidate.member.profile, placed=True)
+            self._affinity.add(candidate.member, node)
+        for (candidate, node), mutual, faults in zip(judged, together, found, strict=True):
+            pod, member = candidate.pod, candidate.member
+            self._spread.add(pod, node, member.profile, -1)
+            self._affinity.remove(member, node)
+            faults += [("PodTopologySpread", why) for why in spread.faults(candidate.spread, node)]
+            faults += [("InterPodAffinity", why) for why in (*self._affinity.anti_faults(member, node), *mutual)]
+            self._affinity.add(member, node)
+            self._spread.add(pod, node, member.profile)
+        return found
+
+    def _faults(self, candidate: _Candidate, node: objects.Node) -> list[Fault]:
+        """All rules, against those before."""
+        found = self._other_faults(candidate.pod, node)
+        found += [("PodTopologySpread", why) for why in spread.faults(candidate.spread, node)]
+        found += [("InterPodAffinity", why) for why in self._affinity.faults(candidate.member, node)]
+        return found
+
+    def _other_faults(self, pod: objects.Pod, node: objects.Node) -> list[Fault]:
+        """All rules but InterPodAffinity and PodTopologySpread."""
+        name = node.metadata.name or ""
+        spec, node_spec = pod.spec, node.spec or _PLAIN
+        found: list[Fault] = []
+        if node_spec.unschedulable and matching.untolerated_taint(spec.tolerations, [_UNSCHEDULABLE]):
+            found.append(("NodeUnschedulable", "the node is cordoned"))
+        if spec.nodeName and spec.nodeName != name and objects.pod_key(pod) not in self._free:
+            found.append(("NodeName", f"the pod belongs on node {spec.nodeName}"))
+        taint = matching.untolerated_taint(spec.tolerations, node_spec.taints) if node_spec.taints else None
+        if taint:
+            found.append(("TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"))
+        refused = matching.node_affinity_fault(spec, node)
+        if refused:
+            found.append(("NodeAffinity", refused))
+        held = self._held[name]
+        ports = self._asked.ports(pod)
+        clash = resources.clashing_port(ports, held.ports) if ports else None
+        if clash:
+            found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
+        requests = self._asked.requests(pod, bound=False)
+        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, self._capacity[name])]
+        return found + self._volumes.faults(pod, node) if spec.volumes else found
+
+
+def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
+    """The rules that reject one pod on a node, against the bound pods (without itself), each asked on its own; sorted names.
+
+    For many questions about one snapshot build a :class:`Judge` once.
+    """
+    judge = Judge(snapshot, [pod], exempt=exempt, free=[objects.pod_key(pod)])
+    return sorted({rule for rule, _ in judge.faults(pod, node_name)})
+
+
+def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
+    """Every violation of a placement: faults of the document, then of the replay in bind order, then of the final state.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+        InputError: the declaration of a gang cannot be read.
+    """
+    with no_gc():
+        return _verify(snapshot, placement)
+
+
+def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
+    pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
+    nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
+    refusals = {key: why_not_pending(pod, nodes, placement.snapshot) for key, pod in pods.items()}
+    pending = {key for key, why in refusals.items() if why is None}
+    roster = gangs.read(snapshot, pending, placement.policy or DEFAULT)
+    found = document_faults(snapshot.sha256, placement, pods, nodes, refusals, roster)
+    replayed = _replayed(units(placement, roster), pods, nodes)
+    named = {entry.pod for entry in placement.assignments} | {entry.pod for entry in placement.unplaced}
+    anew = named if placement.snapshot.fromScratch else ()
+    free = {key for key in anew if key in pods and why_not_movable(pods[key], nodes) is None}
+    entries = [entry for unit in replayed for entry in unit]
+    candidates = [pods[entry.pod] for entry in entries]
+    judge = Judge(snapshot, candidates, absent=named, exempt=placement.snapshot.daemonNamespaces, free=free)
+    for unit in replayed:
+        verdicts = judge.bind([(pods[entry.pod], entry.node) for entry in unit])
+        for entry, faults in zip(unit, verdicts, strict=True):
+            for rule, why in faults:
+                found.append(Violation(entry.pod, entry.node, rule, why))
+    ended = ((judge.spread_of(pod), judge.nodes[entry.node]) for pod, entry in zip(candidates, entries, strict=True))
+    for position, why in spread.final_faults(ended):
+        found.append(Violation(entries[position].pod, entries[position].node, "PodTopologySpread", why))
+    found += gangs.gang_faults(snapshot, placement, roster, entries, refusals)
+    absent = {key for key in named if key in pods and pods[key].spec.nodeName}
+    return found + objective_faults(snapshot, placement, entries, absent, pending, judge, roster.gangs)
+
+
+def _replayed(groups: list[list[Assignment]], pods: Mapping[str, objects.Pod], nodes: Collection[str]) -> list[list[Assignment]]:
+    """Known pods on known nodes, each pod at its first mention only; the rest is reported as a fault of the document."""
+    seen: set[str] = set()
+    found = []
+    for group in groups:
+        kept = []
+        for entry in group:
+            key = entry.pod
+            if key not in seen:
+                seen.add(key)
+                if key in pods and entry.node in nodes:
+                    kept.append(entry)
+        found.append(kept)
+    return found

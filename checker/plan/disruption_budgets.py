@@ -1,0 +1,161 @@
+"""PodDisruptionBudgets for the checker: whom each guards, and how many evictions it allows.
+
+Source: pkg/controller/disruption/disruption.go (getExpectedPodCount, countHealthyPods, updatePdbStatus, failSafe) and
+pkg/registry/core/pod/storage/eviction.go (canIgnorePDB, Create) of Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from checker.plan.document import Workloads
+from checker.rules import matching
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+_SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
+
+
+@dataclass(eq=False)
+class Guard:
+    """``name``: ``namespace/name``. ``allowed``: pods that may be missing at once beyond those that are already; ``lenient``: pods that are
+    not ready may go all the same. ``missing``: keys of guarded pods that a plan evicted for good so far."""
+
+    name: str
+    allowed: int = 0
+    lenient: bool = False
+    missing: set[str] = field(default_factory=set)
+
+    @property
+    def left(self) -> int:
+        """Evictions that the budget allows now."""
+        return self.allowed - len(self.missing)
+
+    def guards(self, pod: objects.Pod) -> bool:
+        """Whether a pod that it selects needs it."""
+        return not ignored(pod) and not (self.lenient and not is_ready(pod))
+
+
+def ignored(pod: objects.Pod) -> bool:
+    """Whether the Eviction API asks no budget for the pod: it is over, being deleted, or was never started."""
+    return objects.is_terminal(pod) or objects.is_terminating(pod) or (pod.status is not None and pod.status.phase == "Pending")
+
+
+def is_ready(pod: objects.Pod) -> bool:
+    """Whether a pod is Ready; one without any conditions, which no cluster wrote, counts as such."""
+    conditions = (pod.status.conditions if pod.status else None) or []
+    return not conditions or any(c.type == "Ready" and c.status == "True" for c in conditions)
+
+
+class Guards:
+    """The budgets of a snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._shelves: dict[str, matching.Shelf[int]] = {}
+        self._selectors: list[matching.Selector] = []
+        self._guards: list[Guard] = []
+        self._memo: dict[tuple[str | None, int], list[int]] = {}  # by id of the labels, which the snapshot keeps alive and pods share
+        for budget in snapshot.pod_disruption_budgets:
+            try:
+                selector = matching.label_selector(budget.spec.selector if budget.spec else None)
+            except matching.InvalidSelector:
+                selector = None
+            namespace = budget.metadata.namespace or "default"
+            if selector is not None:
+                self._shelves.setdefault(namespace, matching.Shelf()).file(selector, len(self._guards))
+            self._selectors.append(selector)
+            self._guards.append(Guard(f"{namespace}/{budget.metadata.name or ''}"))
+        selected: list[list[objects.Pod]] = [[] for _ in self._guards]
+        for pod in snapshot.pods if self._guards else ():
+            for b in self._indices(pod):
+                selected[b].append(pod)
+        scales = _Scales(snapshot) if any(selected) else None
+        for budget, guard, pods in zip(snapshot.pod_disruption_budgets, self._guards, selected, strict=True):
+            if scales is not None and pods:
+                _settle(guard, budget, pods, scales)
+
+    def _indices(self, pod: objects.Pod) -> list[int]:
+        memo = pod.metadata.namespace, id(pod.metadata.labels)
+        found = self._memo.get(memo)
+        if found is None:
+            shelf = self._shelves.get(pod.metadata.namespace or "default")
+            labels = pod.metadata.labels or {}
+            offered = sorted(shelf.candidates(labels)) if shelf else ()
+            found = self._memo[memo] = [b for b in offered if matching.selects(self._selectors[b], labels)]
+        return found
+
+    def of(self, pod: objects.Pod) -> list[Guard]:
+        """The budgets that select a pod."""
+        return [self._guards[b] for b in self._indices(pod)]
+
+
+def _settle(guard: Guard, budget: objects.PodDisruptionBudget, pods: Sequence[objects.Pod], scales: _Scales) -> None:
+    """Fill in what a budget allows: by its status, and what that lacks as the controller would compute it."""
+    spec, status = budget.spec or objects.PodDisruptionBudgetSpec(), budget.status or objects.PodDisruptionBudgetStatus()
+    healthy = status.currentHealthy
+    if healthy is None:
+        healthy = sum(bool(pod.spec.nodeName) and not ignored(pod) and is_ready(pod) for pod in pods)
+    expected, desired = _wanted(spec, pods, scales)
+    if status.desiredHealthy is not None:
+        desired = status.desiredHealthy
+    allowed = status.disruptionsAllowed
+    if allowed is None:
+        allowed = healthy - desired if expected > 0 else 0
+    guard.allowed = max(0, allowed)
+    guard.lenient = spec.unhealthyPodEvictionPolicy == "AlwaysAllow" or healthy >= desired > 0
+
+
+def _wanted(spec: objects.PodDisruptionBudgetSpec, pods: Sequence[objects.Pod], scales: _Scales) -> tuple[int, int]:
+    """Pods that there should be, and how many of them healthy. (0, 0), which allows nothing, where the controller fails."""
+    if spec.maxUnavailable is None and isinstance(spec.minAvailable, int):
+        return len(pods), spec.minAvailable
+    scale = scales.of(pods)
+    given = spec.minAvailable if spec.maxUnavailable is None else spec.maxUnavailable
+    if scale is None or given is None:
+        return 0, 0
+    if isinstance(given, str):
+        number = given.removesuffix("%")
+        if number == given or not (number.isascii() and number.isdigit()):
+            return 0, 0
+        given = (int(number) * scale + 99) // 100
+    return scale, given if spec.maxUnavailable is None else max(0, scale - given)
+
+
+class _Scales:
+    """Replicas that controllers want; by kind, namespace and name."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._workloads = Workloads(snapshot)
+        self._replicas: Mapping[str, Any] = {
+            f"{kind} {obj.metadata.namespace or 'default'}/{obj.metadata.name or ''}": obj.spec.replicas
+            for kind in _SCALED
+            for obj in snapshot.workloads.get(kind, ())
+            if obj.spec is not None
+        }
+        self._living: dict[str, int] = {}
+        for pod in snapshot.pods:
+            if not objects.is_terminal(pod):
+                name = self._controller(pod)
+                self._living[name] = self._living.get(name, 0) + 1
+
+    @staticmethod
+    def _controller(pod: objects.Pod) -> str:
+        owner = objects.controller_of(pod)
+        return f"{owner.kind} {pod.metadata.namespace or 'default'}/{owner.name}" if owner else ""
+
+    def of(self, pods: Sequence[objects.Pod]) -> int | None:
+        """The sum over the controllers of some pods; None if one of them has no scale. Where a controller's object is missing, its pods
+        that are not over stand for it; pods without a controller count nothing."""
+        found: dict[str, int] = {}
+        for pod in pods:
+            owner = objects.controller_of(pod)
+            if owner is None:
+                continue
+            if owner.kind not in _SCALED:
+                return None
+            above, own = self._workloads.of(pod), self._controller(pod)
+            name = above if above in self._replicas else own
+            found[name] = (self._replicas[name] or 0) if name in self._replicas else self._living.get(own, 0)
+        return sum(found.values())

@@ -1,0 +1,179 @@
+"""Faults of a RebalancePlan itself: its numbering, what it speaks of, its limits; and its entries as the replay takes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from checker.placement_document import Violation
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+#: The rule of violations that lie in the document, not in what it does.
+PLAN: Final = "RebalancePlan"
+
+_HASH: Final = "pod-template-hash"
+_ENGINES: Final = ("exact", "greedy", "lns")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A move, a binding (no ``source``: the pod is pending) or an eviction (no ``target``)."""
+
+    step: int
+    wave: int
+    pod: str
+    source: str | None
+    target: str | None
+    gang: str | None = None
+    stopover: bool = False
+
+    @property
+    def place(self) -> str:
+        """The node that a fault of the entry is about."""
+        return self.target or self.source or ""
+
+
+def entries(plan: RebalancePlan) -> list[Entry]:
+    """All moves and evictions by wave and step; those of one step in the document's order."""
+    found = [Entry(m.step, m.wave, m.pod, m.source, m.to, m.gang, m.stopover) for m in plan.moves]
+    found += [Entry(e.step, e.wave, e.pod, e.source, None) for e in plan.evictions]
+    return sorted(found, key=lambda entry: (entry.wave, entry.step))
+
+
+def numbering_faults(plan: RebalancePlan, listed: Sequence[Entry], gang_of: Mapping[str, str]) -> Iterator[Violation]:
+    """Steps are 1, 2, … and waves rise with them; only bindings of one gang (``gang_of``: by key of pods to be placed) share a step, and
+    only they name it."""
+
+    def fault(why: str, entry: Entry | None = None) -> Violation:
+        return Violation(entry.pod if entry else "", entry.place if entry else "", PLAN, why)
+
+    by_step: dict[int, list[Entry]] = {}
+    for entry in listed:
+        by_step.setdefault(entry.step, []).append(entry)
+    for expected, step in enumerate(sorted(by_step), 1):
+        if step != expected:
+            yield fault(f"steps are numbered from 1 without a gap, expected {expected} and got {step}")
+            break
+    for one, other in pairwise(listed):
+        if other.step < one.step:
+            yield fault(f"step {other.step} is of wave {other.wave}, step {one.step} of wave {one.wave}: waves rise with the steps", other)
+    for step, shared in sorted(by_step.items()):
+        gangs = {gang_of.get(entry.pod) for entry in shared}
+        if len({entry.wave for entry in shared}) > 1:
+            yield fault(f"step {step} is in more than one wave", shared[-1])
+        if len(shared) > 1 and (len(gangs) > 1 or None in gangs or any(entry.source is not None for entry in shared)):
+            yield fault(f"step {step} is shared by pods that are not bound as one gang", shared[-1])
+    for entry in listed:
+        gang = gang_of.get(entry.pod) if entry.source is None else None
+        if entry.gang != gang:
+            right = f"it is of gang {gang}" if gang else "it is of no gang that is to be placed"
+            yield fault(f"the pod is said to be of {f'gang {entry.gang}' if entry.gang else 'no gang'}, {right}", entry)
+    for expected, wave in enumerate(sorted({entry.wave for entry in listed}), 1):
+        if wave != expected:
+            yield fault(f"waves are numbered from 1 and none is empty, expected {expected} and got {wave}")
+            break
+    for name, steps in (("moves", [m.step for m in plan.moves]), ("evictions", [e.step for e in plan.evictions])):
+        if steps != sorted(steps):
+            yield fault(f"{name} are not listed by step")
+
+
+def history_faults(listed: Sequence[Entry]) -> Iterator[Violation]:
+    """What the entries of one pod say of each other: at most one in a wave, none after its eviction, stopovers move on."""
+    last: dict[str, Entry] = {}
+    for entry in listed:
+        before = last.get(entry.pod)
+        if before is not None:
+            if before.wave == entry.wave:
+                yield Violation(entry.pod, entry.place, PLAN, f"the pod moves more than once in wave {entry.wave}")
+            if before.target is None:
+                yield Violation(entry.pod, entry.place, PLAN, "the pod was evicted for good before")
+            elif before.stopover != (entry.target is not None):
+                why = f"step {before.step} is {'' if before.stopover else 'not '}said to be a stopover, step {entry.step} says otherwise"
+                yield Violation(entry.pod, entry.place, PLAN, why)
+        if entry.source == entry.target:
+            yield Violation(entry.pod, entry.place, PLAN, "the pod is there already")
+        last[entry.pod] = entry
+    for entry in last.values():
+        if entry.stopover:
+            yield Violation(entry.pod, entry.place, PLAN, f"step {entry.step} is a stopover, and the pod does not move on")
+
+
+def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str], pending: int) -> Iterator[Violation]:
+    """The numbers of the snapshot (``pending``: pods to be placed), the engine, the goals, and the nodes to be drained."""
+    ref = plan.snapshot
+    numbers = (("nodes", ref.nodes, len(snapshot.nodes)), ("pods", ref.pods, len(snapshot.pods)), ("pending", ref.pending, pending))
+    for name, said, number in numbers:
+        if said != number:
+            yield Violation("", "", PLAN, f"snapshot.{name} is {said}, it should be {number}")
+    if ref.fromScratch:
+        yield Violation("", "", PLAN, "a plan does not place running pods from scratch")
+    if plan.engine not in _ENGINES:
+        yield Violation("", "", PLAN, f"there is no engine {plan.engine!r}")
+    if len(set(plan.goals)) < len(plan.goals):
+        yield Violation("", "", PLAN, "a goal is given twice")
+    unknown = [goal for goal in plan.goals if goal not in ("drain", "repair", "improve", "consolidate", "admit")]
+    if unknown:
+        yield Violation("", "", PLAN, f"there is no goal {unknown[0]!r}")
+    if ("drain" in plan.goals) != bool(plan.drain) or "drain" in plan.goals[1:]:
+        yield Violation("", "", PLAN, "the goal drain comes first, if and only if there are nodes to be drained")
+    if len(set(plan.drain)) < len(plan.drain):
+        yield Violation("", "", PLAN, "a node to be drained is given twice")
+    for name in plan.drain:
+        if name not in nodes:
+            yield Violation("", name, PLAN, "the snapshot has no such node to be drained")
+    known = {objects.pod_key(pod) for pod in snapshot.pods} if plan.obstacles else ()
+    for obstacle in plan.obstacles:
+        if obstacle.node is not None and obstacle.node not in nodes:
+            yield Violation("", obstacle.node, PLAN, "an obstacle names a node that the snapshot lacks")
+        if obstacle.pod is not None and obstacle.pod not in known:
+            yield Violation(obstacle.pod, "", PLAN, "an obstacle names a pod that the snapshot lacks")
+
+
+def limit_faults(plan: RebalancePlan, listed: Sequence[Entry], workloads: Mapping[str, str]) -> Iterator[Violation]:
+    """More moves or evictions than allowed; bindings of pending pods are neither. ``workloads``: by pod key, of those that move."""
+    limits = plan.limits
+    moves = [entry.pod for entry in listed if entry.source is not None and entry.target is not None]
+    counts = [
+        ("moves", limits.maxMoves, {"": len(moves)}),
+        ("evictions", limits.maxEvictions, {"": sum(entry.target is None for entry in listed)}),
+        ("moves in namespace", limits.maxMovesPerNamespace, Counter(pod.partition("/")[0] for pod in moves)),
+        ("moves of", limits.maxMovesPerWorkload, Counter(workloads[pod] for pod in moves if pod in workloads)),
+    ]
+    for what, most, found in counts:
+        for name, number in sorted(found.items()) if most is not None else ():
+            if most is not None and number > most:
+                yield Violation("", "", PLAN, f"{number} {what}{' ' if name else ''}{name}, at most {most} are allowed")
+    if not limits.allowEviction:
+        for entry in listed:
+            if entry.target is None:
+                yield Violation(entry.pod, entry.place, PLAN, "the pod is evicted for good, which is not allowed")
+
+
+class Workloads:
+    """Whose pods they are: the controller, or the Deployment of a ReplicaSet (by its owner, else by the pod-template-hash)."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._above: dict[tuple[str, str], str] = {}
+        for obj in snapshot.workloads.get("ReplicaSet", ()):
+            for owner in obj.metadata.ownerReferences or ():
+                if owner.controller and owner.kind == "Deployment":
+                    self._above[obj.metadata.namespace or "default", obj.metadata.name or ""] = owner.name
+
+    def of(self, pod: objects.Pod) -> str:
+        """``Kind namespace/name``; a bare pod is its own."""
+        owner, namespace = objects.controller_of(pod), pod.metadata.namespace or "default"
+        if owner is None:
+            return f"Pod {objects.pod_key(pod)}"
+        if owner.kind == "ReplicaSet":
+            ending = "-" + ((pod.metadata.labels or {}).get(_HASH) or "")
+            deployment = self._above.get((namespace, owner.name))
+            if deployment is None and len(ending) > 1 and owner.name.endswith(ending):
+                deployment = owner.name[: -len(ending)]
+            if deployment is not None:
+                return f"Deployment {namespace}/{deployment}"
+        return f"{owner.kind} {namespace}/{owner.name}"

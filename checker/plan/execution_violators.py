@@ -1,0 +1,90 @@
+"""Whom a plan may evict for good, as the checker sees it: for pods of higher priority, and for rules that hold during execution.
+
+Source: specification of the rules ("requiredDuringSchedulingRequiredDuringExecution", preemptionPolicy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from checker.plan.state import Board, Runner
+from checker.rules import affinity, matching
+from models.kube import objects
+
+
+def preempting(pending: Iterable[objects.Pod]) -> int | None:
+    """The highest priority of pods to be placed that others may go for; None if there is no such pod."""
+    return max((pod.spec.priority or 0 for pod in pending if pod.spec.preemptionPolicy != "Never"), default=None)
+
+
+def culprits(board: Board, keys: Collection[str], broken: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Those of some pods that have to go for a rule that holds during execution: of node affinity and pod affinity the pod that has it, of
+    anti-affinity the lower-priority pod of the pair, its owner where it is not of higher priority. ``board``: of the snapshot; ``broken``:
+    the rules that running pods break there, by key."""
+    chosen = [runner for key in keys if (runner := board.runners.get(key)) is not None and runner.at is not None and runner.steady]
+    apart = any("InterPodAffinity" in broken.get(runner.key, ()) for runner in chosen)
+    standing = [runner for runner in board.runners.values() if runner.at is not None and runner.steady] if apart else []
+    owners = [(runner, terms) for runner in standing if (terms := _enforced(runner.pod)).anti]
+    return frozenset(runner.key for runner in chosen if _goes(board, runner, broken.get(runner.key, frozenset()), owners))
+
+
+def _goes(board: Board, runner: Runner, broke: frozenset[str], owners: Iterable[tuple[Runner, affinity.Terms]]) -> bool:
+    wanted, node = runner.pod.spec.affinity, board.nodes[runner.node or ""]
+    if "NodeAffinity" in broke and wanted is not None and wanted.nodeAffinity is not None:
+        selector = wanted.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution
+        if not matching.node_selector_holds(selector, node.metadata.labels or {}, runner.node or ""):
+            return True
+    if "InterPodAffinity" not in broke:
+        return False
+    wants = _enforced(runner.pod).affinity
+    if wants and board.asks.is_lonely(runner.member, runner.node or ""):
+        others = [other for other in board.runners.values() if other is not runner and all(_takes(board, term, other) for term in wants)]
+        if not all(any(_together(board, term.key, runner, other) for other in others) for term in wants):
+            return True
+    mine = runner.pod.spec.priority or 0
+    for owner, terms in owners:
+        if owner is runner:
+            others = [other for other in board.runners.values() if other is not runner and (other.pod.spec.priority or 0) >= mine]
+            if any(_meets(board, terms, runner, other) for other in others):
+                return True
+        elif mine < (owner.pod.spec.priority or 0) and _meets(board, terms, owner, runner):
+            return True
+    return False
+
+
+def _meets(board: Board, terms: affinity.Terms, owner: Runner, other: Runner) -> bool:
+    """Whether another running pod is in a domain where anti-affinity terms of the owner do not want it."""
+    return any(_together(board, term.key, owner, other) and _takes(board, term, other) for term in terms.anti)
+
+
+def _takes(board: Board, term: affinity.Term, other: Runner) -> bool:
+    """Whether a term selects a pod."""
+    member = other.member
+    namespace = board.snapshot.namespaces.get(member.namespace)
+    return term.match.holds(member.namespace, member.labels, (namespace.metadata.labels or {}) if namespace is not None else {})
+
+
+def _together(board: Board, key: str, one: Runner, other: Runner) -> bool:
+    """Whether two pods run in one domain."""
+    if one.at is None or other.at is None:
+        return False
+    here, there = (board.nodes[at.node].metadata.labels or {} for at in (one.at, other.at))
+    return key in here and here[key] == there.get(key)
+
+
+def _enforced(pod: objects.Pod) -> affinity.Terms:
+    """The (anti-)affinity terms of a pod that hold during execution, too."""
+    wanted = pod.spec.affinity
+    if wanted is None:
+        return affinity.NO_TERMS
+    kept = objects.Affinity(podAffinity=_part(wanted.podAffinity), podAntiAffinity=_part(wanted.podAntiAffinity))
+    if kept.podAffinity is None and kept.podAntiAffinity is None:
+        return affinity.NO_TERMS
+    return affinity.read_terms(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=kept)))
+
+
+def _part(part: objects.PodAffinity | None) -> objects.PodAffinity | None:
+    terms = part.requiredDuringSchedulingRequiredDuringExecution if part is not None else None
+    return objects.PodAffinity(requiredDuringSchedulingRequiredDuringExecution=terms) if terms else None

@@ -1,0 +1,91 @@
+"""Which running pods a plan has to leave where they are, worked out by the checker.
+
+Source: cluster-autoscaler simulator/drainability, karpenter.sh (disruption), descheduler pkg/descheduler/evictions, and the Eviction API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from checker.placement_document import is_mirror
+from checker.plan.disruption_budgets import Guards, ignored
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import Exclusion
+from models.gangs.declarations import Groups
+from models.gangs.markers import members
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+_REPLACED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job")
+_SAFE: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
+_SPARE: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+
+
+class Exclusions:
+    """``lifted``: exclusions that do not count (bare, local-storage)."""
+
+    def __init__(self, snapshot: Snapshot, guards: Guards, lifted: Collection[str], policy: Policy) -> None:
+        self._guards, self._lifted = guards, frozenset(lifted)
+        self._ganged = frozenset(_ganged(snapshot, policy))
+
+    def of(self, pod: objects.Pod) -> Exclusion | None:
+        """The first reason that holds against moving the pod, were it running; None if it may be moved."""
+        notes, owner = pod.metadata.annotations or {}, objects.controller_of(pod)
+        if objects.is_terminating(pod):
+            return "terminating"
+        if is_mirror(pod):
+            return "mirror"
+        if owner is not None and owner.kind == "DaemonSet":
+            return "daemonset"
+        if notes.get(_SAFE) == "false" or notes.get(_DISRUPT) == "true" or _SPARE in notes:
+            return "do-not-disrupt"
+        if owner is None:
+            if "bare" not in self._lifted and _EVICT not in notes:
+                return "bare"
+        elif owner.kind not in _REPLACED:
+            return "owner"
+        if objects.pod_key(pod) in self._ganged:
+            return "gang"
+        if "local-storage" not in self._lifted and notes.get(_SAFE) != "true" and _EVICT not in notes and _is_local(pod):
+            return "local-storage"
+        guards = [] if ignored(pod) else self._guards.of(pod)
+        if len(guards) > 1 or any(guard.guards(pod) and not guard.allowed for guard in guards):
+            return "budgets"
+        return None
+
+
+def _is_local(pod: objects.Pod) -> bool:
+    """Whether data of the pod are on its node: a hostPath, or an emptyDir that is not in memory."""
+    for volume in pod.spec.volumes or ():
+        if volume.hostPath is not None:
+            return True
+        if volume.emptyDir is not None and volume.emptyDir.medium != "Memory":
+            return True
+    return False
+
+
+def _ganged(snapshot: Snapshot, policy: Policy) -> Iterable[str]:
+    """Keys of the members of gangs that need more than one of their living members, or keep them in one domain. What gangs declare is
+    parsed where all read it."""
+    pods = snapshot.pods
+    named = members(pods, (i for i, pod in enumerate(pods) if not (objects.is_terminal(pod) or objects.is_terminating(pod))))
+    groups = Groups(snapshot, policy.networkTiers) if named else None
+    for marker, found in named.items():
+        if groups is None or len(found) < 2:
+            continue
+        declared = groups.declared(marker, [pods[i] for i in found])
+        bound = declared.topology is not None and declared.topology[1]
+        if bound or declared.minimum is None or declared.minimum > 1:
+            yield from (objects.pod_key(pods[i]) for i in found)
+
+
+def holds_rules(pod: objects.Pod) -> bool:
+    """Whether the pod has required (anti-)affinity or DoNotSchedule constraints, which others can keep or break."""
+    wanted = pod.spec.affinity
+    for part in (wanted.podAffinity, wanted.podAntiAffinity) if wanted else ():
+        if part and (part.requiredDuringSchedulingIgnoredDuringExecution or part.requiredDuringSchedulingRequiredDuringExecution):
+            return True
+    return any(c.whenUnsatisfiable == "DoNotSchedule" for c in pod.spec.topologySpreadConstraints or ())

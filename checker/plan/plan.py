@@ -1,0 +1,207 @@
+"""The independent checker of RebalancePlans: replays a plan wave by wave on the raw objects, and computes anew what it claims.
+
+It reads no compiled instance and shares no rule with the planner. A valid plan moves only what may be moved, from where it is by then; it
+keeps its limits and, in every wave, every PodDisruptionBudget; and whatever the order inside a wave, each pod is accepted where it lands
+(:mod:`checker.plan.waves`) and no pod is worse off than in the snapshot. Kubelets' NUMA zones are not replayed: what running pods
+hold of them is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checker.placement_document import DOCUMENT, Violation, why_not_pending
+from checker.plan.disruption_budgets import Guards
+from checker.plan.document import (
+    PLAN,
+    Workloads,
+    entries,
+    goal_faults,
+    history_faults,
+    limit_faults,
+    numbering_faults,
+)
+from checker.plan.execution_violators import culprits, preempting
+from checker.plan.movable import Exclusions, holds_rules
+from checker.plan.move_cost import Cost, cost_of
+from checker.plan.objective import Ledger, summary_faults, tier_faults
+from checker.plan.replay import BUDGET, Replay
+from checker.plan.state import Board
+from checker.rules import gangs
+from models.documents.placement import Assignment, GangResult, Placement
+from models.documents.policy import DEFAULT
+from models.documents.rebalance_plan import RebalancePlan, Summary
+from models.kube import objects
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.snapshot import Snapshot
+
+__all__ = ["BUDGET", "summary", "verify_plan"]
+
+
+def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, cost: Cost | None = None) -> list[Violation]:
+    """Every violation of a plan: faults of the document, of its waves in turn, then of what it claims. A plan for another snapshot has that
+    one violation. ``cost``: of moving a pod (1 by default).
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+        InputError: the declaration of a pending gang cannot be read.
+    """
+    if plan.snapshot.sha256 != snapshot.sha256:
+        return [Violation("", "", PLAN, f"the plan is for snapshot {plan.snapshot.sha256}, this is {snapshot.sha256}")]
+    with no_gc():
+        return list(_Check(snapshot, plan).faults(cost or cost_of(snapshot, plan.policy or DEFAULT)))
+
+
+def summary(snapshot: Snapshot, plan: RebalancePlan) -> tuple[Summary, Summary]:
+    """The cluster before and after a plan, whose moves are taken as they are. Only snapshot, goals, limits, policy, moves and evictions of
+    the plan are read.
+
+    Raises:
+        QuantityError, InputError: as for :func:`verify_plan`.
+    """
+    with no_gc():
+        return _Check(snapshot, plan).summaries()
+
+
+class _Check:
+    """One plan against its snapshot."""
+
+    def __init__(self, snapshot: Snapshot, plan: RebalancePlan) -> None:
+        self.snapshot, self.plan = snapshot, plan
+        policy = plan.policy or DEFAULT
+        self.pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
+        self.names = frozenset(node.metadata.name or "" for node in snapshot.nodes)
+        self.refusals = {key: why_not_pending(pod, self.names, plan.snapshot) for key, pod in self.pods.items()}
+        self.pending = {key for key, why in self.refusals.items() if why is None}
+        self.roster = gangs.read(snapshot, self.pending, policy)
+        self.priorities = {self.roster.ranks.get(key, self.pods[key].spec.priority or 0) for key in self.pending}
+        self.listed = entries(plan)
+        guards = Guards(snapshot)
+        exclusions = Exclusions(snapshot, guards, plan.limits.alsoMove, policy)
+        self.board = Board(snapshot, self.pending, plan.snapshot.daemonNamespaces)
+        self.excluded = {key: why for key, runner in self.board.runners.items() if runner.at and (why := exclusions.of(runner.pod))}
+        movable = {key for key, runner in self.board.runners.items() if runner.at and key not in self.excluded}
+        anchored = {key for key in self.excluded if self.board.runners[key].steady and holds_rules(self.pods[key])}
+        self.ledger = Ledger(self.board, policy, movable | anchored, self.pending, self.roster.gangs, admits="admit" in plan.goals)
+        self._replay = Replay(plan, self.board, self.pods, self.refusals, self.roster, guards, exclusions)
+        self.start = self._where()
+
+    def _where(self) -> dict[str, str | None]:
+        """The nodes of pods that the plan mentions."""
+        named = {entry.pod for entry in self.listed}
+        return {key: self.board.runners[key].node for key in named if key in self.board.runners}
+
+    def _broken(self) -> dict[str, frozenset[str]]:
+        """The rules that running pods break now, by key; terminating pods break none."""
+        runners = self.board.runners.values()
+        return {runner.key: broke for runner in runners if runner.at and runner.steady and (broke := self.board.broken(runner))}
+
+    def _touched(self) -> set[str]:
+        return {name for entry in self.listed for name in (entry.source, entry.target) if name is not None and name in self.board.nodes}
+
+    def _changed(self) -> set[str]:
+        """Nodes whose pods at the end are others than at the start."""
+        now = self._where()
+        return {name for key, before in self.start.items() if before != now[key] for name in (before, now[key]) if name is not None}
+
+    # --- summaries ----------------------------------------------------------------------------------------------------------
+
+    def summaries(self) -> tuple[Summary, Summary]:
+        before = self.ledger.summary(self._broken(), self._touched())
+        for entry in self.listed:
+            runner = self.board.runners.get(entry.pod)
+            if runner is None or (entry.target is not None and entry.target not in self.board.nodes):
+                continue
+            if runner.at is not None:
+                self.board.lift(runner.at)
+                self.board.enter(runner.at, -1)
+            runner.at = runner.presence(entry.target) if entry.target is not None else None
+            if runner.at is not None:
+                if runner.pod.spec.volumes:
+                    self.board.volumes.settle(runner.pod, self.board.nodes[runner.at.node])
+                self.board.put(runner.at)
+                self.board.enter(runner.at)
+        return self._trimmed(before), self.ledger.summary(self._broken(), self._changed())
+
+    def _trimmed(self, before: Summary) -> Summary:
+        changed = self._changed()
+        before.nodes = [use for use in before.nodes if use.node in changed]
+        return before
+
+    # --- faults -------------------------------------------------------------------------------------------------------------
+
+    def faults(self, cost: Cost) -> Iterator[Violation]:
+        plan = self.plan
+        yield from goal_faults(plan, self.snapshot, self.names, len(self.pending))
+        yield from numbering_faults(plan, self.listed, self.roster.gang_of)
+        yield from history_faults(self.listed)
+        owners = Workloads(self.snapshot)
+        moving = {entry.pod: owners.of(self.pods[entry.pod]) for entry in self.listed if entry.pod in self.pods}
+        yield from limit_faults(plan, self.listed, moving)
+        yield from self._excluded_faults()
+        broken = self._broken()
+        before = self.ledger.summary(broken, self._touched())
+        free = self.ledger.freed()
+        gone = {entry.pod for entry in self.listed if entry.target is None}
+        self._replay.preempting = preempting(self.pods[key] for key in self.pending) if "admit" in plan.goals else None
+        self._replay.culprits = culprits(self.board, gone, broken) if "repair" in plan.goals else frozenset()
+        for runner in self.board.runners.values():
+            runner.broke = broken.get(runner.key, frozenset())
+            self.board.settle_down(runner)
+        yield from self._replay.faults(self.listed)
+        yield from self._gang_faults()
+        broken = self._broken()
+        yield from summary_faults(plan.before, self._trimmed(before), "before")
+        after = self.ledger.summary(broken, self._changed())
+        yield from summary_faults(plan.after, after, "after")
+        yield from self._freed_faults(self.ledger.freed() - free)
+        yield from self._tier_faults(broken, after, cost)
+
+    # --- claims -------------------------------------------------------------------------------------------------------------
+
+    def _excluded_faults(self) -> Iterator[Violation]:
+        said: dict[str, str] = {}
+        for group in self.plan.excluded:
+            for key in group.pods:
+                if key in said:
+                    yield Violation(key, "", PLAN, "the pod is listed as excluded twice")
+                said[key] = group.reason
+        for key in sorted(said.keys() | self.excluded.keys()):
+            if said.get(key) != self.excluded.get(key):
+                why = f"the pod is said to be excluded for {said.get(key) or 'nothing'}, it is for {self.excluded.get(key) or 'nothing'}"
+                yield Violation(key, "", PLAN, why)
+
+    def _gang_faults(self) -> Iterator[Violation]:
+        """Gangs of pending pods are placed whole or not at all, in one domain where they ask for it."""
+        runners = self.board.runners
+        bound = {entry.pod: entry for entry in self.listed if entry.source is None and entry.pod in runners and entry.pod in self.pending}
+        at = {key: there.node for key in bound if (there := runners[key].at) is not None}
+        gang_of = self.roster.gang_of  # what entries say of it is judged with their numbers
+        found = [Assignment(key, node, bound[key].step, gang_of.get(key)) for key, node in at.items()]
+        placed = {entry.pod for entry in found}
+        results = [
+            GangResult(gang.name, len(gang.pods), sum(objects.pod_key(self.snapshot.pods[i]) in placed for i in gang.pods), gang.needed,
+                       len(gang.bound))
+            for gang in self.roster.gangs
+        ]  # fmt: skip
+        stand_in = Placement(self.plan.snapshot, "", "feasible", [], found, gangs=results)
+        for fault in gangs.gang_faults(self.snapshot, stand_in, self.roster, found, self.refusals):
+            yield Violation(fault.pod, fault.node, PLAN if fault.rule == DOCUMENT else fault.rule, fault.why)
+
+    def _freed_faults(self, freed: set[str]) -> Iterator[Violation]:
+        said = self.plan.freed
+        expected = sorted(freed) if "consolidate" in self.plan.goals else []
+        if sorted(said) != expected:
+            yield Violation("", "", PLAN, f"freed is {', '.join(said) or 'empty'}, it should be {', '.join(expected) or 'empty'}")
+
+    def _tier_faults(self, broken: dict[str, frozenset[str]], after: Summary, cost: Cost) -> Iterator[Violation]:
+        listed = [entry for entry in self.listed if entry.pod in self.board.runners]
+        gone = {self.pods[entry.pod].spec.priority or 0 for entry in listed if entry.target is None}
+        yield from tier_faults(self.plan, self.priorities, gone)
+        for tier in self.plan.objective:
+            value = self.ledger.value(tier, self.plan, listed, self.roster.ranks, broken, after, cost)
+            if value is None:
+                yield Violation("", "", PLAN, f"tier {tier.tier}: a node has no price in the label that the policy names")
+            elif value != tier.value:
+                name = tier.tier if tier.priority is None else f"{tier.tier} of priority {tier.priority}"
+                yield Violation("", "", PLAN, f"tier {name}: the value is {tier.value}, the plan is worth {value}")

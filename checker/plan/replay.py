@@ -1,0 +1,122 @@
+"""The replay of a plan: wave by wave, what must not be moved at all, PodDisruptionBudgets, and the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from checker.placement_document import Violation
+from checker.plan.disruption_budgets import Guard, Guards
+from checker.plan.document import PLAN, Entry
+from checker.plan.movable import Exclusions
+from checker.plan.state import Board
+from checker.plan.waves import Wave
+from checker.rules.gangs import Roster
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube import objects
+
+#: The rule of violations of PodDisruptionBudgets.
+BUDGET: Final = "PodDisruptionBudget"
+
+
+@dataclass
+class Replay:
+    """``board``: the state, with what each pod may go on breaking. ``pods``: of the snapshot by key; ``refusals``: by key, why a pod is not
+    to be placed (None: it is, and ``roster`` has its gang). ``preempting``: the highest priority for which a pod may go for good, if any;
+    ``culprits``: keys of pods that may go because of rules that hold during execution; ``placed``: of those that the plan placed so far."""
+
+    plan: RebalancePlan
+    board: Board
+    pods: Mapping[str, objects.Pod]
+    refusals: Mapping[str, str | None]
+    roster: Roster
+    guards: Guards
+    exclusions: Exclusions
+    preempting: int | None = None
+    culprits: Collection[str] = frozenset()
+    placed: set[str] = field(default_factory=set)
+
+    def faults(self, listed: Sequence[Entry]) -> Iterator[Violation]:
+        """Everything that goes wrong. Entries that cannot be (no such pod or node, pod elsewhere) are left out of the state."""
+        by_wave: dict[int, dict[int, list[Entry]]] = {}
+        for entry in listed:
+            by_wave.setdefault(entry.wave, {}).setdefault(entry.step, []).append(entry)
+        for _, by_step in sorted(by_wave.items()):
+            steps: list[list[Entry]] = []
+            seen: set[str] = set()
+            for _, shared in sorted(by_step.items()):
+                for entry in shared:
+                    why = self._why_not(entry)
+                    if why is not None:
+                        yield Violation(entry.pod, entry.place, PLAN, f"step {entry.step} (wave {entry.wave}): {why}")
+                first = {entry.pod: entry for entry in reversed(shared) if entry.pod not in seen}
+                seen |= first.keys()
+                kept = [entry for entry in shared if first.get(entry.pod) is entry and self._can_be(entry)]
+                gangs = {self.roster.gang_of.get(entry.pod) for entry in kept if entry.source is None}
+                unit = len(gangs) == 1 and None not in gangs and all(entry.source is None for entry in kept)
+                steps += [kept] if unit else [[entry] for entry in kept]
+            yield from self._budget_faults([entry for step in steps for entry in step])
+            if steps:
+                yield from Wave(self.board, steps).judge()
+            self.placed.update(entry.pod for step in steps for entry in step)
+
+    def _can_be(self, entry: Entry) -> bool:
+        runner = self.board.runners.get(entry.pod)
+        if runner is None or runner.node != entry.source or entry.source == entry.target:
+            return False
+        return entry.target is None or entry.target in self.board.nodes
+
+    def _why_not(self, entry: Entry) -> str | None:
+        """Why a plan must not have such a step at all."""
+        if entry.pod not in self.pods:
+            return "the snapshot has no such pod"
+        if entry.target is not None and entry.target not in self.board.nodes:
+            return "the snapshot has no such node"
+        runner = self.board.runners.get(entry.pod)
+        if runner is None:
+            return f"the pod is not to be placed: {self.refusals[entry.pod]}"
+        if entry.target is not None and entry.target in self.plan.drain:
+            return "the node is to be drained"
+        if runner.node != entry.source:
+            return f"the pod is said to be {_at(entry.source)}, it is {_at(runner.node)}"
+        if entry.source is None:
+            return None if "admit" in self.plan.goals else "a pending pod is placed, and admit is no goal"
+        why = self.exclusions.of(runner.pod)
+        if why is not None:
+            return f"the pod must not be moved ({why})"
+        if entry.pod in self.placed and self._is_free(runner.pod):
+            return "the pod is Ready since it moved, and its budget was not asked for it"
+        return self._why_not_gone(entry) if entry.target is None else None
+
+    def _why_not_gone(self, entry: Entry) -> str | None:
+        """Why a pod must not be evicted for good: no goal asks for it."""
+        if self.preempting is not None and (self.pods[entry.pod].spec.priority or 0) < self.preempting:
+            return None
+        if entry.source in self.plan.drain or entry.pod in self.culprits:
+            return None
+        return "the pod is evicted for good, and no goal asks for that"
+
+    def _is_free(self, pod: objects.Pod) -> bool:
+        """Whether budgets select the pod as it is in the snapshot, and it needs none of them."""
+        guards = self.guards.of(pod)
+        return bool(guards) and not any(guard.guards(pod) for guard in guards)
+
+    def _budget_faults(self, wave: Sequence[Entry]) -> Iterator[Violation]:
+        """Pods that leave in one wave, against what each budget allows as the wave begins."""
+        asked: dict[Guard, list[Entry]] = {}
+        for entry in wave:
+            pod = self.pods[entry.pod]
+            for guard in self.guards.of(pod) if entry.source is not None else ():
+                if guard.guards(pod):
+                    asked.setdefault(guard, []).append(entry)
+        for guard, leaving in asked.items():
+            if len(leaving) > guard.left:
+                entry = leaving[-1]
+                why = f"wave {entry.wave} evicts {len(leaving)} pods of budget {guard.name}, which allows {max(0, guard.left)} then"
+                yield Violation(entry.pod, entry.source or "", BUDGET, why)
+            guard.missing.update(entry.pod for entry in leaving if entry.target is None)
+
+
+def _at(node: str | None) -> str:
+    return "without a node" if node is None else f"on {node}"

@@ -1,0 +1,245 @@
+"""The running pods of a plan's replay, and every rule about them but those that a wave is worked out for (required affinity and spread).
+
+Pods are put on nodes and lifted off again, one by one; a pod that moves is on both of its nodes while its wave lasts, which is the worst
+case for capacity, host ports, anti-affinity and volumes: each of them sees only more, and pods move independently of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from checker.plan.affinity import Asks, State
+from checker.plan.spread import Stake, Tallies
+from checker.plan.volumes import Volumes, claims
+from checker.rules import affinity, matching, resources, spread
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+_PLAIN: Final = objects.NodeSpec()
+_CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+Fault = tuple[str, str]  # rule, why
+
+
+@dataclass(eq=False, slots=True)
+class Presence:
+    """A pod on a node. ``placed``: by the plan; ``member``: its own for this node, so that a pod can be on two."""
+
+    runner: Runner
+    node: str
+    member: affinity.Member
+    placed: bool
+
+
+@dataclass(eq=False, slots=True)
+class Runner:
+    """A pod that runs on a node of the snapshot, or may be placed on one. ``at``: where it is; ``broke``: the rules that it broke in the
+    snapshot and may go on breaking until it is moved; ``steady``: it is not terminating, so that its rules matter; ``stakes``: what it
+    holds domains to."""
+
+    pod: objects.Pod
+    key: str
+    member: affinity.Member
+    spread: spread.Spread
+    steady: bool
+    at: Presence | None = None
+    broke: frozenset[str] = frozenset()
+    stakes: list[Stake] = field(default_factory=list)
+
+    @property
+    def node(self) -> str | None:
+        return self.at.node if self.at is not None else None
+
+    def presence(self, node: str) -> Presence:
+        """The pod as the plan places it on a node."""
+        member = self.member
+        return Presence(self, node, affinity.Member(member.name, member.namespace, member.labels, member.terms, member.profile), True)
+
+
+@dataclass(eq=False, slots=True)
+class Held:
+    """What the pods on a node hold. ``resized``: those whose status says other than their spec, as long as the plan does not move them;
+    ``mounting``: those with volumes."""
+
+    pods: int = 0
+    used: resources.Amounts = field(default_factory=dict)
+    ports: dict[resources.Port, int] = field(default_factory=dict)
+    resized: dict[Runner, None] = field(default_factory=dict)
+    mounting: dict[Runner, None] = field(default_factory=dict)
+
+
+class Board:
+    """All running pods of a snapshot, and those with the keys ``waiting``, that a plan places. ``exempt``: namespaces without hard
+    anti-affinity.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+    """
+
+    def __init__(self, snapshot: Snapshot, waiting: Collection[str], exempt: Collection[str]) -> None:
+        self.snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
+        self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+        self.capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
+        self.held = {name: Held() for name in self.nodes}
+        self.volumes = Volumes(snapshot)
+        self.tallies = Tallies(self.nodes)
+        asked = resources.Shared()
+        self.requests, self.ports = asked.requests, asked.ports
+        namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
+        self.affinity = State(namespaces, exempt)
+        reader = affinity.Reader()
+        self.runners: dict[str, Runner] = {}
+        for pod in snapshot.pods:
+            key = objects.pod_key(pod)
+            if (pod.spec.nodeName in self.nodes and not objects.is_terminal(pod)) or key in waiting:
+                member = reader.member(pod)
+                self.runners[key] = Runner(pod, key, member, self.tallies.read(pod), not objects.is_terminating(pod))
+        members = [runner.member for runner in self.runners.values()]
+        self.affinity.announce(members, judged=True)
+        self.asks = Asks(self.affinity, self.nodes)
+        self.asks.read(members)
+        self.claimants: dict[str, list[Runner]] = {}
+        for runner in self.runners.values():
+            for key, _ in claims(runner.pod):
+                self.claimants.setdefault(key, []).append(runner)
+            if runner.pod.spec.nodeName in self.nodes:
+                runner.at = Presence(runner, runner.pod.spec.nodeName or "", runner.member, False)
+                self.put(runner.at)
+                self.enter(runner.at)
+
+    # --- what pods hold -----------------------------------------------------------------------------------------------------
+
+    def put(self, there: Presence) -> None:
+        """A pod is on a node, too, as far as this class judges."""
+        self._weigh(there, 1)
+        runner, held = there.runner, self.held[there.node]
+        if runner.pod.spec.volumes:
+            self.volumes.mount(runner.pod, there.node)
+            held.mounting[runner] = None
+        if not there.placed and self.requests(runner.pod, bound=True) != self.requests(runner.pod, bound=False):
+            held.resized[runner] = None
+        self.affinity.add(there.member, self.nodes[there.node])
+
+    def lift(self, there: Presence) -> None:
+        """The opposite of :meth:`put`."""
+        self._weigh(there, -1)
+        runner, held = there.runner, self.held[there.node]
+        if runner.pod.spec.volumes:
+            self.volumes.unmount(runner.pod, there.node)
+            held.mounting.pop(runner, None)
+        held.resized.pop(runner, None)
+        self.affinity.remove(there.member, self.nodes[there.node])
+
+    def _weigh(self, there: Presence, by: int) -> None:
+        pod, held = there.runner.pod, self.held[there.node]
+        held.pods += by
+        used = held.used
+        for name, amount in self.requests(pod, bound=not there.placed).items():
+            used[name] = used.get(name, 0) + by * amount
+        for port in self.ports(pod):
+            held.ports[port] = held.ports.get(port, 0) + by
+            if not held.ports[port]:
+                del held.ports[port]
+
+    def enter(self, there: Presence, by: int = 1) -> None:
+        """The pod is on the node (``by`` -1: no more), as required affinity and spread count."""
+        runner = there.runner
+        self.asks.count(runner.member, there.node, by)
+        for tally, domain in self.tallies.counted(runner.pod, runner.member.profile, there.node):
+            tally.change(domain, by)
+
+    # --- what others hold a pod to ------------------------------------------------------------------------------------------
+
+    def settle_down(self, runner: Runner) -> None:
+        """From now on no rule of the pod that is not in ``broke`` may break where it is."""
+        if not runner.steady or runner.at is None:
+            return
+        if runner.spread.constraints:
+            runner.stakes = self.tallies.stakes(runner.spread, runner.at.node, depth="PodTopologySpread" in runner.broke)
+            self.tallies.hold(runner.stakes, runner.key)
+        if runner.member.terms.affinity and "InterPodAffinity" not in runner.broke:
+            self.asks.of(runner.member).sit(self.asks.seat(runner.member, runner.at.node), runner.key)
+
+    def get_up(self, runner: Runner) -> None:
+        """The opposite of :meth:`settle_down`."""
+        if runner.at is not None:
+            self.tallies.release(runner.stakes, runner.key)
+            if runner.member.terms.affinity:
+                self.asks.of(runner.member).rise(self.asks.seat(runner.member, runner.at.node), runner.key)
+
+    # --- the rules ----------------------------------------------------------------------------------------------------------
+
+    def landing_faults(self, runner: Runner, name: str, others: Iterable[objects.Pod]) -> list[Fault]:
+        """Every rule of this class that may reject the pod, which is nowhere now, on a node. ``others``: pods counted there now that may as
+        well be away."""
+        pod, node = runner.pod, self.nodes[name]
+        found: list[Fault] = []
+        spec = node.spec or _PLAIN
+        if spec.unschedulable and matching.untolerated_taint(pod.spec.tolerations, [_CORDON]):
+            found.append(("NodeUnschedulable", "the node is cordoned"))
+        found += self._static_faults(pod, node, spec.taints or ())
+        ports, held = self.ports(pod), self.held[name]
+        clash = resources.clashing_port(ports, held.ports) if ports else None
+        if clash:
+            found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
+        requests = self.requests(pod, bound=False)
+        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, self.capacity[name])]
+        if runner.member.terms.fault or self.affinity.is_concerned(runner.member):
+            found += [("InterPodAffinity", why) for why in self.affinity.anti_faults(runner.member, node)]
+        return [*found, *self._volume_faults(pod, node, others)] if pod.spec.volumes else found
+
+    def _volume_faults(self, pod: objects.Pod, node: objects.Node, others: Iterable[objects.Pod]) -> Iterator[Fault]:
+        found = self.volumes.faults(pod, node)
+        yield from found
+        if all(rule != "NodeVolumeLimits" for rule, _ in found):
+            why = self.volumes.full(pod, node.metadata.name or "", others)
+            if why is not None:
+                yield "NodeVolumeLimits", why
+
+    @staticmethod
+    def _static_faults(pod: objects.Pod, node: objects.Node, taints: Iterable[objects.Taint]) -> Iterator[Fault]:
+        """What no other pod has a part in, but for a cordon."""
+        taint = matching.untolerated_taint(pod.spec.tolerations, taints)
+        if taint:
+            yield "TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"
+        refused = matching.node_affinity_fault(pod.spec, node)
+        if refused:
+            yield "NodeAffinity", refused
+
+    def fits(self, runner: Runner, name: str) -> bool:
+        """Whether a running pod would fit where it is, taken out and counted by its spec."""
+        held, capacity = self.held[name], self.capacity[name]
+        if held.pods > capacity.get("pods", 0):
+            return False
+        placed = runner.at is not None and runner.at.placed
+        own = self.requests(runner.pod, bound=not placed)
+        for resource, amount in self.requests(runner.pod, bound=False).items():
+            if held.used.get(resource, 0) - own.get(resource, 0) + amount > capacity.get(resource, 0):
+                return False
+        return True
+
+    def broken(self, runner: Runner) -> frozenset[str]:
+        """The rules that a running pod breaks: taken out, it would be rejected on its own node. A cordon breaks none."""
+        there = runner.at
+        if there is None:
+            return frozenset()
+        pod, node, member = runner.pod, self.nodes[there.node], runner.member
+        taints = [t for t in (node.spec.taints if node.spec else None) or () if t.key != _CORDON.key]
+        found = {rule for rule, _ in self._static_faults(pod, node, taints)}
+        if not self.fits(runner, there.node):
+            found.add("NodeResourcesFit")
+        ports = self.ports(pod)
+        if ports or pod.spec.volumes or member.terms.fault or self.affinity.is_concerned(member):
+            self.lift(there)
+            if ports and resources.clashing_port(ports, self.held[there.node].ports):
+                found.add("NodePorts")
+            if self.affinity.anti_faults(member, node):
+                found.add("InterPodAffinity")
+            found.update(rule for rule, _ in self.volumes.faults(pod, node))
+            self.put(there)
+        if member.terms.affinity and self.asks.is_lonely(member, there.node):
+            found.add("InterPodAffinity")
+        if any(self.tallies.faults(runner.spread, there.node)):
+            found.add("PodTopologySpread")
+        return frozenset(found)

@@ -1,0 +1,253 @@
+"""The checker's judgement of one wave: its steps run in any order or at once, and no order may break anything.
+
+Each moving pod is at its source, nowhere, or at its target (a binding starts nowhere, an eviction ends there), independently of the
+others. Judged is, without enumerating these states,
+
+* each landing, with every other pod of the wave in any phase: no filter may reject it. Capacity, host ports, anti-affinity and volumes are
+  the worse the more pods there are, so all others are taken to be at both of their nodes; for required affinity and spread see
+  :mod:`checker.plan.affinity` and :mod:`checker.plan.spread`;
+* every pod at rest, with each other pod of the wave at its source or its target: it breaks nothing that it did not break in the
+  snapshot, or that the plan did not leave broken.
+
+All of this is exact: there is a fault if and only if some state has it. Two things are judged more strictly. Claims that are not bound yet:
+steps of one wave must not share such a claim, nor a stock of free static volumes, since what they get depends on who comes first. And the
+pods of a unit, which come all at once, are taken to come independently by the other steps of the wave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from checker.placement_document import Violation
+from checker.plan.affinity import Ask, Flow, Place, Way
+from checker.plan.document import Entry
+from checker.plan.spread import Move
+from checker.plan.state import Board
+from checker.plan.units import Change, Step, counted_mates, unit_faults
+from checker.rules import spread
+
+
+class Wave:
+    """A wave that is about to begin. ``steps``: entries of known pods that are where they are said to be, on known nodes."""
+
+    def __init__(self, board: Board, steps: Sequence[Sequence[Entry]]) -> None:
+        self._board = board
+        self.steps: list[Step] = [[self._change(entry) for entry in step] for step in steps]
+        self._changes = [change for step in self.steps for change in step]
+        self._alone = len(self.steps) == 1
+        by_ask: dict[Ask, list[Way]] = {}
+        by_tally: dict[spread.Count, list[Move]] = {}
+        for change in self._changes:
+            for ask, way in change.ways.items():
+                by_ask.setdefault(ask, []).append(way)
+            for tally, move in change.moves.items():
+                by_tally.setdefault(tally, []).append(move)
+        self._flows = {ask: Flow(ask, ways) for ask, ways in by_ask.items()}
+        self._spreads = {tally: board.tallies.flow(tally, moves) for tally, moves in by_tally.items()}
+        self._at: dict[str, list[Change]] = {}  # pods with volumes that come to a node or leave it
+        for change in self._changes:
+            for there in change.both() if change.runner.pod.spec.volumes else ():
+                self._at.setdefault(there.node, []).append(change)
+
+    def _change(self, entry: Entry) -> Change:
+        board = self._board
+        runner = board.runners[entry.pod]
+        change = Change(entry, runner, runner.at, runner.presence(entry.target) if entry.target is not None else None)
+        for ask in board.asks.answered(runner.member):
+            change.ways[ask] = Way(board.asks.place(ask, runner.node), board.asks.place(ask, entry.target))
+        before = dict(board.tallies.counted(runner.pod, runner.member.profile, runner.node))
+        after = dict(board.tallies.counted(runner.pod, runner.member.profile, entry.target))
+        change.moves = {tally: Move(before.get(tally), after.get(tally)) for tally in (before | after)}
+        return change
+
+    # --- the whole ----------------------------------------------------------------------------------------------------------
+
+    def judge(self) -> Iterator[Violation]:
+        """Everything that can go wrong; the board is in the state after the wave once this is exhausted."""
+        board = self._board
+        for change in self._changes:
+            board.get_up(change.runner)
+        yield from self._rest_faults()
+        yield from self._claim_faults()
+        for change in self._changes:
+            if change.target is not None:
+                board.put(change.target)
+        yield from self._crowded()
+        settled: list[Change] = []
+        for step in self.steps:
+            yield from self._step_faults(step, settled)
+        if not self._alone:
+            yield from self._waiting_faults()
+        yield from self._done(settled)
+
+    def _done(self, settled: Sequence[Change]) -> Iterator[Violation]:
+        board = self._board
+        opened = {change: board.volumes.open_claims(change.runner.pod) for change in self._changes if change.runner.pod.spec.volumes}
+        taken = bool(settled)
+        for change in self._changes:
+            if change not in settled:
+                taken |= self._settle(change)
+        for change in self._changes:
+            if change.source is not None:
+                board.lift(change.source)
+                board.enter(change.source, -1)
+            runner = change.runner
+            runner.at, runner.broke, runner.stakes = change.target, frozenset(), []
+            if change.target is not None:
+                board.enter(change.target)
+        for change in self._changes:
+            board.settle_down(change.runner)
+        bound = [key for change, keys in opened.items() if change.target is not None for key in keys]
+        if bound or taken:
+            yield from self._claimed(bound, everyone=taken)
+
+    def _settle(self, change: Change) -> bool:
+        """Bind the claims of a pod on its target; whether static volumes are taken by that."""
+        target = change.target
+        if target is None or not change.runner.pod.spec.volumes:
+            return False
+        return bool(self._board.volumes.settle(change.runner.pod, self._board.nodes[target.node]))
+
+    # --- landings -----------------------------------------------------------------------------------------------------------
+
+    def _step_faults(self, step: Step, settled: list[Change]) -> Iterator[Violation]:
+        unit = len(step) > 1
+        mutual = unit_faults(self._board, step, self._changes) if unit else [[]]
+        for change, needs in zip(step, mutual, strict=True):
+            if change.target is None:
+                continue
+            runner, node = change.runner, change.target.node
+            for there in change.both():
+                self._board.lift(there)
+            mates = [mate for mate in step if mate is not change]
+            others = [other.runner.pod for other in self._at.get(node, ()) if other is not change and other not in mates]
+            faults = self._board.landing_faults(runner, node, others)
+            counts = counted_mates(mates)
+            spreads = self._board.tallies.landing_faults(runner.spread, node, self._spreads, change.moves, counts)
+            faults += [("PodTopologySpread", why) for why in spreads]
+            faults += [("InterPodAffinity", why) for why in needs]
+            if runner.member.terms.affinity:
+                faults += [("InterPodAffinity", why) for why in self._affinity_faults(change, mates)]
+            for rule, why in faults:
+                yield self._violation(change, rule, why)
+            if unit and runner.pod.spec.volumes:  # its mates come after it
+                self._settle(change)
+                settled.append(change)
+            for there in change.both():
+                self._board.put(there)
+
+    def _affinity_faults(self, change: Change, mates: Step) -> Iterator[str]:
+        """Required affinity of a pod on its target: as it lands, and of a unit once all of it is there."""
+        if change.target is None:
+            return
+        board, node = self._board, change.target.node
+        ask = board.asks.of(change.runner.member)
+        places = [way.after for mate in mates if (way := mate.ways.get(ask)) is not None and way.after is not None]
+        seat = board.asks.seat(change.runner.member, node)
+        if mates:
+            ways = [way for other in self._changes if other not in mates and other is not change and (way := other.ways.get(ask))]
+            if Flow(ask, ways).can_miss(seat, rests=False, midway=False, mates=places):
+                yield "with all of its unit there, it can miss a pod that it has to be near"
+        elif (self._flows.get(ask) or Flow(ask, ())).can_miss(seat, change.ways.get(ask), rests=False, midway=True):
+            yield f"a pod that it has to be near can be missing ({_terms(ask, seat.place)})"
+
+    # --- pods at rest -------------------------------------------------------------------------------------------------------
+
+    def _rest_faults(self) -> Iterator[Violation]:
+        """Pods that do not move in this wave and can be worse off in it: required affinity and spread."""
+        for ask, flow in self._flows.items():
+            for seat in flow.affected():
+                if flow.can_miss(seat, rests=True, midway=False):
+                    name = next(iter(ask.seats[seat]))
+                    why = f"it can miss a pod that it has to be near ({_terms(ask, seat.place)})"
+                    yield self._left(name, "InterPodAffinity", why)
+        for spreads in self._spreads.values():
+            for name, why in self._board.tallies.rest_faults(spreads):
+                yield self._left(name, "PodTopologySpread", why)
+
+    def _waiting_faults(self) -> Iterator[Violation]:
+        """Pods that move in this wave, and can be worse off before they do. What breaks when others come is a fault of their landing."""
+        for change in self._changes:
+            runner, source = change.runner, change.source
+            if source is None or not runner.steady:
+                continue
+            if runner.member.terms.affinity and "InterPodAffinity" not in runner.broke:
+                ask = self._board.asks.of(runner.member)
+                flow = self._flows.get(ask)
+                seat = self._board.asks.seat(runner.member, source.node)
+                if flow is not None and flow.can_miss(seat, change.ways.get(ask), rests=False, midway=False):
+                    why = f"before it moves it can miss a pod that it has to be near ({_terms(ask, seat.place)})"
+                    yield self._left(runner.key, "InterPodAffinity", why)
+            for why in self._board.tallies.own_faults(runner.stakes, self._spreads, change.moves):
+                yield self._left(runner.key, "PodTopologySpread", f"before it moves: {why}")
+
+    def _crowded(self) -> Iterator[Violation]:
+        """Pods whose spec asks for more than they hold, and pods with volumes, where others come or leave: would they be let in again?"""
+        board = self._board
+        for name in {there.node: None for change in self._changes for there in change.both()}:
+            for runner in list(board.held[name].resized):
+                if runner.steady and "NodeResourcesFit" not in runner.broke and not board.fits(runner, name):
+                    yield self._left(runner.key, "NodeResourcesFit", "by its spec it no longer fits beside the pods that can be there")
+            if not any(other.runner.pod.spec.volumes for other in self._at.get(name, ())) or not board.volumes.is_limited(name):
+                continue  # those that leave attach nothing, though a volume that they shared now counts for one that stays
+            for runner in list(board.held[name].mounting):
+                there = runner.at
+                if there is None or there.node != name or not runner.steady or "NodeVolumeLimits" in runner.broke:
+                    continue
+                if self._alone and any(change.runner is runner for change in self._changes):
+                    continue
+                board.lift(there)
+                others = [other.runner.pod for other in self._at[name] if other.runner is not runner]
+                full = board.volumes.full(runner.pod, name, others)
+                board.put(there)
+                if full is not None:
+                    yield self._left(runner.key, "NodeVolumeLimits", full)
+
+    # --- claims -------------------------------------------------------------------------------------------------------------
+
+    def _claim_faults(self) -> Iterator[Violation]:
+        """Steps that would have to know which of them comes first."""
+        first: dict[tuple[str, str], Step] = {}
+        for step in self.steps if not self._alone else ():
+            for change in step:
+                pod = change.runner.pod
+                if change.target is None or not pod.spec.volumes:
+                    continue
+                wants = [("claim", key) for key in self._board.volumes.open_claims(pod)]
+                wants += [("free volumes of class", name) for name in sorted(self._board.volumes.stock(pod))]
+                for want in wants:
+                    if first.setdefault(want, step) is not step:
+                        other = first[want][0].entry.pod
+                        why = f"{want[0]} {want[1]} is wanted by {other} in the same wave: what is bound depends on who comes first"
+                        yield self._violation(change, "VolumeBinding", why)
+
+    def _claimed(self, bound: Sequence[str], *, everyone: bool) -> Iterator[Violation]:
+        """Pods at rest that mount claims which the wave bound. ``everyone``: or static volumes that it took."""
+        board = self._board
+        found = {runner: None for key in bound for runner in board.claimants[key]}
+        if everyone:
+            found = {runner: None for runner in board.runners.values() if runner.pod.spec.volumes}
+        landed = {change.runner for change in self._changes}  # judged as they did
+        for runner in found:
+            there = runner.at
+            if there is None or not runner.steady or runner in landed:
+                continue
+            board.lift(there)
+            for rule, why in board.volumes.faults(runner.pod, board.nodes[there.node]):
+                if rule not in runner.broke:
+                    yield self._left(runner.key, rule, why)
+            board.put(there)
+
+    # --- telling ------------------------------------------------------------------------------------------------------------
+
+    def _violation(self, change: Change, rule: str, why: str) -> Violation:
+        entry = change.entry
+        return Violation(entry.pod, entry.place, rule, f"step {entry.step} (wave {entry.wave}): {why}")
+
+    def _left(self, key: str, rule: str, why: str) -> Violation:
+        node = self._board.runners[key].node
+        return Violation(key, node or "", rule, f"wave {self._changes[0].entry.wave} makes it worse: {why}")
+
+
+def _terms(ask: Ask, place: Place) -> str:
+    return ", ".join(f"{key}={domain}" if domain is not None else f"no {key}" for key, domain in zip(ask.keys, place, strict=True))

@@ -1,0 +1,190 @@
+"""The independent checker of a rollout: replays its waves on the raw objects, without the simulation that found them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from checker.placement import Judge
+from checker.placement_document import DOCUMENT, Violation
+from models.documents.placement import Placement, Rollout, Wave
+from models.kube import objects
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.deployment_rollout import Old, Pace
+from models.workloads.rollout_input import read
+
+
+def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> list[Violation]:
+    """Every violation of a rollout. ``manifests``: what holds the Deployment's new template, as it was given to the rollout.
+
+    In each wave every new pod passes every filter in turn, with the old pods there that have not gone; pods do not exceed replicas +
+    maxSurge; available ones do not fall below replicas - maxUnavailable; only old pods go. A halt has to be one: the controller can
+    do nothing, and no node takes the first waiting pod. Kubelets' NUMA zones are not replayed.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+    """
+    found = placement.rollout
+    if found is None or placement.snapshot.rollout is None:
+        return [Violation("", "", DOCUMENT, "the document has no rollout, or does not name it")]
+    try:
+        revision = read(snapshot, placement.snapshot.rollout, manifests, placement.snapshot.edits)
+    except InputError as error:
+        return [Violation("", "", DOCUMENT, problem) for problem in error.problems]
+    replay = _Replay(
+        revision.snapshot, placement, revision.pace, {entry.key: entry for entry in revision.old},
+        {objects.pod_key(pod): pod for pod in revision.new}, {objects.pod_key(revision.snapshot.pods[i]) for i in revision.going},
+    )  # fmt: skip
+    replay.document(found, f"Deployment {revision.workload}", snapshot.sha256)
+    for number, wave in enumerate(found.waves, 1):
+        replay.wave(number, wave)
+    replay.end(found)
+    return replay.faults
+
+
+@dataclass
+class _Replay:
+    """``old``, ``new``: pods by key; ``gone``: keys of pods that were terminating; ``alive``: old ones that are left; ``placed``: new ones
+    with their nodes, in bind order; ``waiting``: new ones without."""
+
+    snapshot: Snapshot
+    placement: Placement
+    pace: Pace
+    old: dict[str, Old]
+    new: dict[str, objects.Pod]
+    gone: set[str]
+    faults: list[Violation] = field(default_factory=list)
+    alive: set[str] = field(init=False)
+    placed: dict[str, str] = field(default_factory=dict)
+    waiting: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.alive = set(self.old)
+
+    def fault(self, why: str, pod: str = "", node: str = "", rule: str = DOCUMENT) -> None:
+        self.faults.append(Violation(pod, node, rule, why))
+
+    def document(self, found: Rollout, workload: str, sha256: str) -> None:
+        """What the document says of the Deployment, and whether its parts agree."""
+        reference = self.placement.snapshot
+        if reference.sha256 and sha256 and reference.sha256 != sha256:
+            self.fault(f"the document is of snapshot {reference.sha256}, this is {sha256}")
+        strategy = "Recreate" if self.pace.recreate else "RollingUpdate"
+        told = (found.workload, found.strategy, found.replicas, found.maxSurge, found.maxUnavailable)
+        expected = (workload, strategy, self.pace.replicas, self.pace.surge, self.pace.unavailable)
+        for field_name, got, wanted in zip(("workload", "strategy", "replicas", "maxSurge", "maxUnavailable"), told, expected, strict=True):
+            if got != wanted:
+                self.fault(f"rollout.{field_name} is {got}, it should be {wanted}")
+        binds = [(pod.pod, pod.node, pod.order) for wave in found.waves for pod in wave.create]
+        if binds != [(a.pod, a.node, a.order) for a in self.placement.assignments]:
+            self.fault("the assignments are not the pods of the waves, in their order")
+        orders = [order for _, _, order in binds]
+        if any(b <= a for a, b in zip([0, *orders], orders, strict=False)):
+            self.fault("the order numbers of the waves do not increase")
+        missing = sorted(self.new.keys() - {pod for pod, _, _ in binds})
+        if sorted(entry.pod for entry in self.placement.unplaced) != missing:
+            self.fault("the pods that are listed as unplaced are not those that get no node")
+        tiers = self.placement.objective
+        if len(tiers) > 1 or any(t.value != len(binds) or t.bound < t.value or t.bound > len(self.new) for t in tiers):
+            self.fault("the tier of placed pods does not give the number of pods that get a node, and a bound on it")
+        status = self.placement.status
+        if (status == "optimal") != found.complete or (status == "infeasible" and (binds or not found.proved)):
+            self.fault(f"the status {status} does not go with the rollout")
+
+    def wave(self, number: int, wave: Wave) -> None:
+        """Creations, one by one, then deletions."""
+        if wave.wave != number:
+            self.fault(f"wave {number} is numbered {wave.wave}")
+        before = len(self.placed) + len(self.waiting)
+        arriving = []
+        for entry in wave.create:
+            if entry.pod not in self.new:
+                self.fault("no pod of the new revision", entry.pod, entry.node)
+            elif entry.pod in self.placed or entry.pod in arriving:
+                self.fault("the pod has a node already", entry.pod, entry.node)
+            elif all(node.metadata.name != entry.node for node in self.snapshot.nodes):
+                self.fault("the snapshot has no such node", entry.pod, entry.node)
+            else:
+                arriving.append(entry.pod)
+        there = {*self.placed, *arriving}
+        for pod in wave.waiting:
+            if pod not in self.new or pod in there:
+                self.fault("no pod of the new revision that waits", pod)
+            there.add(pod)
+        if not there >= {*self.placed, *self.waiting}:
+            self.fault(f"a waiting pod is missing in wave {number}")
+        total = len(self.alive) + len(there)
+        if len(there) > before and total > self.pace.most:
+            self.fault(f"{total} pods in wave {number}, at most {self.pace.most} are admitted")
+        if self.pace.recreate and self.alive and there:
+            self.fault(f"wave {number} creates new pods while old ones are there")
+        self._bind([(entry.pod, entry.node) for entry in wave.create if entry.pod in arriving])
+        self.waiting = list(wave.waiting)
+        self._delete(number, wave.delete)
+
+    def _judge(self, candidates: Sequence[objects.Pod]) -> Judge:
+        """The cluster as it is now, with the new pods that have a node."""
+        pods = [
+            pod
+            for pod in self.snapshot.pods
+            if (key := objects.pod_key(pod)) not in self.gone and (key in self.alive or key not in self.old)
+        ]
+        judged = [*(self.new[key] for key in self.placed), *candidates]
+        judge = Judge(replace(self.snapshot, pods=pods), judged, exempt=self.placement.snapshot.daemonNamespaces)
+        for key, node in self.placed.items():
+            judge.bind([(self.new[key], node)])  # judged in its own wave
+        return judge
+
+    def _bind(self, arriving: Sequence[tuple[str, str]]) -> None:
+        if arriving:
+            judge = self._judge([self.new[key] for key, _ in arriving])
+            for key, node in arriving:
+                for rule, why in judge.bind([(self.new[key], node)])[0]:
+                    self.fault(why, key, node, rule)
+                self.placed[key] = node
+
+    def _delete(self, number: int, names: Sequence[str]) -> None:
+        lost = 0
+        for key in names:
+            if key not in self.alive:
+                self.fault("no pod of an old revision that is there", key)
+                continue
+            self.alive.remove(key)
+            lost += self.old[key].available
+        if lost and not self.pace.recreate and self._available() < self.pace.least:
+            self.fault(f"{self._available()} pods are available after wave {number}, at least {self.pace.least} have to be")
+
+    def _available(self) -> int:
+        return len(self.placed) + sum(self.old[key].available for key in self.alive)
+
+    def end(self, found: Rollout) -> None:
+        """Whether it is complete, or else at a halt indeed."""
+        complete = not self.alive and len(self.placed) == len(self.new)
+        if found.complete != complete:
+            self.fault(
+                f"rollout.complete is {str(found.complete).lower()}, {len(self.alive)} old pods are left, {len(self.placed)} new ones run"
+            )
+        if complete:
+            if found.stuck or found.waysOut:
+                self.fault("a complete rollout has pods that are stuck, or ways out")
+            return
+        if sorted(entry.pod for entry in found.stuck) != sorted(self.waiting):
+            self.fault("the pods that are stuck are not those that wait in the end")
+        if found.proved:
+            self._halted()
+
+    def _halted(self) -> None:
+        """A halt that is said to be one for certain: the controller cannot create or delete, and the scheduler cannot place."""
+        created = len(self.placed) + len(self.waiting)
+        if created < self.pace.replicas and len(self.alive) + created < self.pace.most and not (self.pace.recreate and self.alive):
+            self.fault("the rollout is said to halt, and another new pod could be created")
+        spare = len(self.alive) + len(self.placed) - self.pace.least
+        ailing = any(not self.old[key].available for key in self.alive)
+        if self.alive and (self.pace.recreate or self._available() > self.pace.least or (ailing and spare > 0)):
+            self.fault("the rollout is said to halt, and another old pod could go")
+        if self.waiting and not self.snapshot.node_topologies:
+            pod = self.new[self.waiting[0]]
+            judge = self._judge([pod])
+            for name in judge.nodes:
+                if not judge.faults(pod, name):
+                    self.fault("the rollout is said to halt, and the waiting pod fits here", self.waiting[0], name)

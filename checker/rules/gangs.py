@@ -1,0 +1,224 @@
+"""Gangs for the checker: whole or not at all, in one domain of a topology, and the affinity of members that bind as a unit.
+
+What a gang is, is read where all read it (:mod:`models.gangs.gangs`); which pods are to be placed is the checker's own reading.
+
+Source: DESIGN "Gangs"; the scheduler's plugin GangScheduling (Kubernetes 1.35) for the name of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from checker.placement_document import DOCUMENT, GATED, Violation
+from checker.rules import affinity
+from models.documents.placement import Assignment, GangResult, Placement
+from models.documents.policy import Policy
+from models.gangs import gangs
+from models.gangs.gangs import Gang
+from models.kube import objects
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+
+RULE: Final = "GangScheduling"
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The gangs that have members to be placed. ``gang_of``: the name of each such member's gang; ``ranks``: the lowest priority among the
+    members of its gang that are to be placed, which is the one it counts at; both by pod key."""
+
+    gangs: tuple[Gang, ...]
+    gang_of: Mapping[str, str]
+    ranks: Mapping[str, int]
+
+
+def read(snapshot: Snapshot, pending: Collection[str], policy: Policy) -> Roster:
+    """The gangs of a snapshot of which the pods with these keys are to be placed.
+
+    Raises:
+        InputError: a gang's declaration cannot be read, or its members contradict each other.
+    """
+    nodes = {node.metadata.name for node in snapshot.nodes}
+    scope = Scope()
+    for i, pod in enumerate(snapshot.pods):
+        if objects.pod_key(pod) in pending:
+            scope.pending.append(i)
+        elif objects.is_terminal(pod):
+            continue
+        elif pod.spec.nodeName:
+            (scope.fixed if pod.spec.nodeName in nodes else scope.invisible).append(i)
+        elif pod.spec.schedulingGates and not objects.is_terminating(pod):
+            scope.gated.append(i)
+    found = gangs.find(snapshot, scope, tiers=policy.networkTiers)
+    gang_of: dict[str, str] = {}
+    ranks: dict[str, int] = {}
+    for gang in found:
+        members = [snapshot.pods[i] for i in gang.pods]
+        lowest = min(pod.spec.priority or 0 for pod in members)
+        for pod in members:
+            gang_of[objects.pod_key(pod)] = gang.name
+            ranks[objects.pod_key(pod)] = lowest
+    return Roster(tuple(found), gang_of, ranks)
+
+
+# --- what a document says and does ------------------------------------------------------------------------------------------------------
+
+
+def gang_faults(
+    snapshot: Snapshot, placement: Placement, roster: Roster, entries: Sequence[Assignment], refusals: Mapping[str, str | None]
+) -> list[Violation]:
+    """Gangs that are partly placed or lie in the wrong domain, and what the document says wrongly of gangs, or leaves out.
+
+    ``entries``: the assignments of known pods to known nodes, each pod once; ``refusals``: by key of each pod, why it is not one that the
+    document has to place.
+    """
+    found: list[Violation] = []
+    named = [(entry.pod, entry.node, entry.gang) for entry in placement.assignments]
+    named += [(entry.pod, "", entry.gang) for entry in placement.unplaced]
+    for key, node, said in named:
+        name = roster.gang_of.get(key)
+        if said != name and refusals.get(key, "unknown") in (None, GATED):
+            right = f"it is of gang {name}" if name else "it is of no gang that is to be placed"
+            found.append(Violation(key, node, DOCUMENT, f"the pod is said to be of {f'gang {said}' if said else 'no gang'}, {right}"))
+    told: dict[str, list[GangResult]] = {}
+    for result in placement.gangs:
+        told.setdefault(result.gang, []).append(result)
+    placed: dict[str, list[Assignment]] = {gang.name: [] for gang in roster.gangs}
+    unknown = [name for name in told if name not in placed]
+    found += [Violation("", "", DOCUMENT, f"gang {name}: no such gang is to be placed") for name in unknown]
+    if not placed:
+        return found
+    for entry in entries:
+        if entry.pod in roster.gang_of:
+            placed[roster.gang_of[entry.pod]].append(entry)
+    labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
+    for gang in roster.gangs:
+        members, claims = placed[gang.name], told.get(gang.name, [])
+        if 0 < len(members) < gang.needed:
+            why = f"{len(members)} of the {len(gang.pods)} pods of gang {gang.name} are placed, it needs {gang.needed} or none"
+            found.append(Violation("", "", RULE, why))
+        if gang.required and gang.key is not None:
+            at = [labels[snapshot.pods[i].spec.nodeName or ""].get(gang.key) for i in gang.bound]
+            found += _topology_faults(gang, gang.key, members, labels, at)
+        if len(claims) != 1:
+            said = "it is given twice" if claims else "it has pods to be placed and is not listed"
+            found.append(Violation("", "", DOCUMENT, f"gang {gang.name}: {said}"))
+        for claim in claims:
+            for why in _claim_faults(claim, gang, [labels[member.node] for member in members]):
+                found.append(Violation("", "", DOCUMENT, f"gang {gang.name}: {why}"))
+    return found
+
+
+def _topology_faults(
+    gang: Gang, key: str, members: Sequence[Assignment], labels: Mapping[str, Mapping[str, str]], at: Sequence[str | None]
+) -> Iterator[Violation]:
+    """Members outside the one domain of ``key``. ``at``: the domain of each running member, None on a node without the key."""
+    first: str | None = None
+    for member in members:
+        domain = labels[member.node].get(key)
+        why = None
+        if domain is None:
+            why = f"the node lacks the topology key {key} of gang {gang.name}"
+        elif at and domain not in at:
+            why = f"no running member of gang {gang.name} is in {key}={domain}"
+        elif first is not None and domain != first:
+            why = f"gang {gang.name} has to be in one domain of {key}: this is {domain}, others are in {first}"
+        first = first or domain
+        if why:
+            yield Violation(member.pod, member.node, RULE, why)
+
+
+def _claim_faults(claim: GangResult, gang: Gang, at: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """What a document says wrongly of a gang. ``at``: the labels of the node of each placed member."""
+    numbers = {
+        "pending": (claim.pending, len(gang.pods)),
+        "placed": (claim.placed, len(at)),
+        "needed": (claim.needed, gang.needed),
+        "bound": (claim.bound, len(gang.bound)),
+    }
+    for name, (said, number) in numbers.items():
+        if said != number:
+            yield f"{name} is said to be {said}, it is {number}"
+    if claim.topologyKey is not None and claim.topologyKey != gang.key:
+        yield f"its topology key is said to be {claim.topologyKey}, it is {gang.key or 'not given'}"
+    if claim.domain is not None:
+        there = {labels.get(gang.key) for labels in at} if gang.key is not None else set()
+        if there != {claim.domain}:
+            listed = ", ".join(sorted(value or "none" for value in there)) or "none"
+            yield f"its domain is said to be {claim.domain}, the pods are in {listed}"
+
+
+# --- members that bind as a unit --------------------------------------------------------------------------------------------------------
+
+
+class _Ask(NamedTuple):
+    """The affinity terms of a pod: a pod is a match if all of ``group`` select it, and has to be in the domain of each key."""
+
+    group: affinity.Group
+    keys: tuple[str, ...]
+
+
+class _Kind(NamedTuple):
+    """Members that affinity cannot tell apart: what they ask for, and whose asking (of the unit's) they answer."""
+
+    ask: _Ask | None
+    answers: frozenset[affinity.Group]
+
+    def is_mate_of(self, other: _Kind) -> bool:
+        """Whether it has terms that the other answers, or the other's own terms."""
+        return self.ask is not None and (self.ask == other.ask or self.ask.group in other.answers)
+
+
+def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity.Member, objects.Node]]) -> list[list[str]]:
+    """Why required affinity rejects each member of a unit on its node, all of the unit being present.
+
+    A match is needed in the pod's domain of each key. One that was there before, or a member that is no mate, will do. Mates need each
+    other, itself included: they open a domain, which is allowed where the cluster has no match at all, and once per set of terms and key.
+
+    ``state``: the pods that were there before the unit.
+    """
+    wants = [state.wants(member) if member.terms.affinity else None for member, _ in unit]
+    asks = [_Ask(want.group, tuple(tally.key for tally in want.affinity)) if want else None for want in wants]
+    groups = frozenset(ask.group for ask in asks if ask)
+    if not groups:
+        return [[] for _ in unit]
+    kinds = [_Kind(ask, groups & state.answers(member)) for ask, (member, _) in zip(asks, unit, strict=True)]
+    places = [node.metadata.labels or {} for _, node in unit]
+    there: dict[tuple[_Kind, str], set[str]] = {}
+    for key in {key for ask in asks if ask for key in ask.keys}:
+        for kind, labels in zip(kinds, places, strict=True):
+            if key in labels:
+                there.setdefault((kind, key), set()).add(labels[key])
+    every = set(kinds)
+    offers: dict[tuple[_Kind, str], tuple[set[str], set[str]]] = {}  # domains with a match that is no mate, and with a mate
+    opened: dict[tuple[_Ask, str], str] = {}
+    found: list[list[str]] = []
+    for want, kind, labels in zip(wants, kinds, places, strict=True):
+        faults: list[str] = []
+        found.append(faults)
+        if want is None or kind.ask is None:
+            continue
+        lacking = [tally.key for tally in want.affinity if tally.key not in labels]
+        faults += [f"the node lacks the topology key {key} of an affinity term" for key in lacking]
+        for tally in want.affinity if not lacking else ():
+            key, domain = tally.key, labels[tally.key]
+            if tally.anyone(domain) is not None:
+                continue
+            if (kind, key) not in offers:
+                free, mated = set[str](), set[str]()
+                for other in every:
+                    if kind.ask.group in other.answers:
+                        (mated if other.is_mate_of(kind) else free).update(there.get((other, key), ()))
+                offers[kind, key] = free, mated
+            free, mated = offers[kind, key]
+            if domain in free:
+                continue
+            if domain not in mated:
+                faults.append(f"no pod in {key}={domain} matches all its affinity terms, its unit included")
+            elif any(other.domains for other in want.affinity):
+                faults.append(f"only its unit matches all its affinity terms in {key}={domain}, and a pod elsewhere does too")
+            elif opened.setdefault((kind.ask, key), domain) != domain:
+                faults.append(f"the unit opens {key}={domain} for its affinity terms, and {key}={opened[kind.ask, key]} too")
+    return found

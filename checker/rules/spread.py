@@ -1,0 +1,259 @@
+"""PodTopologySpread (DoNotSchedule) for the checker: running counts per domain.
+
+Source: kube-scheduler plugin podtopologyspread (common.go, filtering.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from checker.rules import matching
+from models.kube import objects
+
+
+class Census(NamedTuple):
+    """What is counted, and where: pods of a namespace with such labels, on the eligible nodes, by domain of ``key``."""
+
+    namespace: str
+    selector: matching.Selector
+    key: str
+    eligible: frozenset[str]
+
+
+@dataclass(eq=False)
+class Count:
+    """Pods per domain that received any, of ``size`` domains with an eligible node. ``levels``: how many domains have each count."""
+
+    census: Census
+    size: int
+    domains: dict[str, int] = field(default_factory=dict)
+    levels: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.levels = {0: self.size} if self.size else {}
+
+    def change(self, domain: str, by: int) -> None:
+        before = self.domains.get(domain, 0)
+        self.domains[domain] = before + by
+        self.levels[before] -= 1
+        if not self.levels[before]:
+            del self.levels[before]
+        self.levels[before + by] = self.levels.get(before + by, 0) + 1
+
+    def minimum(self, min_domains: int) -> int:
+        """The least count; 0 while there are fewer domains than wanted."""
+        return 0 if self.size < max(1, min_domains) else min(self.levels)
+
+
+class Constraint(NamedTuple):
+    tally: Count
+    max_skew: int
+    min_domains: int
+    own: int  # 1 if the pod matches its own selector
+
+    def why(self, domain: str, skew: int, least: int) -> str:
+        number = self.tally.domains.get(domain, 0)
+        return f"{self.tally.census.key}={domain} has {number} matching pods, minimum {least}: skew {skew} over maxSkew {self.max_skew}"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The DoNotSchedule constraints of a pod. ``fault`` tells why they cannot be read."""
+
+    constraints: tuple[Constraint, ...] = ()
+    fault: str | None = None
+
+
+NO_SPREAD = Spread()
+
+
+class Eligible:
+    """The nodes on which a constraint counts: of its keys, of node affinity and of tolerations a set each, and what they share."""
+
+    def __init__(self, nodes: Mapping[str, objects.Node]) -> None:
+        self._nodes = nodes
+        self._by_label: dict[tuple[str, str], list[str]] = {}
+        with_key: dict[str, list[str]] = {}
+        for name, node in nodes.items():
+            for pair in (node.metadata.labels or {}).items():
+                self._by_label.setdefault(pair, []).append(name)
+                with_key.setdefault(pair[0], []).append(name)
+        self._with_key = {key: frozenset(names) for key, names in with_key.items()}
+        self._accepting: dict[object, frozenset[str]] = {}
+        self._tolerated: dict[object, frozenset[str]] = {}
+        self._memo: dict[tuple[object, ...], frozenset[str]] = {}
+        self._same: dict[frozenset[str], frozenset[str]] = {}
+        self._values: dict[tuple[frozenset[str], str], int] = {}
+
+    def of(self, spec: objects.PodSpec, keys: Collection[str], *, affinity: bool, taints: bool) -> frozenset[str]:
+        """Nodes with all the keys that node affinity and tolerations of the pod accept, as far as either is asked for."""
+        wanted = matching.text(spec.nodeSelector, *_required(spec)) if affinity else None
+        tolerated = matching.text(spec.tolerations) if taints else None
+        memo = frozenset(keys), wanted, tolerated
+        if memo not in self._memo:
+            if wanted not in self._accepting:
+                among = self._candidates(spec) if affinity else self._nodes
+                self._accepting[wanted] = frozenset(
+                    name for name in among if not (affinity and matching.node_affinity_fault(spec, self._nodes[name]))
+                )
+            if tolerated not in self._tolerated:
+                self._tolerated[tolerated] = frozenset(
+                    name
+                    for name, node in self._nodes.items()
+                    if not (taints and matching.untolerated_taint(spec.tolerations, _taints(node)))
+                )
+            found = self._accepting[wanted].intersection(self._tolerated[tolerated], *(self._with_key.get(key, ()) for key in keys))
+            self._memo[memo] = self._same.setdefault(found, found)  # one object per set: comparing it then costs nothing
+        return self._memo[memo]
+
+    def domains(self, eligible: frozenset[str], key: str) -> int:
+        """How many values of ``key`` there are among eligible nodes."""
+        memo = eligible, key
+        if memo not in self._values:
+            self._values[memo] = len({(self._nodes[name].metadata.labels or {})[key] for name in eligible})
+        return self._values[memo]
+
+    def _candidates(self, spec: objects.PodSpec) -> Iterable[str]:
+        """Nodes beyond which node affinity accepts none: pods that name their node (daemons, local volumes) need no look at all others."""
+        if spec.nodeSelector:
+            return min((self._by_label.get(pair, []) for pair in spec.nodeSelector.items()), key=len)
+        required, _ = _required(spec)
+        found: dict[str, None] = {}
+        for term in (required.nodeSelectorTerms or ()) if required else ():
+            named = next((e for e in term.matchFields or () if e.key == "metadata.name" and e.operator == "In"), None)
+            label = next((e for e in term.matchExpressions or () if e.operator == "In"), None)
+            if named is not None:
+                found.update((name, None) for name in named.values or () if name in self._nodes)
+            elif label is not None:
+                found.update((name, None) for value in label.values or () for name in self._by_label.get((label.key, value), ()))
+            else:
+                return self._nodes
+        return found if required else self._nodes
+
+
+class SpreadState:
+    """The pods bound so far, as PodTopologySpread sees them. All pods to be judged must be read before the first is added.
+
+    Pods that share their parts share what is read of them; they must stay as they are, and in memory: parts are known by their ids.
+    """
+
+    def __init__(self, nodes: Mapping[str, objects.Node]) -> None:
+        self._eligible = Eligible(nodes)
+        self._counts: dict[Census, Count] = {}
+        self._watched: dict[str, matching.Shelf[Count]] = {}
+        self._profiles: dict[matching.Profile, list[Count]] = {}
+        self._spreads: dict[tuple[str | int | None, ...], Spread] = {}
+
+    def read(self, pod: objects.Pod) -> Spread:
+        """The hard constraints of a pod, with matchLabelKeys merged into the selectors."""
+        spec, metadata = pod.spec, pod.metadata
+        if not spec.topologySpreadConstraints:
+            return NO_SPREAD
+        parts = (spec.topologySpreadConstraints, spec.nodeSelector, spec.affinity, spec.tolerations, metadata.labels)
+        memo = (metadata.namespace, *map(id, parts))
+        found = self._spreads.get(memo)
+        if found is None:
+            found = self._spreads[memo] = self._read(pod)
+        return found
+
+    def _read(self, pod: objects.Pod) -> Spread:
+        hard = [c for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "DoNotSchedule"]
+        if not hard:
+            return NO_SPREAD
+        namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
+        keys = tuple(sorted({c.topologyKey for c in hard}))
+        found = []
+        for constraint in hard:
+            extra = [matching.Requirement(k, "In", (labels[k],)) for k in constraint.matchLabelKeys or () if k in labels]
+            try:
+                selector = matching.label_selector(constraint.labelSelector, extra)
+            except matching.InvalidSelector as error:
+                return Spread(fault=str(error))
+            honour_affinity = (constraint.nodeAffinityPolicy or "Honor") == "Honor"
+            honour_taints = (constraint.nodeTaintsPolicy or "Ignore") == "Honor"
+            eligible = self._eligible.of(pod.spec, keys, affinity=honour_affinity, taints=honour_taints)
+            census = Census(namespace, selector, constraint.topologyKey, eligible)
+            own = int(matching.selects(selector, labels))
+            found.append(Constraint(self._count(census), constraint.maxSkew, constraint.minDomains or 1, own))
+        return Spread(tuple(found))
+
+    def _count(self, census: Census) -> Count:
+        count = self._counts.get(census)
+        if count is None:
+            count = self._counts[census] = Count(census, self._eligible.domains(census.eligible, census.key))
+            if census.selector:  # an empty selector counts no running pod, a nil one neither
+                self._watched.setdefault(census.namespace, matching.Shelf()).file(census.selector, count)
+        return count
+
+    def add(self, pod: objects.Pod, node: objects.Node, profile: matching.Profile, by: int = 1) -> None:
+        """Count the pod in, or out again (``by`` -1). ``profile``: its namespace and labels."""
+        if objects.is_terminating(pod):
+            return
+        watched = self._watched.get(profile[0])
+        if watched is None:
+            return
+        if profile not in self._profiles:
+            labels = pod.metadata.labels or {}
+            self._profiles[profile] = [c for c in watched.candidates(labels) if matching.selects(c.census.selector, labels)]
+        for count in self._profiles[profile]:
+            if node.metadata.name in count.census.eligible:
+                count.change((node.metadata.labels or {})[count.census.key], by)
+
+
+def faults(spread: Spread, node: objects.Node) -> list[str]:
+    """Why the rule rejects a pod with these constraints on the node, against the pods added so far."""
+    if spread is NO_SPREAD:
+        return []
+    if spread.fault is not None:
+        return [f"a topology spread constraint cannot be read: {spread.fault}"]
+    labels = node.metadata.labels or {}
+    found = []
+    for constraint in spread.constraints:
+        domain = labels.get(constraint.tally.census.key)
+        if domain is None:
+            found.append(f"the node lacks the topology key {constraint.tally.census.key} of a spread constraint")
+            continue
+        least = constraint.tally.minimum(constraint.min_domains)
+        skew = constraint.tally.domains.get(domain, 0) + constraint.own - least
+        if skew > constraint.max_skew:
+            found.append(constraint.why(domain, skew, least))
+    return found
+
+
+def final_faults(placed: Iterable[tuple[Spread, objects.Node]]) -> list[tuple[int, str]]:
+    """In the end, every domain that received a constrained pod obeys that pod's constraint; one report per constraint and domain.
+
+    Gives the position of a pod in ``placed`` and the reason.
+    """
+    found: list[tuple[int, str]] = []
+    told: set[tuple[int, int, int, str]] = set()
+    for position, (spread, node) in enumerate(placed):
+        if not spread.constraints:
+            continue
+        for constraint in spread.constraints:
+            domain = (node.metadata.labels or {}).get(constraint.tally.census.key)
+            if domain is None:
+                continue
+            mark = (id(constraint.tally), constraint.max_skew, constraint.min_domains, domain)
+            if mark in told:
+                continue
+            told.add(mark)
+            least = constraint.tally.minimum(constraint.min_domains)
+            skew = constraint.tally.domains.get(domain, 0) - least
+            if skew > constraint.max_skew:
+                found.append((position, "in the final state " + constraint.why(domain, skew, least)))
+    return found
+
+
+def _required(spec: objects.PodSpec) -> tuple[objects.NodeSelector | None, objects.NodeSelector | None]:
+    """The hard parts of node affinity."""
+    wanted = spec.affinity.nodeAffinity if spec.affinity else None
+    if wanted is None:
+        return None, None
+    return wanted.requiredDuringSchedulingIgnoredDuringExecution, wanted.requiredDuringSchedulingRequiredDuringExecution
+
+
+def _taints(node: objects.Node) -> list[objects.Taint]:
+    return (node.spec.taints or []) if node.spec else []

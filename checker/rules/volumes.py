@@ -1,0 +1,290 @@
+"""VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits for the checker.
+
+Claims of generic ephemeral volumes concern VolumeBinding and NodeVolumeLimits only, as upstream. During a replay, static volumes
+are consumed once, and a claim that a placed pod made bind stays where it was put.
+
+Source: kube-scheduler plugins volumebinding (binder.go), volumezone, volumerestrictions, nodevolumelimits (csi.go), and
+k8s.io/component-helpers/storage/volume (FindMatchingVolume).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from fractions import Fraction
+from typing import Final
+
+from checker.rules import matching
+from models.kube import objects, quantity
+from models.snapshot.snapshot import Snapshot
+
+Fault = tuple[str, str]  # rule, why
+
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_ZONE_LABELS: Final = {  # label of a volume -> the node's label that may stand in for it
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
+
+
+def _claims(pod: objects.Pod, *, ephemeral: bool) -> Iterator[str]:
+    """Keys (``namespace/name``) of the claims that a pod mounts."""
+    namespace = pod.metadata.namespace or "default"
+    for volume in pod.spec.volumes or ():
+        if volume.persistentVolumeClaim is not None:
+            yield f"{namespace}/{volume.persistentVolumeClaim.claimName}"
+        elif ephemeral and volume.ephemeral is not None:
+            yield f"{namespace}/{pod.metadata.name or ''}-{volume.name or ''}"
+
+
+def _storage(resources: objects.ResourceList | None) -> Fraction:
+    return quantity.parse((resources or {}).get("storage", 0))
+
+
+class VolumeState:
+    """Volumes and claims of a snapshot, with what the pods added so far use of them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._claims = snapshot.persistent_volume_claims
+        self._volumes = snapshot.persistent_volumes
+        self._classes = snapshot.storage_classes
+        self._limits = {
+            name: {d.name: d.allocatable.count for d in (csi.spec.drivers if csi.spec else None) or () if d.allocatable}
+            for name, csi in snapshot.csi_nodes.items()
+        }
+        self._free: dict[str, list[tuple[Fraction, str, objects.PersistentVolume]]] = {}  # by class, smallest first
+        self._reserved: dict[str, list[str]] = {}  # by claim
+        for name, volume in sorted(self._volumes.items()):
+            spec = volume.spec or objects.PersistentVolumeSpec()
+            if volume.status is None or volume.status.phase != "Available" or volume.metadata.deletionTimestamp is not None:
+                continue
+            if spec.claimRef is not None and spec.claimRef.name:
+                self._reserved.setdefault(f"{spec.claimRef.namespace or 'default'}/{spec.claimRef.name}", []).append(name)
+            else:
+                self._free.setdefault(spec.storageClassName or "", []).append((_storage(spec.capacity), name, volume))
+        for listed in self._free.values():
+            listed.sort(key=lambda entry: entry[:2])
+        self._chosen: dict[str, str] = {}  # claim -> static volume that a placed pod took for it
+        self._consumed: set[str] = set()
+        self._first_node: dict[str, str] = {}  # unbound claim -> node of the pod that makes it bind
+        self._users: dict[str, int] = {}
+        self._mounted: dict[str, set[str]] = {}  # node -> claims
+
+    # --- the state ----------------------------------------------------------------------------------------------------
+
+    def add(self, pod: objects.Pod, node: objects.Node, *, placed: bool) -> None:
+        """Count the pod in. ``placed``: by the document, so that its unbound claims bind now."""
+        if not pod.spec.volumes:
+            return
+        name = node.metadata.name or ""
+        if placed:
+            taken, _ = self._bind(pod, node)
+            self._chosen.update(taken)
+            self._consumed.update(taken.values())
+            for key in _claims(pod, ephemeral=True):
+                if key in self._claims and not self._claims_volume(key):
+                    self._first_node.setdefault(key, name)
+        for key in _claims(pod, ephemeral=False):
+            self._users[key] = self._users.get(key, 0) + 1
+        self._mounted.setdefault(name, set()).update(_claims(pod, ephemeral=True))
+
+    def _claims_volume(self, key: str) -> str | None:
+        """The volume that a claim is bound to in the snapshot."""
+        spec = self._claims[key].spec
+        return (spec.volumeName or None) if spec else None
+
+    def _volume_of(self, key: str) -> str | None:
+        """The volume that a claim is bound to by now."""
+        return self._claims_volume(key) or self._chosen.get(key)
+
+    def _class_of(self, key: str) -> objects.StorageClass | None:
+        spec = self._claims[key].spec
+        return self._classes.get(spec.storageClassName or "") if spec else None
+
+    # --- the rules ----------------------------------------------------------------------------------------------------
+
+    def faults(self, pod: objects.Pod, node: objects.Node) -> list[Fault]:
+        """Every reason of the four volume rules against the pod on the node; each rule is asked on its own."""
+        if not pod.spec.volumes:
+            return []
+        found = [("VolumeBinding", why) for why in self._bind(pod, node)[1]]
+        found += [("VolumeZone", why) for why in self._zone_faults(pod, node)]
+        found += [("VolumeRestrictions", why) for why in self._restriction_faults(pod)]
+        return found + [("NodeVolumeLimits", why) for why in self._limit_faults(pod, node)]
+
+    def _unbound_fault(self, key: str) -> str | None:
+        """Why an unbound claim cannot wait for its pod."""
+        storage_class = self._class_of(key)
+        if storage_class is None:
+            return f"claim {key} is unbound and has no StorageClass"
+        if storage_class.volumeBindingMode != "WaitForFirstConsumer":
+            return f"claim {key} is unbound, and its class {storage_class.metadata.name} binds immediately"
+        return None
+
+    def _bind(self, pod: objects.Pod, node: objects.Node) -> tuple[dict[str, str], list[str]]:
+        """VolumeBinding: the static volumes that the pod's claims would take on this node, and why they cannot all bind."""
+        name, labels = node.metadata.name or "", node.metadata.labels or {}
+        why: list[str] = []
+        waiting: list[str] = []
+        for key in dict.fromkeys(_claims(pod, ephemeral=True)):
+            claim = self._claims.get(key)
+            if claim is None:
+                why.append(f"claim {key} does not exist")
+                continue
+            if claim.metadata.deletionTimestamp is not None:
+                why.append(f"claim {key} is being deleted")
+            if claim.status is not None and claim.status.phase == "Lost":
+                why.append(f"claim {key} has lost its volume")
+            bound = self._volume_of(key)
+            if bound is None:
+                unbound = self._unbound_fault(key)
+                if unbound:
+                    why.append(unbound)
+                else:
+                    waiting.append(key)
+            elif bound not in self._volumes:
+                why.append(f"claim {key} is bound to volume {bound}, which does not exist")
+            elif not self._reaches(self._volumes[bound], node):
+                why.append(f"the node affinity of volume {bound} of claim {key} does not match the node")
+            first = self._first_node.get(key, name)
+            if first != name and self._is_for_one_node(claim):
+                why.append(f"claim {key} binds on node {first} for an earlier pod")
+        taken: dict[str, str] = {}
+        for key in sorted(waiting, key=self._request):
+            selected = (self._claims[key].metadata.annotations or {}).get(_SELECTED_NODE)
+            if selected is not None and selected != name:
+                why.append(f"claim {key} is being provisioned for node {selected}")
+                continue
+            if selected is None and key not in self._first_node:
+                volume = self._find(key, node, taken.values())
+                if volume is not None:
+                    taken[key] = volume
+                    continue
+            storage_class = self._class_of(key) or objects.StorageClass(objects.ObjectMeta())
+            if storage_class.provisioner in ("", _NO_PROVISIONER):
+                why.append(f"no available volume in reach of the node fits claim {key}")
+            elif not matching.in_topology_terms(storage_class.allowedTopologies, labels):
+                why.append(f"allowedTopologies of class {storage_class.metadata.name} of claim {key} leave the node out")
+        return taken, why
+
+    @staticmethod
+    def _is_for_one_node(claim: objects.PersistentVolumeClaim) -> bool:
+        modes = frozenset((claim.spec.accessModes if claim.spec else None) or ())
+        return bool(modes) and modes <= _ONE_NODE
+
+    def _request(self, key: str) -> Fraction:
+        spec = self._claims[key].spec
+        return _storage(spec.resources.requests if spec and spec.resources else None)
+
+    @staticmethod
+    def _reaches(volume: objects.PersistentVolume, node: objects.Node) -> bool:
+        affinity = volume.spec.nodeAffinity if volume.spec else None
+        required = affinity.required if affinity else None
+        return matching.node_selector_holds(required, node.metadata.labels or {}, node.metadata.name or "")
+
+    def _find(self, key: str, node: objects.Node, taken: Collection[str]) -> str | None:
+        """The static volume for an unbound claim on this node: the one reserved for it, else the smallest, then by name."""
+        claim = self._claims[key]
+        spec = claim.spec or objects.PersistentVolumeClaimSpec()
+        try:
+            selector = matching.label_selector(spec.selector)
+        except matching.InvalidSelector:
+            return None
+        request, name_of_class = self._request(key), spec.storageClassName or ""
+        modes, volume_mode = set(spec.accessModes or ()), spec.volumeMode or "Filesystem"
+
+        def fits(capacity: Fraction, volume: objects.PersistentVolume) -> bool:
+            offer = volume.spec or objects.PersistentVolumeSpec()
+            return (
+                capacity >= request
+                and (offer.volumeMode or "Filesystem") == volume_mode
+                and modes <= set(offer.accessModes or ())
+                and (selector is None or matching.selects(selector, volume.metadata.labels or {}))
+            )
+
+        for name in self._reserved.get(key, ()):
+            volume = self._volumes[name]
+            offer = volume.spec or objects.PersistentVolumeSpec()
+            uid = offer.claimRef.uid if offer.claimRef else None
+            same = not uid or not claim.metadata.uid or uid == claim.metadata.uid
+            if same and (offer.storageClassName or "") == name_of_class and fits(_storage(offer.capacity), volume):
+                # A reservation is binding: out of reach, no other volume is looked for.
+                return name if self._reaches(volume, node) else None
+        for capacity, name, volume in self._free.get(name_of_class, ()):
+            if name not in self._consumed and name not in taken and fits(capacity, volume) and self._reaches(volume, node):
+                return name
+        return None
+
+    def _zone_faults(self, pod: objects.Pod, node: objects.Node) -> list[str]:
+        labels = node.metadata.labels or {}
+        zoned = any(key in labels for key in _ZONE_LABELS)
+        why: list[str] = []
+        for key in dict.fromkeys(_claims(pod, ephemeral=False)):
+            if key not in self._claims:
+                why.append(f"claim {key} does not exist")
+                continue
+            bound = self._volume_of(key)
+            if bound is None:
+                unbound = self._unbound_fault(key)
+                why += [unbound] if unbound else []
+                continue
+            volume = self._volumes.get(bound)
+            if volume is None:
+                why.append(f"claim {key} is bound to volume {bound}, which does not exist")
+                continue
+            for label, stand_in in _ZONE_LABELS.items():
+                text = (volume.metadata.labels or {}).get(label)
+                allowed = {zone.strip() for zone in text.split("__")} if text is not None else set()
+                if not zoned or text is None or "" in allowed:  # upstream ignores a label with an empty zone in it
+                    continue
+                value = labels.get(label, labels.get(stand_in))
+                if value not in allowed:
+                    why.append(f"volume {bound} of claim {key} has {label}={text}, the node {value!r}")
+        return why
+
+    def _restriction_faults(self, pod: objects.Pod) -> list[str]:
+        why = []
+        for key in dict.fromkeys(_claims(pod, ephemeral=False)):
+            claim = self._claims.get(key)
+            if claim is None:
+                why.append(f"claim {key} does not exist")
+            elif claim.spec and "ReadWriteOncePod" in (claim.spec.accessModes or ()) and self._users.get(key):
+                why.append(f"claim {key} is ReadWriteOncePod and another pod uses it")
+        return why
+
+    def _handles(self, claims: Iterable[str]) -> set[tuple[str, str]]:
+        """Driver and handle of each CSI volume; a claim without a volume stands for one of its class's provisioner.
+
+        Resolved anew each time: a claim that binds during the replay changes what the pods that already mount it are counted for.
+        """
+        found = set()
+        for key in claims:
+            if key not in self._claims:
+                continue
+            volume = self._volumes.get(self._volume_of(key) or "")
+            if volume is not None:
+                if volume.spec is not None and volume.spec.csi is not None:
+                    found.add((volume.spec.csi.driver, volume.spec.csi.volumeHandle))
+                continue
+            storage_class = self._class_of(key)
+            if storage_class is not None and storage_class.provisioner:
+                found.add((storage_class.provisioner, f"claim {key}"))
+        return found
+
+    def _limit_faults(self, pod: objects.Pod, node: objects.Node) -> list[str]:
+        name = node.metadata.name or ""
+        why = [f"claim {key} does not exist" for key in _claims(pod, ephemeral=True) if key not in self._claims]
+        limits = self._limits.get(name)
+        if not limits:
+            return why
+        attached = self._handles(self._mounted.get(name, ()))
+        new = self._handles(_claims(pod, ephemeral=True)) - attached
+        for driver in sorted({driver for driver, _ in new}):
+            limit = limits.get(driver)
+            more, held = (sum(driver == other for other, _ in handles) for handles in (new, attached))
+            if limit is not None and held + more > limit:
+                why.append(f"{driver}: {more} more volumes, {held} of {limit} attached")
+        return why
