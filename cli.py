@@ -738,9 +738,9 @@ def audit(
     started = time.monotonic()
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
     snapshot = _edit(snapshot, manifests, None, quiet=quiet, verbose=verbose).snapshot
-    from solver.audit.catalogue import CODES
-    from solver.audit.run import AuditOptions
-    from solver.audit.run import audit as look
+    from audit.catalogue import CODES
+    from audit.run import AuditOptions
+    from audit.run import audit as look
 
     options = AuditOptions(policy, daemon_namespaces, machine_labels, stage_labels, time_limit)
     stop = threading.Event()

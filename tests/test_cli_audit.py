@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 import cli
 from models.documents.audit import SEVERITIES, Audit, from_builtins
 from models.documents.placement import API_VERSION
+from tests.audit.clusters import kubeadm, runs
 from tests.objects import Object, node, pod
-from tests.solver.audit.clusters import kubeadm, runs
 
 ROOT = Path(__file__).resolve().parents[1]
 INSTANCES = ROOT / "instances" / "audit"

@@ -279,7 +279,7 @@ def solved(name: str) -> Placement:
 
 
 def files() -> set[str]:
-    """All but the pairs of files for the audit's codes, which tests/solver/audit/test_catalogue.py covers."""
+    """All but the pairs of files for the audit's codes, which tests/audit/test_catalogue.py covers."""
     found = {p.relative_to(INSTANCES).as_posix() for p in INSTANCES.rglob("*") if p.suffix in (".yaml", ".json")}
     return {name for name in found if not name.startswith("audit/")}
 

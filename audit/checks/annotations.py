@@ -1,0 +1,260 @@
+"""Container-affinity and gang annotations that cannot be read, or say something that is most likely not meant.
+
+``solve`` takes an unreadable annotation of a pending pod as bad input; of a running pod, and of a template, it is found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from audit.view.finding import Code, some
+from audit.view.view import View
+from models.documents.audit import Finding
+from models.gangs import gangs
+from models.gangs.declarations import Groups
+from models.gangs.markers import members
+from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
+from models.kube.quantity import QuantityError
+from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, has_hints
+from models.numa.container_affinity import TAGS, AnnotationError, Entry, parse_annotations, reaches, views
+from models.numa.container_expressions import Expression
+from models.numa.container_expressions import View as ContainerView
+from models.snapshot.scope import select
+from models.snapshot.snapshot import InputError
+
+_NAMES: Final = tuple((prefix + AFFINITY, prefix + ANTI_AFFINITY) for prefix in PREFIXES)
+
+UNREADABLE: Final = Code(
+    "KS701", "container-affinity-unreadable", "error", "A container-affinity annotation that cannot be read",
+    "All container affinity of the pod is lost on a node, and solve refuses the pod while it waits.",
+    "Write it as the message says; docs name the two forms that there are.",
+)  # fmt: skip
+UNKNOWN: Final = Code(
+    "KS702", "container-affinity-unknown-container", "warning", "Container affinity that names a container which the pod does not have",
+    "It has no effect: a misspelt name, an init container that is over by then, or one of another pod, which takes a scope.",
+    "Name an app container or sidecar of the pod, or write an entry with a scope for containers of other pods.",
+)  # fmt: skip
+WEIGHT: Final = Code(
+    "KS703", "container-affinity-weight", "warning", "A weight of container affinity that means something else than it seems to",
+    "0 counts as 1, weights beyond 1000 are cut, and a negative weight of an anti-affinity attracts.",
+    "Write a weight from 1 to 1000, in the other annotation where containers are to be attracted.",
+)  # fmt: skip
+ODD: Final = Code(
+    "KS704", "container-affinity-constant", "warning",
+    "An expression of container affinity whose values have no effect, or that no container can pass, or fail",
+    "The entry applies to all containers, or to none, whatever else it says.",
+    "Give the operator the values that it needs, and no others.",
+)  # fmt: skip
+TWICE: Final = Code(
+    "KS705", "container-affinity-two-names", "warning", "Container affinity under both names of the annotation",
+    f"Only {PREFIXES[0]}* is read: what the other one says is lost.",
+    f"Move all of it to {PREFIXES[0]}{AFFINITY} and {PREFIXES[0]}{ANTI_AFFINITY}.",
+)  # fmt: skip
+TAG: Final = Code(
+    "KS706", "container-tags-unreadable", "error", "An annotation of container tags that cannot be read",
+    "The container has no tags, so that expressions over them miss it, and solve refuses the pod while it waits.",
+    "Write key=value,key=value with each key once.",
+)  # fmt: skip
+DEAD: Final = Code(
+    "KS707", "container-affinity-matches-nothing", "warning", "An entry of container affinity that matches no container",
+    "It has no effect: most likely it is meant for other names or labels, or lacks a scope.",
+    "Compare scope and match with the containers that are meant; without a scope only the pod's own ones are looked at.",
+)  # fmt: skip
+GANG: Final = Code(
+    "KS711", "gang-unreadable", "error", "An annotation of a gang that cannot be read, or that contradicts another member's",
+    "The command solve refuses the pods while they wait: the gang is never placed.",
+    "Write it as the message says, alike on all members.",
+)  # fmt: skip
+SHORT: Final = Code(
+    "KS712", "gang-short-of-members", "warning", "A gang that needs more members than there are",
+    "None of its pods is placed until the rest of them have been created.",
+    "Lower the minimum, or see why members are missing.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (UNREADABLE, UNKNOWN, WEIGHT, ODD, TWICE, TAG, DEAD, GANG, SHORT)
+
+
+def check(view: View) -> Iterator[Finding]:
+    holders = list(_holders(view))
+    containers = _Containers(view)
+    for holder in holders:
+        yield from _container_hints(view, holder, containers)
+    yield from _gangs(view)
+
+
+@dataclass
+class _Holder:
+    """An object with annotations. ``path``: the field of its annotations; ``pods``: keys of the pods that have the same ones."""
+
+    name: str
+    path: str
+    pod: Pod
+    pods: list[str] = field(default_factory=list)
+
+
+def _holders(view: View) -> Iterator[_Holder]:
+    """Templates with annotations of containers, and the pods that have others than their template; pods alike as one."""
+    seen: dict[tuple[str, bytes], _Holder] = {}
+    for subject in view.subjects:
+        if subject.workload is not None and _concerned(subject.pod):
+            path = f"{subject.path.removesuffix('.spec')}.metadata.annotations"
+            seen[subject.name, _content(subject.pod)] = _Holder(subject.name, path, subject.pod)
+    for i, pod in enumerate(view.snapshot.pods):
+        if pod.metadata.annotations and _concerned(pod) and not is_terminal(pod) and not is_terminating(pod):
+            of = view.subject_of.get(i)
+            key = of.name if of is not None else "", _content(pod)
+            if key not in seen:
+                seen[key] = _Holder(f"Pod {pod_key(pod)}", "metadata.annotations", pod)
+            seen[key].pods.append(pod_key(pod))
+    yield from seen.values()
+
+
+def _concerned(pod: Pod) -> bool:
+    return has_hints(pod) or any(key.startswith(TAGS) for key in pod.metadata.annotations or ())
+
+
+def _content(pod: Pod) -> bytes:
+    annotations = {k: v for k, v in (pod.metadata.annotations or {}).items() if k.startswith((*PREFIXES, TAGS))}
+    return _encoder.encode((annotations, [c.name for c in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))]))
+
+
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
+
+
+# --- container affinity -------------------------------------------------------------------------------------------------
+
+
+def _container_hints(view: View, holder: _Holder, containers: _Containers) -> Iterator[Finding]:
+    annotations = holder.pod.metadata.annotations or {}
+    spec = holder.pod.spec
+    running = [c.name or "" for c in (*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always"))]
+    present = [names for names in _NAMES if any(name in annotations for name in names)]
+    if len(present) > 1:
+        lost = [name for name in present[1] if name in annotations]
+        text = f"{some(lost)} {'are' if len(lost) > 1 else 'is'} ignored beside {PREFIXES[0]}*"
+        yield TWICE.found(holder.name, text, field=f"{holder.path}[{lost[0]}]", pods=holder.pods)
+    readable: list[tuple[str, Entry]] = []
+    broken = False
+    for name in present[0] if present else ():
+        if name not in annotations:
+            continue
+        where, at = f"annotation {name}: ", f"{holder.path}[{name}]"
+        try:
+            hints = parse_annotations(
+                {name: annotations[name]}, where="", containers=running, symmetric=view.policy.shorthand == "symmetric"
+            )
+        except AnnotationError as error:
+            broken = True
+            yield UNREADABLE.found(holder.name, str(error).removeprefix(": ").removeprefix(where), field=at, pods=holder.pods)
+            continue
+        texts = [warning.removeprefix(": ").removeprefix(where) for warning in hints.warnings]
+        for text in texts:
+            yield _kind(text).found(holder.name, text, field=at, pods=holder.pods)
+        told = any(_kind(text) is UNKNOWN for text in texts)
+        readable += [(at, entry) for entry in hints.entries if entry.scope is not None or not told]
+    try:
+        own = views(holder.pod)
+    except AnnotationError as error:
+        text = str(error).partition(": ")[2]
+        name = text.removeprefix("annotation ").partition(": ")[0]
+        yield TAG.found(holder.name, text.partition(": ")[2], field=f"{holder.path}[{name}]", pods=holder.pods)
+        return
+    except QuantityError:
+        return  # input validation refuses these
+    if broken:
+        return
+    for at, entry in dict.fromkeys(readable):
+        if not containers.any(entry, own):
+            shown = f"in its scope {_words(entry.scope)}, " if entry.scope is not None else "in its own pod "
+            text = f"{entry.container}: no other container {shown}matches {_words(entry.match)}"
+            yield DEAD.found(holder.name, text, field=at, pods=holder.pods)
+
+
+def _kind(text: str) -> Code:
+    if text.endswith("is no app container or sidecar"):
+        return UNKNOWN
+    weight = ("0 counts as the default, 1", "pulls the containers closer", "is used")
+    return WEIGHT if text.endswith(weight) else ODD
+
+
+def _words(expression: Expression | None) -> str:
+    assert expression is not None
+    values = f" [{', '.join(expression.values)}]" if expression.values else ""
+    return f"{expression.key} {expression.operator}{values}".strip()
+
+
+class _Containers:
+    """All containers that run or wait, and those that templates without pods will make."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._seen: list[ContainerView] | None = None
+        self._matching: dict[tuple[Expression | None, Expression], list[ContainerView]] = {}
+
+    def any(self, entry: Entry, own: list[ContainerView]) -> bool:
+        """Whether an entry reaches any container but the one whose it is. ``own``: the containers of its pod."""
+        mine = next(each for each in own if each.container == entry.container)
+        if any(reaches(entry, mine, other) for other in own):
+            return True
+        if entry.scope is None:
+            return False
+        key = entry.scope, entry.match
+        if key not in self._matching:
+            found = (each for each in self._all() if entry.scope.holds(each) and entry.match.holds(each))
+            self._matching[key] = list(islice(found, 2))  # one of them is another one
+        return any(reaches(entry, mine, other) for other in self._matching[key])
+
+    def _all(self) -> list[ContainerView]:
+        if self._seen is None:
+            pods = [pod for pod in self._view.snapshot.pods if not is_terminal(pod)]
+            for subject in self._view.subjects:
+                if not subject.pods:  # of several replicas each has others
+                    pods += [_named(subject.pod, f"{subject.pod.metadata.name}{k or ''}") for k in range(min(2, subject.wanted))]
+            self._seen = [each for pod in pods for each in _views(pod)]
+        return self._seen
+
+
+def _named(pod: Pod, name: str) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
+
+
+def _views(pod: Pod) -> list[ContainerView]:
+    try:
+        return views(pod)
+    except (AnnotationError, QuantityError):
+        return []
+
+
+# --- gangs --------------------------------------------------------------------------------------------------------------
+
+
+def _gangs(view: View) -> Iterator[Finding]:
+    pods = view.snapshot.pods
+    there = [i for i, pod in enumerate(pods) if not is_terminal(pod) and not is_terminating(pod)]
+    planned = [subject for subject in view.subjects if subject.workload is not None and not subject.pods]
+    every = [*pods, *(subject.pod for subject in planned)]
+    holders = {pod_key(subject.pod): (subject.name, f"{subject.path.removesuffix('.spec')}.") for subject in planned}
+    groups = Groups(view.snapshot, view.policy.networkTiers)
+    for named, found in members(every, [*there, *range(len(pods), len(every))]).items():
+        keys = {pod_key(every[i]): view.subject_of.get(i) for i in found}
+        for problem in dict.fromkeys(groups.declared(named, [every[i] for i in found]).problems):
+            pod, _, rest = problem.removeprefix("Pod ").partition(": ")
+            at, _, text = rest.partition(": ")
+            subject = keys.get(pod)
+            owner, prefix = holders.get(pod, (subject.name if subject is not None else f"Pod {pod}", ""))
+            yield GANG.found(owner, text, field=prefix + at, pods=[] if pod in holders else [pod])
+    scope = select(view.snapshot)
+    try:
+        waiting = gangs.find(view.snapshot, scope, tiers=view.policy.networkTiers)
+    except InputError:
+        return  # found above
+    gated = {named.name: len(found) for named, found in members(pods, scope.gated).items()}
+    for gang in waiting:
+        lacking = gang.needed - len(gang.pods) - gated.get(gang.name.partition("@")[0], 0)
+        if lacking > 0:
+            text = f"{len(gang.pods)} pods wait and {len(gang.bound)} run; {lacking} more needed ({gang.source})"
+            yield SHORT.found(f"Gang {gang.name}", text, pods=view.keys(gang.pods))

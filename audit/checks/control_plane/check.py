@@ -1,0 +1,53 @@
+"""Redundancy of the control plane (seed 002, the SCS decision on anti-affinity of nodes), and how the workers stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from audit.checks.control_plane import codes, machines, zones
+from audit.checks.control_plane.layout import Layout, layout, physical_label
+from audit.checks.control_plane.members import API_SERVER, ETCD, USUAL, labels_of, workers
+from audit.view.finding import Code
+from audit.view.view import View
+from models.documents.audit import ControlPlane, Finding
+
+CODES: Final[tuple[Code, ...]] = codes.CODES
+
+
+def check(view: View) -> Iterator[Finding]:
+    """What is wrong with the control plane, with how workers stand, and with the labels both are judged by. What the snapshot does not
+    show of it is noted in ``view.not_checked``."""
+    found = layout(view)
+    if found is None:
+        if view.snapshot.nodes:
+            view.not_checked.append(
+                f"the control plane: no node has its role and no {API_SERVER} is among the pods, as where it is managed or hosted elsewhere"
+            )
+    else:
+        view.not_checked += _unseen(found)
+        yield from machines.check(found)
+        yield from zones.check(found)
+    labels = labels_of(view.snapshot)
+    key = physical_label(view, labels, found)
+    if key is None and found is not None:
+        key = machines.unlabelled(found)
+    if key is not None:
+        working = found.workers if found is not None else tuple(workers(view.snapshot, None))
+        yield from zones.check_labels(view, labels, working, key)
+
+
+def describe(view: View) -> ControlPlane | None:
+    """How the control plane stands; None where the snapshot shows none."""
+    found = layout(view)
+    return found.document() if found is not None else None
+
+
+def _unseen(found: Layout) -> Iterator[str]:
+    """Components of which there is no trace; etcd has a finding of its own."""
+    seen = {part.name for part in found.members.components}
+    missing = [name for name in USUAL if name not in seen and name != ETCD]
+    if len(missing) == len(USUAL) - 1:
+        yield "the components of the control plane: none runs as a pod (k3s keeps them in one process); its nodes are graded instead"
+    elif missing:
+        yield f"{', '.join(missing)}: not among the pods of the control plane"

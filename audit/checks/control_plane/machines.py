@@ -1,0 +1,114 @@
+"""Findings about the components of a control plane on their nodes and machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from audit.checks.control_plane import codes
+from audit.checks.control_plane.failure_domains import HOST_ID, lacking, spread
+from audit.checks.control_plane.layout import Layout
+from audit.checks.control_plane.members import Component
+from audit.view.finding import some
+from models.documents.audit import Finding, Severity
+
+#: What the findings about all of it are of.
+WHOLE = "ControlPlane"
+
+
+def check(found: Layout) -> Iterator[Finding]:
+    """Doubled, no more than half on a machine, a machine's failure outlived; how etcd counts, and whether machines are known."""
+    yield from _doubled(found)
+    if found.machines.sense == "zone":  # a zone may hold many machines: only nodes are sure to be on one
+        where, key = {node: node for node in found.members.nodes}, None
+    else:
+        where, key = found.machine_of, found.machines.label
+    yield from _halves(found, where, key)
+    yield from _distributed(found, where, key)
+    yield from _etcd(found)
+    yield from _known(found)
+
+
+def _doubled(found: Layout) -> Iterator[Finding]:
+    if len(found.members.nodes) == 1:
+        (node,) = found.members.nodes
+        message = f"node {node} is its only node, so that nothing there is double; at least two are required"
+        pods = found.view.keys([i for part in found.members.components for i in part.pods])
+        severity: Severity | None = "warning" if len(found.labels) == 1 else None  # where there is no other node, it is meant
+        yield codes.NOT_DOUBLED.found(WHOLE, message, pods=pods, nodes=[node], severity=severity)
+        return
+    for part in found.members.components:
+        if len(part.homes) == 1:
+            message = f"runs once, on node {part.homes[0]}; at least two are required, on different nodes"
+            yield codes.NOT_DOUBLED.found(f"Component {part.name}", message, pods=found.view.keys(part.pods), nodes=part.homes)
+
+
+def _halves(found: Layout, where: Mapping[str, str], key: str | None) -> Iterator[Finding]:
+    for part in found.parts:
+        counts = spread(part, where)
+        machine, most = counts.most_common(1)[0]
+        total = len(part.homes)
+        if total < 2 or 2 * most <= total:
+            continue
+        pods = [i for i, home in zip(part.pods, part.homes, strict=False) if where[home] == machine]
+        homes = list(dict.fromkeys(home for home in part.homes if where[home] == machine))
+        on = f"one machine, {machine}" if key else f"one node, {machine}"
+        message = f"{most} of {total} {_instances(part)} on {on}; no more than {total // 2} should be"
+        domain = f"{key}={machine}" if key else None
+        yield codes.HALF.found(_object(part), message, pods=found.view.keys(pods), nodes=homes, domain=domain)
+
+
+def _distributed(found: Layout, where: Mapping[str, str], key: str | None) -> Iterator[Finding]:
+    """A machine whose failure is too much for a component. Known machines or nodes: what is shown here holds however machines lie."""
+    stopped = found.stopped(where)
+    if stopped and len(found.members.nodes) > 1:  # else nothing is double, as was said
+        noun = "machine" if key else "node"
+        yield codes.NOT_DISTRIBUTED.found(WHOLE, failures(stopped, noun), nodes=found.members.nodes)
+
+
+def failures(stopped: Mapping[str, Sequence[str]], noun: str) -> str:
+    """What :meth:`Layout.stopped` tells, in words; ``noun``: what a domain is."""
+    return "; ".join(f"the failure of {noun} {domain} leaves {', '.join(parts)}" for domain, parts in stopped.items())
+
+
+def _etcd(found: Layout) -> Iterator[Finding]:
+    members = [part for part in found.members.components if part.is_etcd]
+    for part in members:
+        total = len(part.homes)
+        if total % 2 == 0:
+            left = total - part.needed
+            outlive = f"outlive {left} failure{'s' if left > 1 else ''}" if left else "outlive no failure"
+            message = f"{total} members need {part.needed} for a majority and {outlive}, as {total - 1} would"
+            yield codes.EVEN.found(_object(part), message, pods=found.view.keys(part.pods), nodes=part.homes)
+    if not members:
+        message = "no pod or role of a node shows a member of etcd: it is outside the cluster, or a process of the hosts"
+        yield codes.ETCD_UNSEEN.found(WHOLE, message, nodes=found.members.nodes)
+
+
+def _known(found: Layout) -> Iterator[Finding]:
+    nodes = found.members.nodes
+    if found.stages[0].known or len(nodes) == 1:
+        return
+    wanted = found.view.machine_labels or (HOST_ID,)
+    key = min(wanted, key=lambda key: len(lacking(found.labels, nodes, key)))
+    bare = lacking(found.labels, nodes, key)
+    carry = "no node of the control plane has" if len(bare) == len(nodes) else f"{some(bare)} of the control plane lacks"
+    widest = max(found.stages[1:], key=lambda stage: stage.domains)
+    least = f"{widest.domains}, as they are in {widest.domains} {widest.name}," if widest.domains > 1 else "one"
+    message = f"{carry} {key}: its {len(nodes)} nodes are on at least {least} and at most {len(nodes)} machines"
+    yield codes.MACHINES_UNKNOWN.found(WHOLE, message, nodes=bare, field=f"metadata.labels[{key}]")
+
+
+def unlabelled(found: Layout) -> str | None:
+    """The label of machines that nodes should have, where the control plane is told apart without and no finding says so yet."""
+    told = found.stages[0].known or len(found.members.nodes) == 1
+    return (found.view.machine_labels or (HOST_ID,))[0] if told and len(found.labels) > 1 else None
+
+
+def _object(part: Component) -> str:
+    return WHOLE if not part.pods and not part.is_etcd else f"Component {part.name}"
+
+
+def _instances(part: Component) -> str:
+    if part.is_etcd:
+        return "members are"
+    return "instances are" if part.pods else "nodes are"

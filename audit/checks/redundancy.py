@@ -1,0 +1,225 @@
+"""Replicas that share a node or a zone although they need not, by what would keep them apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from audit.view.finding import Code
+from audit.view.view import Subject, View
+from models.cluster.cluster import HARD_EFFECTS, Ids
+from models.documents.audit import Finding
+from models.kube.objects import PodAffinityTerm
+from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, canonical, label_key_requirements, selector_matches, tolerates
+
+ZONE: Final = "topology.kubernetes.io/zone"
+#: Kinds whose pods stand in for each other; Jobs and DaemonSets have other reasons for where their pods run, and others are unknown.
+KINDS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
+
+_FIX: Final = "Give the template a topology spread constraint, or anti-affinity to its own labels, over kubernetes.io/hostname."
+ONE_NODE: Final = Code(
+    "KS511", "replicas-share-node", "warning", "All replicas of a workload run on one node, and no rule of its own keeps them apart",
+    "The failure or the drain of this one node takes all of them at once.",
+    f"{_FIX} Then let them be placed anew.",
+)  # fmt: skip
+ONE_NODE_ANYWAY: Final = Code(
+    "KS512", "replicas-share-node-anyway", "info",
+    "All replicas of a workload run on one node in spite of a rule that is to spread them",
+    "The failure or the drain of this one node takes all of them at once; a preference, or a maxSkew this large, does not prevent it.",
+    "Restart the workload or rebalance, and require what is only preferred if it has to hold.",
+)  # fmt: skip
+ONE_ZONE: Final = Code(
+    "KS513", "replicas-share-zone", "info", "All replicas of a workload run in one zone, and no rule of its own keeps them apart",
+    "The failure of this zone takes all of them at once, although they could be in several.",
+    f"Give the template a topology spread constraint over {ZONE}.",
+)  # fmt: skip
+MOST: Final = Code(
+    "KS514", "most-replicas-on-one-node", "info",
+    "More than half of the replicas of a workload run on one node, and no rule of its own says otherwise",
+    "The failure of this node takes most of them at once, and with it a majority where they vote.",
+    _FIX,
+)  # fmt: skip
+CHANCE: Final = Code(
+    "KS515", "replicas-apart-by-chance", "info", "No rule at all keeps the replicas of a workload apart",
+    "They may all come to run on one node the next time that they are placed; the cluster's default constraints do not apply to them.",
+    _FIX,
+)  # fmt: skip
+PINNED: Final = Code(
+    "KS516", "replicas-pinned-to-node", "warning",
+    "Several replicas of a workload whose node selector, affinity and tolerations leave one node",
+    "They cannot outlive this node, however many they are.",
+    "Widen nodeSelector, required node affinity or tolerations, or label more nodes.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (ONE_NODE, ONE_NODE_ANYWAY, ONE_ZONE, MOST, CHANCE, PINNED)
+
+
+def check(view: View) -> Iterator[Finding]:
+    here = _Cluster(view)
+    for subject in view.subjects:
+        if subject.kind in KINDS and subject.wanted >= 2:
+            yield from here.findings(subject)
+
+
+class _Cluster:
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.zones = view.nodes.column(ZONE)
+        self._takes: dict[bytes, Bools] = {}
+
+    def findings(self, subject: Subject) -> Iterator[Finding]:
+        nodes = self._nodes(subject)
+        if nodes and self._meant(subject, nodes):
+            return
+        keys = list(_keys(subject))
+        if len(nodes) >= 2 and self.view.nodes.size >= 2:
+            takes = self.takes(subject)
+            counts = Counter(nodes)
+            node, number = counts.most_common(1)[0]
+            if int(takes.sum()) == 1 and set(nodes) == {int(np.argmax(takes))}:
+                yield self._pinned(subject, node)
+                return
+            if len(counts) == 1:
+                if int(takes.sum()) >= 2:
+                    yield from self._one_node(subject, node, keys, len(nodes))
+                return
+            zone = self._one_zone(subject, nodes, takes, keys)
+            if zone is not None:
+                yield zone
+                return
+            if 2 * number > len(nodes) and number > -(-len(nodes) // int(takes.sum() or 1)) and not self._kept(keys, [node]):
+                yield self._most(subject, node, number, len(nodes))
+                return
+        if not keys and not self._defaults(subject):
+            yield CHANCE.found(subject.name, f"nothing keeps its {subject.wanted} replicas apart", field=subject.path)
+
+    # --- what is found ------------------------------------------------------------------------------------------------------
+
+    def _pinned(self, subject: Subject, node: int) -> Finding:
+        name = self.view.nodes.names[node]
+        text = f"of {self.view.nodes.size} nodes only {name} may take its {subject.wanted} replicas"
+        return PINNED.found(subject.name, text, field=subject.path, rule="NodeAffinity", nodes=[name], pods=self.view.keys(subject.pods))
+
+    def _one_node(self, subject: Subject, node: int, keys: list[tuple[str, bool]], number: int) -> Iterator[Finding]:
+        name, pods = self.view.nodes.names[node], self.view.keys(subject.pods)
+        if not self._kept(keys, [node]):
+            text = f"all {number} pods run on {name}{self._guard(subject)}"
+            yield ONE_NODE.found(subject.name, text, field=subject.path, nodes=[name], pods=pods)
+        elif not any(hard for key, hard in keys if self._joins(key, [node])):
+            rule = ", ".join(dict.fromkeys(key for key, _ in keys if self._joins(key, [node])))
+            text = f"all {number} pods run on {name} in spite of their rule over {rule}"
+            yield ONE_NODE_ANYWAY.found(subject.name, text, field=subject.path, nodes=[name], pods=pods)
+
+    def _one_zone(self, subject: Subject, nodes: list[int], takes: Bools, keys: list[tuple[str, bool]]) -> Finding | None:
+        codes, names = self.zones
+        found = {int(codes[n]) for n in nodes}
+        possible = {int(code) for code in codes[takes]} - {-1}
+        zone = next(iter(found))
+        if len(found) > 1 or zone < 0 or len(possible | found) < 2 or self._kept(keys, np.flatnonzero(codes == zone).tolist()):
+            return None
+        among = f"of {len(possible | found)} that its rules about nodes allow"
+        text = f"all {len(nodes)} pods run in zone {names[zone]}, {among}{self._guard(subject)}"
+        return ONE_ZONE.found(
+            subject.name, text, field=subject.path, domain=f"{ZONE}={names[zone]}", pods=self.view.keys(subject.pods),
+            severity="info" if keys or self._defaults(subject) else "warning",
+        )  # fmt: skip
+
+    def _most(self, subject: Subject, node: int, number: int, total: int) -> Finding:
+        name = self.view.nodes.names[node]
+        pods = [i for i in subject.pods if self.view.snapshot.pods[i].spec.nodeName == name]
+        text = f"{number} of {total} pods run on {name}{self._guard(subject)}"
+        return MOST.found(subject.name, text, field=subject.path, nodes=[name], pods=self.view.keys(pods))
+
+    def _guard(self, subject: Subject) -> str:
+        return "; only the cluster's default constraints prefer otherwise" if self._defaults(subject) else "; no rule says otherwise"
+
+    # --- rules that keep apart ----------------------------------------------------------------------------------------------
+
+    def _meant(self, subject: Subject, nodes: list[int]) -> bool:
+        """Whether pods run together on purpose: by pod affinity, or as they share a volume."""
+        spec = subject.pod.spec
+        affinity = spec.affinity.podAffinity if spec.affinity is not None else None
+        if affinity is not None:
+            terms = [
+                *(affinity.requiredDuringSchedulingIgnoredDuringExecution or ()),
+                *(affinity.requiredDuringSchedulingRequiredDuringExecution or ()),
+                *(weighted.podAffinityTerm for weighted in affinity.preferredDuringSchedulingIgnoredDuringExecution or ()),
+            ]
+            if any(self._joins(term.topologyKey, nodes) for term in terms):
+                return True
+        return subject.kind != "StatefulSet" and any(volume.persistentVolumeClaim is not None for volume in spec.volumes or ())
+
+    def _kept(self, keys: list[tuple[str, bool]], nodes: list[int]) -> bool:
+        """Whether a rule of the subject tells pods on these nodes to be elsewhere, one of them or all but some."""
+        return any(self._joins(key, nodes) for key, _ in keys)
+
+    def _joins(self, key: str, nodes: list[int]) -> bool:
+        """Whether these nodes are one domain of a key, or within one."""
+        codes: Ids = self.view.nodes.column(key)[0][nodes]
+        return bool(codes[0] >= 0 and (codes == codes[0]).all())
+
+    def _defaults(self, subject: Subject) -> bool:
+        """Whether the cluster's default constraints count for the pods: they have an owner of a kind that these look at, be its object in
+        the snapshot or not, and no constraints of their own."""
+        policy = self.view.policy
+        constraints = policy.defaultConstraints if policy.multipliers.topologySpread else ()
+        return bool(constraints) and not subject.pod.spec.topologySpreadConstraints
+
+    # --- nodes --------------------------------------------------------------------------------------------------------------
+
+    def _nodes(self, subject: Subject) -> list[int]:
+        pods, index = self.view.snapshot.pods, self.view.node_index
+        found = (index.get(pods[i].spec.nodeName or "", -1) for i in subject.pods)
+        return [n for n in found if n >= 0]
+
+    def takes(self, subject: Subject) -> Bools:
+        """bool[N]: nodes that the pods' selector, required node affinity and tolerations admit."""
+        spec, nodes = subject.pod.spec, self.view.nodes
+        affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
+        key = _encoder.encode((spec.nodeSelector, affinity, spec.tolerations))
+        found = self._takes.get(key)
+        if found is None:
+            found = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(spec.tolerations or (), HARD_EFFECTS)
+            for required in (
+                affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None,
+                affinity.requiredDuringSchedulingRequiredDuringExecution if affinity is not None else None,
+            ):
+                if required is not None:
+                    found = found & nodes.selector(required)
+            if not any(tolerates(each, UNSCHEDULABLE_TAINT) for each in spec.tolerations or ()):
+                found = found & ~nodes.unschedulable
+            self._takes[key] = found
+        return found
+
+
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def _keys(subject: Subject) -> Iterator[tuple[str, bool]]:
+    """Topology keys over which the pods of a workload are kept apart from each other, and whether that is required."""
+    spec = subject.pod.spec
+    anti = spec.affinity.podAntiAffinity if spec.affinity is not None else None
+    if anti is not None:
+        for term in (
+            *(anti.requiredDuringSchedulingIgnoredDuringExecution or ()),
+            *(anti.requiredDuringSchedulingRequiredDuringExecution or ()),
+        ):
+            if _own(subject, term):
+                yield term.topologyKey, True
+        for weighted in anti.preferredDuringSchedulingIgnoredDuringExecution or ():
+            if _own(subject, weighted.podAffinityTerm):
+                yield weighted.podAffinityTerm.topologyKey, False
+    for constraint in spec.topologySpreadConstraints or ():
+        if selector_matches(canonical(constraint.labelSelector), subject.labels):
+            yield constraint.topologyKey, False
+
+
+def _own(subject: Subject, term: PodAffinityTerm) -> bool:
+    """Whether a term matches the pods that carry it; a namespaceSelector is taken to select their namespace."""
+    if term.namespaces and subject.namespace not in term.namespaces and term.namespaceSelector is None:
+        return False
+    extra = label_key_requirements(subject.labels, term.matchLabelKeys, term.mismatchLabelKeys)
+    return selector_matches(canonical(term.labelSelector, extra), subject.labels)

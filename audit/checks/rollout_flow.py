@@ -1,0 +1,198 @@
+"""What becomes of rollouts in the cluster as it is, told without a search: most complete, and some cannot even begin.
+
+Two ways to tell that one completes. Where pods of a Deployment do not mind each other, and the old ones ask for what the new ones do: if
+new pods could have all places of the old ones, and either some old pod goes first or some node takes one more pod, then each new pod takes
+the place of an old one that has gone, until all have. Else the rollout is played, with the places that old pods leave taken first. If not
+one new pod is placed before that comes to a halt, nothing was the scheduler's choice: it is a deadlock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+import msgspec
+import numpy as np
+
+from audit.view.view import Subject, View
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.policy import Multipliers
+from models.kube.objects import Pod, is_terminating
+from models.kube.selectors import Bools
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import Old, Pace, creations, deletions, old_pods
+from models.workloads.ownership import HASH
+from models.workloads.template import template_hash
+from models.workloads.view import controller
+from solver import rules
+from solver.rollout_state import ungrouped
+from solver.rules.base import Rule
+
+#: Preferences decide nothing here.
+_INDIFFERENT: Final = Multipliers(0, 0, 0, 0, 0, 0)
+
+
+class Flow:
+    """All Deployments in one compiled instance: their pods as pods that come and go, and one new pod of each."""
+
+    def __init__(self, view: View, subjects: Sequence[Subject], least: int | None = None) -> None:
+        """``subjects``: Deployments all of whose pods run on nodes of the snapshot; ``least``: without other pods of a lower priority.
+
+        Raises:
+            InputError: what :func:`models.cluster.compile.compile_cluster` cannot use.
+        """
+        pods, first = view.snapshot.pods, len(view.snapshot.pods)
+        self._snapshot, self._subjects, self._node = view.snapshot, subjects, view.node_index
+        self._places = [[(i, view.node_index[pods[i].spec.nodeName or ""]) for i in subject.pods] for subject in subjects]
+        own = {i for places in self._places for i, _ in places}
+        snapshot = view.snapshot.copy()
+        snapshot.pods = [*pods, *(_plain(_revised(subject, pods)) for subject in subjects)]
+        for i in own:
+            snapshot.pods[i] = _plain(pods[i])
+        fixed = [i for i in view.running if i not in own and not is_terminating(pods[i])]
+        if least is not None:
+            fixed = [i for i in fixed if (pods[i].spec.priority or 0) >= least]
+        scope = Scope(fixed=fixed, pending=[*sorted(own), *range(first, len(snapshot.pods))])
+        policy = msgspec.structs.replace(view.policy, multipliers=_INDIFFERENT, defaultConstraints=())
+        with no_gc():
+            compiled = compile_cluster(snapshot, scope, daemon_namespaces=view.exempt, policy=policy)
+        self._cluster: Cluster = ungrouped(compiled)
+        self._class = {i: g for g, cls in enumerate(self._cluster.classes) for i in cls.pods}
+        self._new = [self._class[first + k] for k in range(len(subjects))]
+        self._rules = rules.build(self._cluster)
+        #: By Deployment whose rollout is a deadlock: rules that reject its first new pod, each with the number of nodes and words.
+        self.rejected: dict[int, list[tuple[str, int, str]]] = {}
+        self._moving: dict[int, list[Rule]] = {}
+        self._sets: dict[tuple[str, str], list[object]] = {}  # ReplicaSets by their Deployment
+        for obj in view.snapshot.workloads.get("ReplicaSet", ()):
+            owner = controller(obj)
+            if owner is not None:
+                self._sets.setdefault((obj.metadata.namespace or "default", owner.name), []).append(obj)
+        for (g, n), number in Counter((self._class[i], n) for places in self._places for i, n in places).items():
+            self._put(g, n, number)
+
+    def verdict(self, k: int, pace: Pace) -> Literal["complete", "deadlock"] | None:
+        """What surely becomes of the rollout of a Deployment (its place in ``subjects``); None: that is not known."""
+        if any(tree.rejects for tree in self._cluster.trees.values()):
+            return None  # which zones come free when a pod goes is not known
+        return "complete" if self._exchanged(k, pace) else self._played(k, pace)
+
+    def _exchanged(self, k: int, pace: Pace) -> bool:
+        g, cluster = self._new[k], self._cluster
+        cls = cluster.classes[g]
+        if cls.anti or cls.affinity or cls.spread or cls.ports or cls.claims or len(self._places[k]) != pace.replicas:
+            return False
+        places = Counter((self._class[i], n) for i, n in self._places[k])
+        olds = {old for old, _ in places}
+        if any(cluster.classes[old].anti or not np.array_equal(cluster.demand[g], cluster.demand[old]) for old in olds):
+            return False
+        if not pace.unavailable and bool(self._rejected(g).all()):
+            return False
+        for (old, n), number in places.items():
+            self._take(old, n, number)
+        nodes = Counter(n for _, n in self._places[k])
+        local = [rule.room(g) for rule in self._rules if rule.local]
+        closed = [rule.rejects(g) for rule in self._rules if not rule.local]
+        fits = all(number <= min(int(room[n]) for room in local) and not any(mask[n] for mask in closed) for n, number in nodes.items())
+        for (old, n), number in places.items():
+            self._put(old, n, number)
+        return fits
+
+    def _played(self, k: int, pace: Pace) -> Literal["complete", "deadlock"] | None:
+        """One course of the rollout, with places taken as they come free; it is the only one until a new pod is placed."""
+        g, subject = self._new[k], self._subjects[k]
+        own: list[object] = self._sets.get((subject.namespace, subject.name.rpartition("/")[2]), [])
+        snapshot: Snapshot = replace(self._snapshot, workloads={"ReplicaSet": own})
+        alive, _ = old_pods(snapshot, subject.pods)
+        on = Counter(old.node or "" for old in alive)
+        done: list[tuple[int, int, int]] = []  # class, node, pods that came (1) or went (-1)
+        freed: list[int] = []
+        created, placed, complete = 0, 0, False
+        while not complete:
+            made = creations(pace, len(alive), created)
+            created += made
+            while placed < created:
+                n = self._place(g, freed)
+                if n is None:
+                    break
+                done.append((g, n, 1))
+                on[self._cluster.nodes.names[n]] += 1
+                placed += 1
+            doomed = {old.index: old for old in deletions(pace, alive, on.__getitem__, placed)}
+            for old in doomed.values():
+                done.append(self._gone(old, freed))
+                on[old.node or ""] -= 1
+            alive = [old for old in alive if old.index not in doomed]
+            complete = not alive and placed == pace.replicas
+            if not made and not doomed:
+                break
+        if created and not placed:
+            found = [(r.name, int(np.count_nonzero(mask)), r.message(g, mask)) for r in self._rules if (mask := r.rejects(g)).any()]
+            self.rejected[k] = sorted(found, key=lambda each: (-each[1], each[0]))
+        for cls, n, number in reversed(done):
+            if number > 0:
+                self._take(cls, n)
+            else:
+                self._put(cls, n)
+        return "complete" if complete else "deadlock" if created and not placed else None
+
+    def _place(self, g: int, freed: list[int]) -> int | None:
+        rejected = self._rejected(g)
+        n = next((n for n in freed if not rejected[n]), None)
+        if n is not None:
+            freed.remove(n)
+        elif rejected.all():
+            return None
+        else:
+            n = int(np.argmin(rejected))
+        self._put(g, n)
+        return n
+
+    def _gone(self, old: Old, freed: list[int]) -> tuple[int, int, int]:
+        g, n = self._class[old.index], self._node[old.node or ""]
+        self._take(g, n)
+        freed.append(n)
+        return g, n, -1
+
+    def _rejected(self, g: int) -> Bools:
+        mask = np.zeros(self._cluster.n_nodes, dtype=bool)
+        for rule in self._rules:
+            mask |= rule.rejects(g)
+        return mask
+
+    def _put(self, g: int, n: int, number: int = 1) -> None:
+        for rule in self._concerned(g):
+            rule.place(g, n, number)
+
+    def _take(self, g: int, n: int, number: int = 1) -> None:
+        for rule in self._concerned(g):
+            rule.remove(g, n, number)
+
+    def _concerned(self, g: int) -> list[Rule]:
+        found = self._moving.get(g)
+        if found is None:
+            found = self._moving[g] = [rule for rule in self._rules if rule.concerned(g)]
+        return found
+
+
+def _revised(subject: Subject, pods: Sequence[Pod]) -> Pod:
+    """A pod of a Deployment's next revision: its hash is none of its old pods'."""
+    assert subject.workload is not None
+    taken = {(pods[i].metadata.labels or {}).get(HASH) for i in subject.pods}
+    salt = 0
+    while (label := template_hash(subject.workload.template, salt)) in taken:
+        salt += 1
+    change = msgspec.structs.replace
+    return change(subject.pod, metadata=change(subject.pod.metadata, labels={**subject.labels, HASH: label}))
+
+
+def _plain(pod: Pod) -> Pod:
+    """Without annotations: hints and gangs decide nothing here, and those that cannot be read are another check's."""
+    if not pod.metadata.annotations:
+        return pod
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=None))

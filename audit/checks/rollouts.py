@@ -1,0 +1,264 @@
+"""Deployments whose next rollout comes to a halt, and strategies that no API server takes or that mean something else than they say.
+
+Sources: pkg/controller/deployment/util (ResolveFenceposts) and pkg/apis/apps/validation (ValidateRollingUpdateDeployment,
+ValidateRollingUpdateDaemonSet) of Kubernetes; seed 004 for the deadlock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from audit.checks.rollout_flow import Flow
+from audit.view.finding import Code, some
+from audit.view.usable_nodes import Reach
+from audit.view.view import Subject, View
+from models.documents import placement as doc
+from models.documents.audit import Finding
+from models.kube.objects import is_terminating
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.deployment_rollout import DEFAULT, Pace, pace, scaled
+from solver.options import Options
+from solver.rollout import roll_out
+
+#: Seconds that one rollout may be searched for; those that deadlock do so within their first waves.
+EACH: Final = 10.0
+
+DEADLOCK: Final = Code(
+    "KS501", "rollout-deadlock", "error", "The next rollout of a Deployment comes to a halt, whatever the scheduler chooses",
+    "The controller waits for new pods that no node takes before it deletes old ones: the new version is never out, and nothing says so "
+    "but a pending pod.",
+    "Let an old pod go first (maxUnavailable 1), loosen the rule that rejects the new pods, or add a node.",
+)  # fmt: skip
+HALT: Final = Code(
+    "KS502", "rollout-halt", "warning",
+    "No way was found for the next rollout of a Deployment to complete, without a proof that there is none",
+    "It most likely comes to a halt with new pods that wait and old ones that stay.",
+    "Try it with solve --rollout and a longer time limit; let an old pod go first (maxUnavailable 1).",
+)  # fmt: skip
+PREEMPTS: Final = Code(
+    "KS503", "rollout-needs-preemption", "warning", "The next rollout of a Deployment goes on only if it preempts other pods",
+    "Its new pods find no room beside the old ones, so that pods of lower priority, of other people perhaps, are killed for an update.",
+    "Let an old pod go first (maxUnavailable 1), or add a node.",
+)  # fmt: skip
+REFUSED: Final = Code(
+    "KS504", "rollout-strategy-refused", "error", "An update strategy that no API server takes",
+    "The manifest cannot be applied: either no pod may come first and none may go first, or, of a DaemonSet, both are asked for.",
+    "Set maxSurge or maxUnavailable to at least 1 (of a DaemonSet exactly one of them).",
+)  # fmt: skip
+ROUNDED: Final = Code(
+    "KS505", "rollout-rounds-to-none", "info", "A strategy without maxSurge whose maxUnavailable rounds down to no pod",
+    "The controller takes one pod nonetheless, as nothing could be updated else: fewer are there than the strategy says.",
+    "State maxUnavailable 1, or maxSurge 1 if no pod may be missing.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (DEADLOCK, HALT, PREEMPTS, REFUSED, ROUNDED)
+
+
+def check(view: View) -> Iterator[Finding]:
+    yield from _strategies(view)
+    if view.snapshot.nodes:
+        yield from _halts(view)
+
+
+# --- strategies ---------------------------------------------------------------------------------------------------------
+
+
+def _strategies(view: View) -> Iterator[Finding]:
+    for subject in view.subjects:
+        if subject.workload is None or subject.kind not in ("Deployment", "DaemonSet"):
+            continue
+        obj = subject.workload.obj
+        name = "strategy" if subject.kind == "Deployment" else "updateStrategy"
+        strategy = getattr(obj.spec, name)
+        rolling = strategy.rollingUpdate if strategy is not None and strategy.type in (None, "", "RollingUpdate") else None
+        if rolling is None:
+            continue
+        field = f"spec.{name}.rollingUpdate"
+        default = DEFAULT if subject.kind == "Deployment" else None
+        surge = rolling.maxSurge if rolling.maxSurge is not None else default or 0
+        unavailable = rolling.maxUnavailable if rolling.maxUnavailable is not None else default or int(not _number(surge))
+        if not _number(surge) and not _number(unavailable):
+            yield REFUSED.found(subject.name, f"maxSurge is {surge} and maxUnavailable is {unavailable}", field=field)
+        elif subject.kind == "DaemonSet":
+            if _number(surge) and _number(unavailable):
+                yield REFUSED.found(
+                    subject.name, f"maxSurge is {surge} and maxUnavailable is {unavailable}, one of them must be 0", field=field
+                )
+        elif subject.wanted and not scaled(surge, subject.wanted, up=True) and not scaled(unavailable, subject.wanted, up=False):
+            text = f"maxUnavailable {unavailable} of {subject.wanted} replicas is no pod, and maxSurge is {surge}: one pod goes first"
+            yield ROUNDED.found(subject.name, text, field=f"{field}.maxUnavailable")
+
+
+def _number(value: int | str) -> int:
+    """A number of pods or of percent, as validation compares it with 0."""
+    return value if isinstance(value, int) else int(value.removesuffix("%"))
+
+
+# --- deadlocks ----------------------------------------------------------------------------------------------------------
+
+
+def _halts(view: View) -> Iterator[Finding]:
+    subjects = list(_running(view))
+    if not subjects:
+        return
+    began = time.monotonic()
+    try:
+        flow = Flow(view, [subject for subject, _ in subjects])
+        verdicts = [flow.verdict(k, steps) for k, (_, steps) in enumerate(subjects)]
+        stuck = [k for k, verdict in enumerate(verdicts) if verdict == "deadlock"]
+        codes = _preempted(view, {k: subjects[k] for k in stuck})
+    except InputError as error:
+        view.not_checked.append(f"rollouts: {error.problems[0]}")
+        return
+    halts = [Halt(*subjects[k], code, flow.rejected[k]) for k, code in codes.items()]
+    doubtful = [Halt(*subjects[k]) for k, verdict in enumerate(verdicts) if verdict is None or (k in stuck and k not in codes)]
+    del flow
+    settled = replace(view.snapshot, pods=[pod for pod in view.snapshot.pods if not is_terminating(pod)])
+    until, least = view.search_until(), time.monotonic() - began  # a search compiles as much as all this did
+    left: list[str] = []
+    for halt in (*doubtful, *halts):  # of these the ways out are searched for
+        if not view.stop.is_set() and time.monotonic() + least < until:
+            yield from _searched(view, settled, halt, until)
+        elif halt.code is not None:
+            yield halt.found(view)
+        else:
+            left.append(halt.subject.name)
+    if left:
+        view.not_checked.append(f"rollouts that may come to a halt, for lack of time (--time-limit): {some(left)}")
+
+
+@dataclass(frozen=True)
+class Halt:
+    """A rollout that comes to a halt, or may (``code`` None). ``rejected``: rules that reject the first new pod, each with the number of
+    nodes and words."""
+
+    subject: Subject
+    pace: Pace
+    code: Code | None = None
+    rejected: Sequence[tuple[str, int, str]] = ()
+
+    def found(self, view: View, code: Code | None = None, placed: int = 0, fix: Sequence[str] = ()) -> Finding:
+        texts = [f"{rule} on {nodes} node{'s' * (nodes != 1)} ({message})" for rule, nodes, message in self.rejected]
+        steps = self.pace
+        how = "Recreate" if steps.recreate else f"maxSurge {steps.surge}, maxUnavailable {steps.unavailable} pods"
+        left = "" if not texts else f", the next one is rejected by {', '.join(texts)}"
+        code = self.code or code
+        assert code is not None
+        return code.found(
+            self.subject.name,
+            f"with {how}: {placed} of {steps.replicas} new pods placed{left}",
+            field="spec.strategy",
+            rule=self.rejected[0][0] if self.rejected else None,
+            pods=view.keys(self.subject.pods),
+            fix=f"one of: {'; '.join(fix)}" if fix else None,
+        )
+
+
+def _preempted(view: View, stuck: Mapping[int, tuple[Subject, Pace]]) -> dict[int, Code]:
+    """Which deadlocks remain without the pods that the new ones could preempt; those are left out of which that is not known."""
+    found: dict[int, Code] = {}
+    by_priority: dict[int, list[int]] = {}
+    lowest = min((view.snapshot.pods[i].spec.priority or 0 for i in view.running), default=0)
+    for k, (subject, _) in stuck.items():
+        spec = subject.pod.spec
+        if spec.preemptionPolicy == "Never" or (spec.priority or 0) <= lowest:
+            found[k] = DEADLOCK
+        else:
+            by_priority.setdefault(spec.priority or 0, []).append(k)
+    for priority, several in by_priority.items():
+        flow = Flow(view, [stuck[k][0] for k in several], priority)
+        for place, k in enumerate(several):
+            verdict = flow.verdict(place, stuck[k][1])
+            if verdict is not None:
+                found[k] = DEADLOCK if verdict == "deadlock" else PREEMPTS
+    return dict(sorted(found.items()))
+
+
+def _running(view: View) -> Iterator[tuple[Subject, Pace]]:
+    """The Deployments all of whose pods run: where some wait already, a rollout is not the question."""
+    pods, claims = view.snapshot.pods, view.snapshot.persistent_volume_claims
+    waiting, unknown, missing = [], [], []
+    for subject in view.subjects:
+        if subject.kind != "Deployment" or (subject.workload is not None and not subject.wanted):
+            continue
+        volumes = subject.pod.spec.volumes or ()
+        asked = [v.persistentVolumeClaim.claimName for v in volumes if v.persistentVolumeClaim is not None]
+        if subject.workload is None:
+            missing.append(subject.name)
+        elif len(subject.pods) < subject.wanted or any(pods[i].spec.nodeName not in view.node_index for i in subject.pods):
+            waiting.append(subject.name)
+        elif subject.pod.spec.nodeName or any(not _bound(view.snapshot, claims.get(f"{subject.namespace}/{name}")) for name in asked):
+            unknown.append(subject.name)
+        else:
+            if not view.once(Reach).place(subject).usable.any():
+                continue  # no node at all takes a pod of it: KS101 and KS211 to KS214 tell
+            try:
+                yield subject, pace(subject.workload.obj)
+            except InputError as error:
+                view.not_checked.append(f"rollout: {error.problems[0]}")
+    for names, why in (
+        (missing, "the snapshot lacks the Deployment"),
+        (waiting, "not all of its pods run on nodes of the snapshot"),
+        (unknown, "it names a node, or volumes that the snapshot lacks"),
+    ):
+        if names:
+            view.not_checked.append(f"rollouts where {why}: {some(names)}")
+
+
+def _bound(snapshot: Snapshot, claim: Any) -> bool:
+    """Whether the snapshot tells where a claim's volume can be used; those of pods that run are bound."""
+    return claim is not None and claim.spec.volumeName in snapshot.persistent_volumes
+
+
+def _searched(view: View, snapshot: Snapshot, halt: Halt, until: float) -> Iterator[Finding]:
+    """``snapshot``: without pods that are being deleted, which hold nobody up for long."""
+    subject = halt.subject
+    try:
+        result = _rolled(view, snapshot, subject, until)
+        if result is None:
+            return
+        rollout = result.rollout
+        assert rollout is not None
+        code = halt.code or (DEADLOCK if rollout.proved else HALT)
+        if code is HALT and _rolled(view, snapshot, subject, until, zones=False) is None:
+            view.not_checked.append(f"rollout of {subject.name}: which NUMA zones come free when its pods go is not known")
+            return
+        lesser = _without_lesser(snapshot, subject) if halt.code is None else None
+        if lesser is not None and _rolled(view, lesser, subject, until) is None:
+            code = PREEMPTS
+    except InputError as error:
+        if halt.code is not None:
+            yield halt.found(view)
+        else:
+            view.not_checked.append(f"rollout of {subject.name}: {error.problems[0]}")
+        return
+    if view.stop.is_set() and code is HALT:
+        view.not_checked.append(f"rollout of {subject.name}: the search was stopped")
+        return
+    reasons = [(reason.rule, reason.nodes, reason.message) for stuck in rollout.stuck[:1] for reason in stuck.reasons]
+    placed = sum(len(wave.create) for wave in rollout.waves)
+    yield replace(halt, rejected=reasons).found(view, code, placed, [way.message for way in rollout.waysOut])
+
+
+def _rolled(view: View, snapshot: Snapshot, subject: Subject, until: float, *, zones: bool = True) -> doc.Placement | None:
+    """The rollout if it comes to a halt. ``zones``: with those that kubelets align pods to."""
+    policy = view.policy
+    if not zones:
+        snapshot, policy = replace(snapshot, node_topologies={}), msgspec.structs.replace(policy, topologies=())
+    left = max(0.1, min(EACH, until - time.monotonic()))
+    options = Options(time_limit=left, daemon_namespaces=view.exempt, policy=policy)
+    result = roll_out(snapshot, subject.name.partition(" ")[2], None, options, stop=view.stop)
+    return None if result.rollout is None or result.rollout.complete else result
+
+
+def _without_lesser(snapshot: Snapshot, subject: Subject) -> Snapshot | None:
+    """The snapshot without the pods that those of a Deployment could preempt; None where there are none."""
+    spec = subject.pod.spec
+    if spec.preemptionPolicy == "Never":
+        return None
+    pods = [pod for pod in snapshot.pods if (pod.spec.priority or 0) >= (spec.priority or 0)]
+    return replace(snapshot, pods=pods) if len(pods) < len(snapshot.pods) else None

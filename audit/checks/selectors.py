@@ -1,0 +1,207 @@
+"""Selectors that choose nothing, everything, or not the pods that they were meant for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from audit.view.finding import Code, some
+from audit.view.label_matches import ADDED, Crowd
+from audit.view.pod_terms import Term
+from audit.view.usable_nodes import wanted
+from audit.view.view import Subject, View
+from models.documents.audit import Finding, Severity
+from models.kube.selectors import Selector, requirement_holds, selector_matches
+from models.workloads.checks import describe
+from models.workloads.view import selector as adopts
+
+_DEAD: Final = Code(
+    "KS201", "selector-matches-nothing", "warning",
+    "A rule's label selector matches no pod",
+    "The rule has no effect: the scheduler reads it, finds no pod, and neither keeps apart nor brings together anything.",
+    "Correct the labels in the selector, or remove the rule.",
+)  # fmt: skip
+_MISSES: Final = Code(
+    "KS202", "selector-misses-own-pods", "warning",
+    "An anti-affinity or spread rule of several replicas matches other pods, but not its own",
+    "The replicas are not kept apart from each other: all of them may end up on one node or in one zone.",
+    "Let the selector match the labels of the pod template, or add a rule that does.",
+)  # fmt: skip
+_NULL: Final = Code(
+    "KS203", "selector-null", "warning",
+    "A rule has no label selector, which matches no pod",
+    "A missing labelSelector is not an empty one: it matches nothing. Required affinity then never holds, and anti-affinity and spread have"
+    " no effect.",
+    "Write the selector that was meant; {} matches every pod.",
+)  # fmt: skip
+_EMPTY: Final = Code(
+    "KS204", "selector-empty", "info",
+    "A rule's label selector is empty, which matches every pod",
+    "Affinity and anti-affinity then concern every pod of the namespaces they look at, those of other teams and of later days included;"
+    " topology spread counts no pod at all with an empty selector.",
+    "Name the labels of the pods that are meant.",
+)  # fmt: skip
+_NAMESPACE: Final = Code(
+    "KS205", "namespace-missing", "warning",
+    "A rule looks at namespaces that do not exist",
+    "It finds no pod there, so that part of the rule has no effect, or can never hold.",
+    "Correct the namespace, or the selector of namespaces.",
+)  # fmt: skip
+_SERVICE: Final = Code(
+    "KS206", "service-selects-nothing", "warning",
+    "A Service selects no pod",
+    "It has no endpoints: whoever calls it gets no answer, and default spread constraints that would follow from it do not apply.",
+    "Correct the selector of the Service or the labels of the pods, or remove the Service.",
+)  # fmt: skip
+_ADOPTS: Final = Code(
+    "KS207", "workload-misses-template", "error",
+    "A workload's selector does not select its own template",
+    "The API server refuses such a workload; where it gets by, the controller makes pods without end that it does not take for its own.",
+    "Let spec.selector and the labels of the pod template agree.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (_DEAD, _MISSES, _NULL, _EMPTY, _NAMESPACE, _SERVICE, _ADOPTS)
+
+_WORDS: Final = {"affinity": "pod affinity", "anti-affinity": "pod anti-affinity", "spread": "topology spread"}
+_SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
+
+
+def check(view: View) -> Iterator[Finding]:
+    crowd = view.once(Crowd)
+    for s, subject in enumerate(view.subjects):
+        for term in crowd.terms[s]:
+            yield from _judge(view, crowd, subject, term)
+        yield from _own_template(subject)
+    where = _where(view)
+    if crowd.services and not crowd.members:
+        view.not_checked.append("whether Services select pods: the snapshot has neither pods nor workloads")
+    for service, selector in crowd.services if crowd.members else ():
+        namespace = service.metadata.namespace or "default"
+        if not crowd.may_hit(selector, frozenset((namespace,))).any():
+            name, text = (
+                f"Service {namespace}/{service.metadata.name}",
+                f"selects {describe(selector)}, and {where} in its namespace has these",
+            )
+            severity: Severity = "warning" if view.snapshot.nodes else "info"
+            yield _SERVICE.found(name, text, field="spec.selector", severity=severity)
+    listed = any(term.named or term.chosen for each in crowd.terms for term in each)
+    if listed and not _whole(view):
+        view.not_checked.append("whether the namespaces that rules name exist: the snapshot is not of a whole cluster")
+
+
+def _judge(view: View, crowd: Crowd, subject: Subject, term: Term) -> Iterator[Finding]:
+    field = f"{term.path}.labelSelector"
+    what = _WORDS[term.kind] if term.kind == "spread" else f"{'required' if term.required else 'preferred'} {_WORDS[term.kind]}"
+    astray = list(_namespaces(crowd, subject, term, what)) if _whole(view) else []
+    yield from astray
+    if term.selector is None:
+        never = term.kind == "affinity" and term.required
+        effect = "no pod can ever meet it, so its own are never placed" if never else "it has no effect"
+        yield _NULL.found(
+            subject.name, f"{what} over {term.key} without a labelSelector: {effect}", field=field, rule=term.rule,
+            severity="error" if never else None,
+        )  # fmt: skip
+        return
+    if not term.selector:
+        yield from _empty(crowd, subject, term, what, field)
+        return
+    hits = crowd.may_hit(term.selector, term.namespaces)
+    own = crowd.own[crowd.number(subject)]
+    if not hits.any():
+        if term.kind == "affinity" and term.required and view.snapshot.nodes:
+            return  # that is KS217
+        if astray:
+            return  # said with the namespace
+        chosen = tuple(r for r in term.selector if r.operator in ("In", "Exists"))
+        if len(chosen) == len(term.selector) or not crowd.may_hit(chosen, term.namespaces).any():  # else about pods that come and go
+            yield _dead(view, subject, term, what, field)
+        return
+    if hits[own] or term.kind == "affinity" or wanted(subject) < 2 or _apart(term.selector, subject):
+        return
+    if term.kind == "anti-affinity":
+        others = (t for t in crowd.terms[crowd.number(subject)] if t.kind != "affinity" and t is not term)
+        if any(crowd.may_hit(t.selector, t.namespaces)[own] for t in others):
+            return  # its replicas are kept apart by another rule, this one is about others
+        if not _near(term.selector, subject.labels):
+            return  # it says whom to keep away from
+    yield _MISSES.found(
+        subject.name,
+        f"{what} over {term.key} does not match its own {wanted(subject)} replicas: {_difference(term.selector, subject)}",
+        field=field, rule=term.rule,
+    )  # fmt: skip
+
+
+def _dead(view: View, subject: Subject, term: Term, what: str, field: str) -> Finding:
+    assert term.selector is not None
+    meant = term.kind == "spread" or (term.kind == "anti-affinity" and _near(term.selector, subject.labels))
+    apart = meant and wanted(subject) > 1 and not _apart(term.selector, subject)
+    effect = f"; its own {wanted(subject)} replicas are not kept apart: {_difference(term.selector, subject)}" if apart else ""
+    text = f"{what} over {term.key} is for pods {describe(term.selector)}: {_where(view)} {term.where} has these labels{effect}"
+    return _DEAD.found(subject.name, text, field=field, rule=term.rule, severity="warning" if apart else "info")
+
+
+def _empty(crowd: Crowd, subject: Subject, term: Term, what: str, field: str) -> Iterator[Finding]:
+    if term.kind == "spread":
+        text = f"{what} over {term.key} with an empty labelSelector counts no pod: it has no effect"
+        yield _EMPTY.found(subject.name, text, field=field, rule=term.rule, severity="warning")
+        return
+    others = crowd.subjects(crowd.hits(term.selector, term.namespaces), without=crowd.number(subject))
+    if term.kind == "anti-affinity" and term.required and others:
+        return  # whom it keeps out is told by KS301, KS302 or KS304
+    yield _EMPTY.found(subject.name, f"{what} over {term.key} is for every pod {term.where}", field=field, rule=term.rule)
+
+
+def _namespaces(crowd: Crowd, subject: Subject, term: Term, what: str) -> Iterator[Finding]:
+    known = crowd.view.snapshot.namespaces
+    missing = [name for name in term.named if name not in known and name not in crowd.spaces]
+    if missing:
+        text = f"{what} over {term.key} names {some(missing)}, and there is no such namespace"
+        yield _NAMESPACE.found(subject.name, text, field=f"{term.path}.namespaces", rule=term.rule)
+    if term.chosen and not any(selector_matches(term.chosen, namespace.metadata.labels or {}) for namespace in known.values()):
+        text = f"{what} over {term.key} is for namespaces {describe(term.chosen)}, and there is none"
+        yield _NAMESPACE.found(subject.name, text, field=f"{term.path}.namespaceSelector", rule=term.rule)
+
+
+def _own_template(subject: Subject) -> Iterator[Finding]:
+    if subject.workload is None or subject.kind not in _SELECTING:
+        return
+    found = adopts(subject.workload.obj)
+    if found is not None and not selector_matches(found, subject.workload.labels):
+        text = f"spec.selector does not select the template: {_difference(found, subject)}"
+        yield _ADOPTS.found(subject.name, text, field="spec.selector")
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _whole(view: View) -> bool:
+    """Whether the snapshot is of a cluster, so that what it lacks is not there."""
+    return bool(view.snapshot.nodes and view.snapshot.namespaces)
+
+
+def _where(view: View) -> str:
+    return "no pod" if view.snapshot.nodes else "no pod or template"
+
+
+def _apart(selector: Selector, subject: Subject) -> bool:
+    """Whether a selector leaves its own pods out by the look of it: with NotIn or DoesNotExist."""
+    return any(r.operator in ("NotIn", "DoesNotExist") and not requirement_holds(r, subject.labels) for r in selector)
+
+
+def _near(selector: Selector, labels: Mapping[str, str]) -> bool:
+    """Whether a selector that does not match these labels looks as if it should: it does in part, or has their value under another key."""
+    holds = [requirement_holds(r, labels) for r in selector if r.operator == "In"]
+    return any(holds) or any(value in r.values for r in selector if r.operator == "In" for value in labels.values())
+
+
+def _difference(selector: Selector, subject: Subject) -> str:
+    """Which labels of the pods are not as a selector wants them."""
+    labels = subject.workload.labels if subject.workload is not None else subject.labels
+    whose = "the template" if subject.workload is not None else "the pod"
+    parts = []
+    for r in selector:
+        if requirement_holds(r, labels) or (r.key in ADDED and subject.workload is not None):
+            continue
+        text = f"it wants {describe((r,))}, and {whose} has {f'{r.key}={labels[r.key]}' if r.key in labels else f'no label {r.key}'}"
+        alike = [f"{key}={value}" for key, value in labels.items() if r.key not in labels and value in r.values]
+        parts.append(text + (f" (but {some(alike)})" if alike else ""))
+    return "; ".join(parts) or describe(selector)

@@ -1,0 +1,282 @@
+"""Hard topology spread that can never hold for all replicas, or is blocked by a domain that counts and takes nobody.
+
+A domain may hold at most the minimum over all domains that count, plus maxSkew (solver.rules.pod_topology_spread). The minimum can rise no
+higher than what the fullest packing of the poorest domain gives, which bounds how many pods the others take: an upper bound, as each
+constraint is judged alone and other rules may take room away as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from audit.view.finding import Code, some
+from audit.view.usable_nodes import Place, Reach, grave, running, wanted
+from audit.view.view import Subject, View
+from models.cluster.cluster import Ints, Spread, domain_sum
+from models.documents.audit import Finding, Severity
+from models.kube.selectors import Bools, selector_matches
+from models.snapshot.scope import select
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread, Tally
+
+_FEW: Final = Code(
+    "KS401", "min-domains-missing", "error",
+    "There are fewer domains than minDomains asks for",
+    "As long as domains are missing the minimum is 0, so that no domain takes more than maxSkew of its pods.",
+    "Lower minDomains or raise maxSkew, or add nodes in further domains.",
+)  # fmt: skip
+_CLOSED: Final = Code(
+    "KS402", "spread-blocked-by-closed-domain", "error",
+    "A domain that counts for the spread can take none of its pods",
+    "Its count stays what it is and holds the minimum down, so that no other domain takes more than that plus maxSkew; the rest stays"
+    " pending. Taints do not exempt nodes from counting unless nodeTaintsPolicy is Honor.",
+    "Set nodeTaintsPolicy: Honor, exclude those nodes by node affinity, tolerate the taint, or raise maxSkew.",
+)  # fmt: skip
+_FULL: Final = Code(
+    "KS403", "spread-blocked-by-full-domain", "warning",
+    "A domain without room keeps the spread from placing waiting pods",
+    "It holds the minimum down: the others have room, but may take no more than the minimum plus maxSkew.",
+    "Make room in that domain, add nodes to it, or raise maxSkew.",
+)  # fmt: skip
+_SMALL: Final = Code(
+    "KS404", "skew-never-holds", "error",
+    "Replicas that cannot be spread within maxSkew over the domains there are",
+    "The smallest domain takes too few of them even when empty, and holds the others down; the rest stays pending.",
+    "Raise maxSkew, lower the number of replicas, or add nodes to the small domain.",
+)  # fmt: skip
+_KEY: Final = Code(
+    "KS405", "spread-key-missing", "error",
+    "Hard topology spread over a key that no node it may use carries",
+    "A node without the key is rejected: no pod of it can be placed.",
+    "Correct the topologyKey, label the nodes, or use ScheduleAnyway.",
+)  # fmt: skip
+_PART: Final = Code(
+    "KS406", "spread-key-incomplete", "info",
+    "Nodes that it could use lack a key of its topology spread",
+    "They are rejected, and do not count: their room is lost to it.",
+    "Label the nodes, if they should take its pods.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (_FEW, _CLOSED, _FULL, _SMALL, _KEY, _PART)
+
+
+def check(view: View) -> Iterator[Finding]:
+    hard = [s for s in view.subjects if s.kind != "DaemonSet" and _constraints(s)]
+    if not hard:
+        return
+    if not view.snapshot.nodes:
+        view.not_checked.append("whether topology spread can hold: the snapshot has no nodes")
+        return
+    fixed = select(view.snapshot).fixed
+    if all(running(view, s) >= wanted(s) for s in hard):  # then nothing asks for the room that is left
+        spaces = {s.namespace for s in hard}
+        fixed = [i for i in fixed if (view.snapshot.pods[i].metadata.namespace or "default") in spaces]
+    reach = Reach(view, hard, fixed)
+    spread, fit = PodTopologySpread(reach.cluster), NodeResourcesFit(reach.cluster)
+    for subject in hard:
+        place = reach.place(subject)
+        if not place.usable.any():
+            continue  # KS211 to KS214 say so
+        keyed = place.usable & reach.cluster.nodes.with_keys(s.key for s, _ in spread.own(place.g))
+        yield from _keys(view, subject, place, keyed)
+        if keyed.any():
+            for constraint, index in spread.own(place.g):
+                if index is not None and constraint.itself:
+                    case = _Case(view, reach, subject, place, keyed, constraint, spread.tallies[index])
+                    yield from case.judge(np.where(keyed, fit.room(place.g), 0))
+
+
+def _lacking(view: View) -> dict[str, list[tuple[Subject, int]]]:
+    """By namespace, the workloads that lack pods, each with how many."""
+    found: dict[str, list[tuple[Subject, int]]] = {}
+    for subject in view.subjects:
+        number = wanted(subject) - running(view, subject)
+        if number > 0:
+            found.setdefault(subject.namespace, []).append((subject, number))
+    return found
+
+
+def _constraints(subject: Subject) -> list[int]:
+    return [i for i, c in enumerate(subject.pod.spec.topologySpreadConstraints or ()) if c.whenUnsatisfiable == "DoNotSchedule"]
+
+
+def _keys(view: View, subject: Subject, place: Place, keyed: Bools) -> Iterator[Finding]:
+    constraints = subject.pod.spec.topologySpreadConstraints or []
+    for i in _constraints(subject):
+        key, field = constraints[i].topologyKey, f"{subject.path}.topologySpreadConstraints[{i}].topologyKey"
+        lacks = place.usable & ~view.nodes.with_keys([key])
+        count, usable = int(np.count_nonzero(lacks)), int(np.count_nonzero(place.usable))
+        names = [view.nodes.names[n] for n in np.flatnonzero(lacks)[:20]]
+        if not keyed.any() and count:
+            text = f"{'none' if count == usable else f'only {usable - count}'} of the {usable} nodes that it may use has the label {key}"
+            yield _KEY.found(subject.name, text, field=field, rule=PodTopologySpread.name, nodes=names, severity=grave(view, subject))
+        elif count:
+            text = f"{count} of the {usable} nodes that it may use have no label {key}, and take none of its pods: {some(names)}"
+            yield _PART.found(subject.name, text, field=field, rule=PodTopologySpread.name, nodes=names)
+
+
+@dataclass
+class _Case:
+    """One constraint of one workload. ``keyed``: bool[N], the nodes that it may use."""
+
+    view: View
+    reach: Reach
+    subject: Subject
+    place: Place
+    keyed: Bools
+    spread: Spread
+    tally: Tally
+    aid: int = 0  #: pods of other workloads that are to come and would raise the minimum, wherever they go
+
+    def judge(self, room: Ints) -> Iterator[Finding]:
+        """``room``: int64[N], how many more of its pods each node takes now."""
+        tally, view, subject = self.tally, self.view, self.subject
+        asked, there = wanted(subject), running(view, subject)
+        homes = self._own()
+        own = domain_sum(tally.codes, tally.size, homes)
+        others = tally.counts - own
+        outside = max(0, there - int(own.sum()))  # on nodes that do not count
+        self.aid = self._aid()
+        none = np.zeros_like(homes)
+        anew, whole = self._whole(self.keyed, none), self._whole(self.keyed, homes)
+        capacity, low = self._capacity(others, whole, own)
+        again, shut = self._capacity(others, anew)
+        few = int(np.count_nonzero(tally.counted)) < self.spread.min_domains
+        if few:
+            yield self._few(asked, there, capacity + outside if asked > there else again)
+        elif capacity + outside < asked <= int(whole.sum()) + outside:
+            code = _SMALL if whole[low] else _CLOSED
+            text = f"{self._head(low)}, so of {asked} replicas at most {capacity + outside} can run"
+            yield self._found(code, text, low, "warning" if self._passes(others, homes, asked - outside) else grave(view, subject))
+        elif asked > there:
+            yield from self._now(room, None if whole[low] else low, asked - there)
+        elif again < asked <= int(anew.sum()):
+            passing = self._passes(others, none, asked)
+            text = f"{self._head(shut)}; all {there} run now, of {asked} placed anew at most {again} could"
+            yield self._found(_SMALL if anew[shut] else _CLOSED, text, shut, "info" if passing else grave(view, subject))
+        elif not whole[low] and capacity < 2 * asked:  # worth knowing before it grows
+            text = f"{self._head(low)}: no more than {capacity} of its pods can run, and it wants {asked}"
+            yield self._found(_CLOSED, text, low, "info")
+
+    def _passes(self, others: Ints, homes: Ints, asked: int) -> bool:
+        """Whether the pods asked for could run if nodes were uncordoned, and well again. ``others``: int64[D], pods that count; ``homes``:
+        int64[N], its own."""
+        well = self.place.selected & ~self.place.small & (~self.place.tainted | self.reach.passing(self.subject))
+        whole = self._whole(well & self.reach.cluster.nodes.with_keys((self.spread.key,)), homes)
+        own = domain_sum(self.tally.codes, self.tally.size, homes)
+        return grave(self.view, self.subject) != "info" and self._capacity(others, whole, own)[0] >= asked
+
+    def _whole(self, nodes: Bools, homes: Ints) -> Ints:
+        """int64[D]: how many of its pods these nodes take if nothing else runs there. ``homes``: int64[N], those that run on, on nodes that
+        are cordoned by now as well."""
+        room = np.maximum(np.where(nodes, self.reach.empty(self.place.g), 0), homes)
+        return domain_sum(self.tally.codes, self.tally.size, room)
+
+    def _capacity(self, counts: Ints, room: Ints, stay: Ints | int = 0) -> tuple[int, int]:
+        """How many pods can be added at most, and the domain that holds the minimum down. int64[D]: pods that count, and room; ``stay``:
+        those of the pods to be added that are there, whatever the constraint says."""
+        counted = self.tally.counted
+        reach = np.where(counted, counts + room + self.aid, np.iinfo(np.int64).max)
+        low = int(np.argmin(reach))
+        floor = 0 if int(np.count_nonzero(counted)) < self.spread.min_domains else int(reach[low])
+        return int(np.minimum(room, np.maximum(stay, floor + self.spread.max_skew - counts)).sum()), low
+
+    def _now(self, room: Ints, closed: int | None, missing: int) -> Iterator[Finding]:
+        """The same with the pods that run."""
+        tally = self.tally
+        left = np.minimum(domain_sum(tally.codes, tally.size, room), missing)
+        capacity, low = self._capacity(tally.counts, left)
+        if capacity < missing <= int(left.sum()):
+            code = _CLOSED if closed == low else _FULL
+            text = f"{self._head(low, full=code is _FULL)}, so of {missing} pods that do not run yet at most {capacity} can be placed"
+            yield self._found(code, text, low, grave(self.view, self.subject))
+
+    def _few(self, asked: int, there: int, capacity: int) -> Finding:
+        count, spread = int(np.count_nonzero(self.tally.counted)), self.spread
+        few = f"there {'is' if count == 1 else 'are'} {count}, each for at most {spread.max_skew}"
+        most = min(asked, capacity)
+        now = f"of {asked} replicas at most {most} can run"
+        if asked <= there:
+            now = f"all {there} run now, of {asked} placed anew at most {most} could"
+        text = f"minDomains {spread.min_domains} over {spread.key}, and {few}: {now}"
+        severity = grave(self.view, self.subject) if capacity < asked else "info"
+        return _FEW.found(self.subject.name, text, field=self._field(), rule=PodTopologySpread.name, severity=severity)
+
+    def _head(self, low: int, *, full: bool = False) -> str:
+        nodes = int(np.count_nonzero(self.tally.eligible & (self.tally.codes == low)))
+        most, now = self._room(low), int(self.tally.counts[low])
+        where = f"{self._domain(low)} ({nodes} node{'s' * (nodes != 1)}, {now} pod{'s' * (now != 1)} that count{'s' * (now == 1)})"
+        takes = f"can take none of its pods ({self._why(low)})"
+        if full:
+            takes = "has no room for more"
+        elif most:
+            takes = f"takes at most {most} of its pods"
+        return f"maxSkew {self.spread.max_skew} over {self.spread.key}: {where} {takes}"
+
+    def _room(self, low: int) -> int:
+        inside = self.keyed & (self.tally.codes == low)
+        return int(np.where(inside, self.reach.empty(self.place.g), 0).sum())
+
+    def _why(self, low: int) -> str:
+        """What keeps its pods off the nodes of a domain that count."""
+        inside, place = self.tally.eligible & (self.tally.codes == low), self.place
+        reasons = {
+            "tainted": place.tainted,
+            "cordoned": place.cordoned,
+            "too small": place.small,
+            "excluded by node affinity": ~place.selected,
+        }
+        return ", ".join(text for text, mask in reasons.items() if (mask & inside).any())
+
+    def _found(self, code: Code, text: str, low: int, severity: Severity) -> Finding:
+        inside = self.tally.eligible & (self.tally.codes == low)
+        why, fix = self._why(low), None
+        if code is _CLOSED and "tainted" not in why:
+            exempt = "set nodeAffinityPolicy: Honor" if "affinity" in why else "exclude its nodes by node affinity"
+            fix = f"Make nodes of that domain usable again (uncordon, enlarge), {exempt}, or raise maxSkew."
+        return code.found(
+            self.subject.name, text, field=self._field(), rule=PodTopologySpread.name, domain=self._domain(low), fix=fix,
+            nodes=[self.view.nodes.names[n] for n in np.flatnonzero(inside)[:20]],
+            severity="warning" if code is _FULL else severity,
+        )  # fmt: skip
+
+    def _domain(self, d: int) -> str:
+        return f"{self.spread.key}={self.view.nodes.column(self.spread.key)[1][d]}"
+
+    def _own(self) -> Ints:
+        """int64[N]: its own running pods among those that count."""
+        tally, view = self.tally, self.view
+        found = np.zeros(view.nodes.size, dtype=np.int64)
+        assert self.spread.matcher is not None
+        parts = self.reach.cluster.matchers.parts(self.spread.matcher)
+        for i in self.subject.pods:
+            n = view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")
+            if (
+                n is not None
+                and tally.eligible[n]
+                and all(selector_matches(s, view.snapshot.pods[i].metadata.labels or {}) for _, s in parts)
+            ):
+                found[n] += 1
+        return found
+
+    def _aid(self) -> int:
+        """Pods that other workloads lack and that would count."""
+        parts = self.reach.cluster.matchers.parts(self.spread.matcher or 0)
+        return sum(
+            number
+            for other, number in self.view.once(_lacking).get(self.subject.namespace, ())
+            if other is not self.subject and all(selector_matches(s, other.labels) for _, s in parts)
+        )
+
+    def _field(self) -> str:
+        constraints = self.subject.pod.spec.topologySpreadConstraints or []
+        same = (
+            i
+            for i in _constraints(self.subject)
+            if (constraints[i].topologyKey, constraints[i].maxSkew, constraints[i].minDomains or 1)
+            == (self.spread.key, self.spread.max_skew, self.spread.min_domains)
+        )
+        return f"{self.subject.path}.topologySpreadConstraints[{next(same)}]"

@@ -1,0 +1,258 @@
+"""Affinity and anti-affinity that can never hold with the nodes and pods there are.
+
+All verdicts are on the safe side: a finding says that no node is left although every pod that could be a provider were wherever it could
+be, and each term were alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from audit.view.finding import Code, some
+from audit.view.label_matches import Crowd
+from audit.view.pod_terms import Term
+from audit.view.usable_nodes import Place, Reach, grave, running, wanted
+from audit.view.view import Subject, View
+from models.cluster.cluster import Ids, Ints
+from models.documents.audit import Finding, Severity
+from models.kube.selectors import Bools, NodeTable
+from models.workloads.checks import describe
+
+_KEY: Final = Code(
+    "KS215", "affinity-key-missing", "error",
+    "Required affinity over a topology key that no node it may use carries",
+    "A node without the key belongs to no domain and is rejected: no pod of it can be placed.",
+    "Correct the topologyKey, or label the nodes.",
+)  # fmt: skip
+_IDLE: Final = Code(
+    "KS216", "anti-affinity-key-missing", "warning",
+    "Anti-affinity, or preferred affinity, over a topology key that no node carries",
+    "Unlike required affinity it rejects no node then: the rule has no effect, and pods that it should keep apart may meet.",
+    "Correct the topologyKey, or label the nodes.",
+)  # fmt: skip
+_TARGET: Final = Code(
+    "KS217", "affinity-without-target", "error",
+    "Required affinity to pods that do not exist",
+    "Each node is rejected until such a pod runs. Only a pod that matches all its own terms may be the first.",
+    "Correct the selector, deploy what it asks for, or make the affinity a preferred one.",
+)  # fmt: skip
+_REACH: Final = Code(
+    "KS218", "affinity-out-of-reach", "error",
+    "Required affinity to pods in domains that it cannot use",
+    "Where the pods that it follows are, its own node rules, taints or requests exclude every node.",
+    "Let both use nodes of a common domain, or use a topologyKey with larger domains.",
+)  # fmt: skip
+_MANY: Final = Code(
+    "KS219", "replicas-exceed-domains", "error",
+    "More replicas than domains for required anti-affinity among them",
+    "Each domain takes one of them; the others stay pending.",
+    "Add domains, lower the number of replicas, use a key with more domains, or a preferred rule.",
+)  # fmt: skip
+_PORTS: Final = Code(
+    "KS220", "replicas-exceed-host-ports", "error",
+    "More replicas than nodes for a host port",
+    "A host port is taken once on a node, so each node takes one of them; the others stay pending.",
+    "Use a Service instead of the host port, lower the number of replicas, or make it a DaemonSet.",
+)  # fmt: skip
+_BOTH: Final = Code(
+    "KS221", "affinity-contradicts-anti-affinity", "error",
+    "It must and must not be in one domain with the same pods",
+    "Required anti-affinity holds in both directions, so wherever its affinity lets it go, the anti-affinity turns it away.",
+    "Remove one of the two rules, or give them different pods or domains.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (_KEY, _IDLE, _TARGET, _REACH, _MANY, _PORTS, _BOTH)
+
+
+def judge(crowd: Crowd, reach: Reach, s: int) -> Iterator[Finding]:
+    """Findings of the subject of index ``s``."""
+    view, subject = crowd.view, crowd.view.subjects[s]
+    for term in crowd.terms[s]:
+        if term.kind != "spread" and not (term.required and term.kind == "affinity") and not view.nodes.with_keys([term.key]).any():
+            how = "required" if term.required else "preferred"
+            yield _IDLE.found(
+                subject.name, f"no node has the label {term.key}, so the {how} {term.kind} over it has no effect",
+                field=f"{term.path}.topologyKey", rule=term.rule, severity="warning" if term.required else "info",
+            )  # fmt: skip
+    if subject.kind == "DaemonSet":
+        return
+    place = reach.place(subject)
+    if not place.usable.any():
+        return  # said already
+    affinity = [t for t in crowd.terms[s] if t.required and t.kind == "affinity"]
+    if affinity and all(t.selector is not None for t in affinity):  # a nil selector is KS203
+        yield from _affinity(crowd, reach, s, place, affinity)
+    yield from _replicas(crowd, reach, s, place)
+    yield from _ports(crowd, reach, subject, place)
+
+
+def _affinity(crowd: Crowd, reach: Reach, s: int, place: Place, affinity: Sequence[Term]) -> Iterator[Finding]:
+    view, subject = crowd.view, crowd.view.subjects[s]
+    nodes, keys, rule = view.nodes, sorted({t.key for t in affinity}), affinity[0].rule
+    field, severity = affinity[0].path.rpartition("[")[0] if len(affinity) > 1 else affinity[0].path, grave(view, subject)
+    whom, over = " and ".join(describe(t.selector or ()) or "(any)" for t in affinity), f"required affinity over {', '.join(keys)}"
+    usable = place.usable & nodes.with_keys(keys)
+    if not usable.any():
+        none = [key for key in keys if not nodes.with_keys([key]).any()]
+        text = f"no node has the label {some(none)}" if none else f"no node that it may use has the label {some(keys)}"
+        yield _KEY.found(subject.name, f"{text}, over which its affinity is required", field=field, rule=rule, severity=severity)
+        return
+    targets = np.logical_and.reduce([crowd.may_hit(t.selector, t.namespaces) for t in affinity])
+    itself = bool(targets[crowd.own[s]])
+    if not targets.any():
+        several = " all of" if len(affinity) > 1 else ""
+        where = ", ".join(dict.fromkeys(t.where for t in affinity))
+        text = f"{over} to pods that match{several} {whom}: {where} there are none, and it is none itself"
+        yield _TARGET.found(subject.name, text, field=field, rule=rule, severity=severity)
+        return
+    clash = _clash(crowd, s, targets, keys)
+    if clash and (not itself or wanted(subject) > 1 or crowd.pods(targets, without=s)):
+        most = "; a single pod can be placed, as the first of its kind" if itself and not crowd.pods(targets, without=s) else ""
+        yield _BOTH.found(
+            subject.name, f"required affinity to pods {whom} and {clash}{most}", field=field, rule=rule, severity=severity,
+        )  # fmt: skip
+        return
+    possible, now = _providers(crowd, reach, targets)
+    if not _near(nodes, keys, usable, possible).any():
+        text = f"{over} to pods {whom}: they can be on no node whose domain it may use"
+        yield _REACH.found(subject.name, text, field=field, rule=rule, severity=severity)
+    elif now.any() and running(view, subject) < wanted(subject) and not _near(nodes, keys, usable, now).any():
+        at = [nodes.names[n] for n in np.flatnonzero(now)]
+        text = f"{over} to pods {whom}: they run on {some(at)} now, in no domain that it may use"
+        yield _REACH.found(subject.name, text, field=field, rule=rule, severity="warning", nodes=at[:20])
+
+
+def _providers(crowd: Crowd, reach: Reach, targets: Bools) -> tuple[Bools, Bools]:
+    """bool[N] each: nodes where pods of some profiles could be, and where some are."""
+    view = crowd.view
+    now = np.zeros(view.nodes.size, dtype=bool)
+    for i in crowd.pods(targets):
+        n = view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")
+        if n is not None:
+            now[n] = True
+    possible = now.copy()
+    for h in crowd.subjects(targets):
+        other = view.subjects[h]
+        possible |= reach.place(other).usable if other.kind != "DaemonSet" else True
+    return possible, now
+
+
+def _near(nodes: NodeTable, keys: Sequence[str], usable: Bools, providers: Bools) -> Bools:
+    """bool[N]: usable nodes whose domain of each key has a provider."""
+    found = usable.copy()
+    for key in keys:
+        codes, values = nodes.column(key)
+        held = np.zeros(len(values) + 1, dtype=bool)
+        held[codes[providers & (codes >= 0)]] = True
+        found &= held[codes]
+    return found
+
+
+def _clash(crowd: Crowd, s: int, targets: Bools, keys: Sequence[str]) -> str | None:
+    """The anti-affinity because of which each pod that a subject must be with may not be with it."""
+    view, own = crowd.view, crowd.own[s]
+    anti = [t for t in crowd.terms[s] if t.required and t.kind == "anti-affinity"]
+    profiles = np.flatnonzero(targets).tolist()
+    for key in keys:
+        mine = [crowd.hits(t.selector, t.namespaces) for t in anti if _within(view.nodes, key, t.key)]
+        away = np.logical_or.reduce(mine) if mine else np.zeros(len(targets), dtype=bool)
+        rest = [p for p in profiles if not away[p]]
+        if not rest:
+            return f"required anti-affinity to the same pods over {', '.join(dict.fromkeys(t.key for t in anti))}"
+        if len(rest) > 50:
+            continue
+        owners = {h for p in rest for h in crowd.makers[p]}
+        pods = [i for p in rest for i in crowd.members[p]]
+        if any(i not in view.subject_of for i in pods):
+            continue
+        owners |= {crowd.number(view.subject_of[i]) for i in pods}
+        if s not in owners and all(
+            any(
+                t.required and t.kind == "anti-affinity" and _within(view.nodes, key, t.key) and crowd.hits(t.selector, t.namespaces)[own]
+                for t in crowd.terms[h]
+            )
+            for h in owners
+        ):
+            return f"required anti-affinity of {some([view.subjects[h].name for h in sorted(owners)])} to it, over {key} or a larger domain"
+    return None
+
+
+@lru_cache(maxsize=8)
+def _columns(nodes: NodeTable, inner: str, outer: str) -> bool:
+    a, b = nodes.column(inner)[0], nodes.column(outer)[0]
+    pairs = np.unique(np.stack([a, b])[:, a >= 0], axis=1)
+    return bool((pairs[1] >= 0).all() and len(np.unique(pairs[0])) == pairs.shape[1])
+
+
+def _within(nodes: NodeTable, inner: str, outer: str) -> bool:
+    """Whether each domain of one key is inside a domain of the other."""
+    return inner == outer or _columns(nodes, inner, outer)
+
+
+def _homes(crowd: Crowd, subject: Subject) -> Ints:
+    """int64[N]: pods of a subject on each node; they run on, whatever became of the node."""
+    view, found = crowd.view, np.zeros(crowd.view.nodes.size, dtype=np.int64)
+    for i in subject.pods:
+        n = view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")
+        if n is not None:
+            found[n] += 1
+    return found
+
+
+def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
+    """How many pods can run if each domain takes one, beside those that are together already. Usable nodes have a domain."""
+    size = int(codes.max(initial=-1)) + 1
+    there = np.bincount(codes[codes >= 0], weights=homes[codes >= 0], minlength=size).astype(np.int64)
+    takes = np.zeros(size, dtype=np.int64)
+    takes[codes[usable]] = 1
+    return int(np.maximum(there, takes).sum() + homes[codes < 0].sum())
+
+
+def _for_good(view: View, subject: Subject, later: int) -> Severity:
+    """As ``grave``, but no more than a warning where nodes that are cordoned, or not well, would do. ``later``: pods that these take."""
+    found = grave(view, subject)
+    return "warning" if found == "error" and wanted(subject) <= later else found
+
+
+def _replicas(crowd: Crowd, reach: Reach, s: int, place: Place) -> Iterator[Finding]:
+    view, subject = crowd.view, crowd.view.subjects[s]
+    for term in crowd.terms[s]:
+        if not (term.required and term.kind == "anti-affinity" and crowd.hits(term.selector, term.namespaces)[crowd.own[s]]):
+            continue
+        codes, _ = view.nodes.column(term.key)
+        if (codes[place.usable] < 0).any():
+            continue  # nodes without the key take as many as they like
+        homes, fit = _homes(crowd, subject), len(np.unique(codes[place.usable]))
+        most = _one_each(codes, place.usable, homes)
+        if wanted(subject) > most:
+            later = place.selected & ~place.small & ~(place.tainted & ~reach.passing(subject)) & (codes >= 0)
+            held = _one_each(codes, place.usable | later, homes)
+            more = f", {held} once nodes are uncordoned or well again" if held > most else ""
+            yield _MANY.found(
+                subject.name,
+                f"wants {wanted(subject)} pods, each in a domain of {term.key} of its own, and the nodes that it may use are in {fit}:"
+                f" at most {most} can run{more}",
+                field=term.path, rule=term.rule, severity=_for_good(view, subject, held),
+            )  # fmt: skip
+
+
+def _ports(crowd: Crowd, reach: Reach, subject: Subject, place: Place) -> Iterator[Finding]:
+    ports = reach.rules(subject).ports
+    if not ports:
+        return
+    homes, nodes = _homes(crowd, subject), np.arange(len(place.usable), dtype=np.int32)
+    most = _one_each(nodes, place.usable, homes)
+    if wanted(subject) > most:
+        later = place.usable | (place.selected & ~place.small & ~(place.tainted & ~reach.passing(subject)))
+        held, fit = _one_each(nodes, later, homes), int(np.count_nonzero(place.usable))
+        names = some(sorted(f"{number}/{protocol}" for _, protocol, number in ports))
+        more = f", {held} once nodes are uncordoned or well again" if held > most else ""
+        text = (
+            f"wants {wanted(subject)} pods with host port {names}, and may use {fit} node{'s' * (fit != 1)}: at most {most} can run{more}"
+        )
+        yield _PORTS.found(
+            subject.name, text, field=f"{subject.path}.containers", rule="NodePorts", severity=_for_good(crowd.view, subject, held),
+        )  # fmt: skip

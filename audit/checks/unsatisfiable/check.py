@@ -1,0 +1,31 @@
+"""Rules that can never hold with the nodes and objects that there are. The parts are in modules of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from audit.checks.unsatisfiable import affinity, missing_objects, node_rules
+from audit.view.finding import Code
+from audit.view.label_matches import Crowd
+from audit.view.usable_nodes import Reach
+from audit.view.view import View
+from models.documents.audit import Finding
+
+CODES: Final[tuple[Code, ...]] = (*node_rules.CODES, *affinity.CODES, *missing_objects.CODES)
+
+
+def check(view: View) -> Iterator[Finding]:
+    reach = None
+    if view.snapshot.nodes:
+        reach = view.once(Reach)
+    else:
+        view.not_checked.append("whether pods can ever be placed (rules about nodes, affinity, requests): the snapshot has no nodes")
+    for subject in view.subjects:
+        yield from node_rules.judge(view, subject, reach)
+    if reach is not None:
+        crowd = view.once(Crowd)
+        for s, subject in enumerate(view.subjects):
+            if crowd.terms[s] or reach.rules(subject).ports:
+                yield from affinity.judge(crowd, reach, s)
+    yield from missing_objects.find(view)

@@ -1,0 +1,105 @@
+"""Objects that workloads name and that are not there: PriorityClasses, claims, StorageClasses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from audit.view.finding import Code
+from audit.view.usable_nodes import grave, running, wanted
+from audit.view.view import Subject, View
+from models.documents.audit import Finding
+from models.kube import objects
+from models.workloads.view import priority_of
+
+_PRIORITY: Final = Code(
+    "KS223", "priority-class-missing", "error",
+    "It names a PriorityClass that does not exist",
+    "The API server refuses to create its pods.",
+    "Create the PriorityClass, or name one that there is.",
+)  # fmt: skip
+_CLAIM: Final = Code(
+    "KS224", "claim-missing", "error",
+    "It mounts a PersistentVolumeClaim that does not exist",
+    "The scheduler rejects every node until the claim is there.",
+    "Create the claim, or correct its name or namespace.",
+)  # fmt: skip
+_CLASS: Final = Code(
+    "KS225", "storage-class-missing", "error",
+    "A claim names a StorageClass that does not exist",
+    "No volume is made for it, and no existing one is of that class: the claim stays unbound and its pods pending.",
+    "Create the StorageClass, or name one that there is.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (_PRIORITY, _CLAIM, _CLASS)
+
+
+def find(view: View) -> Iterator[Finding]:
+    """What a snapshot has none of at all was most likely not captured, and is not judged; nor is what manifests alone leave to the
+    cluster."""
+    snapshot = view.snapshot
+    asked: list[str] = []
+
+    def told(kind: str, there: object) -> bool:
+        if not (there and snapshot.nodes):
+            asked.append(kind)
+        return bool(there and snapshot.nodes)
+
+    for subject in view.subjects:
+        spec = subject.pod.spec
+        name = spec.priorityClassName
+        unknown = name and subject.workload is not None and priority_of(subject.workload.spec, snapshot) is None
+        if unknown and told("PriorityClasses", snapshot.priority_classes):
+            yield _PRIORITY.found(
+                subject.name, f"there is no PriorityClass {name}", field=f"{subject.path}.priorityClassName", rule="Priority",
+                severity=grave(view, subject),
+            )  # fmt: skip
+        mounts = any(v.persistentVolumeClaim is not None for v in spec.volumes or ())
+        if mounts and told("PersistentVolumeClaims", snapshot.persistent_volume_claims):
+            yield from _claims(view, subject)
+    if any(True for _ in _unbound(view)) and told("StorageClasses", snapshot.storage_classes):
+        yield from _classes(view)
+    for kind in dict.fromkeys(asked):
+        why = "has none at all" if snapshot.nodes else "is of no cluster"
+        view.not_checked.append(f"whether the {kind} that pods ask for exist: the snapshot {why}")
+
+
+def _claims(view: View, subject: Subject) -> Iterator[Finding]:
+    if running(view, subject):
+        return  # a mounted claim cannot go: the snapshot lacks it
+    for i, volume in enumerate(subject.pod.spec.volumes or ()):
+        if volume.persistentVolumeClaim is None:
+            continue
+        key = f"{subject.namespace}/{volume.persistentVolumeClaim.claimName}"
+        if key not in view.snapshot.persistent_volume_claims:
+            field = f"{subject.path}.volumes[{i}].persistentVolumeClaim.claimName"
+            text = f"there is no PersistentVolumeClaim {key}"
+            yield _CLAIM.found(subject.name, text, field=field, rule="VolumeBinding", severity=grave(view, subject))
+
+
+def _unbound(view: View) -> Iterator[tuple[str, str, objects.PersistentVolumeClaimSpec, Subject | None]]:
+    """Object, field and spec of each claim and claim template that names a class, and whose it is."""
+    for key, claim in view.snapshot.persistent_volume_claims.items():
+        if claim.spec is not None and claim.spec.storageClassName and not claim.spec.volumeName:
+            yield f"PersistentVolumeClaim {key}", "spec.storageClassName", claim.spec, None
+    for subject in view.subjects:
+        obj = subject.workload.obj if subject.workload is not None else None
+        templates = (obj.spec.volumeClaimTemplates if isinstance(obj, objects.StatefulSet) and obj.spec is not None else None) or ()
+        for i, template in enumerate(templates):
+            if template.spec is not None and template.spec.storageClassName:
+                yield subject.name, f"spec.volumeClaimTemplates[{i}].spec.storageClassName", template.spec, subject
+        for i, volume in enumerate(subject.pod.spec.volumes or ()):
+            made = volume.ephemeral.volumeClaimTemplate if volume.ephemeral is not None else None
+            if made is not None and made.spec is not None and made.spec.storageClassName:
+                field = f"{subject.path}.volumes[{i}].ephemeral.volumeClaimTemplate.spec.storageClassName"
+                yield subject.name, field, made.spec, subject
+
+
+def _classes(view: View) -> Iterator[Finding]:
+    volumes = {v.spec.storageClassName for v in view.snapshot.persistent_volumes.values() if v.spec is not None}
+    for name, field, spec, subject in _unbound(view):
+        wants = spec.storageClassName or ""
+        if wants in view.snapshot.storage_classes or wants in volumes:
+            continue  # volumes that exist may be of a class that has no object
+        if subject is not None and (running(view, subject) or not wanted(subject)):
+            continue  # its claims are there
+        yield _CLASS.found(name, f"there is no StorageClass {wants}", field=field, rule="VolumeBinding")

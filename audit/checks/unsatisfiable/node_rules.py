@@ -1,0 +1,232 @@
+"""Workloads that no node can take: by their node rules, taints, or requests."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from audit.view.finding import Code, some
+from audit.view.usable_nodes import Place, Reach, grave, wanted
+from audit.view.view import Subject, View
+from models.cluster.cluster import HARD_EFFECTS
+from models.documents.audit import Finding
+from models.kube import objects
+from models.kube.selectors import NodeTable, tolerates
+
+_MATCH: Final = Code(
+    "KS211", "node-rules-match-no-node", "error",
+    "No node matches its nodeSelector or required node affinity",
+    "No pod of it can be placed on the nodes that there are.",
+    "Correct the labels it asks for, or label (or add) nodes that it may use.",
+)  # fmt: skip
+_CONTRADICT: Final = Code(
+    "KS212", "node-rules-contradict", "error",
+    "Node rules contradict each other",
+    "No node, however labelled, can meet them: all expressions of a term hold together, and the nodeSelector with each of them.",
+    "Remove one of the contradicting expressions; alternatives are separate nodeSelectorTerms.",
+)  # fmt: skip
+_REFUSED: Final = Code(
+    "KS213", "all-nodes-refuse", "error",
+    "Every node that it could use is tainted or cordoned",
+    "No pod of it can be placed as long as its tolerations and the taints stay as they are.",
+    "Add the toleration that is missing, remove the taint, or uncordon the nodes.",
+)  # fmt: skip
+_WAIT: Final = "Uncordon a node, or see why those with a taint of their state are not well; then the workload needs no change."
+_LARGE: Final = Code(
+    "KS214", "requests-exceed-nodes", "error",
+    "Its requests exceed every node that it could use",
+    "No pod of it fits even on an empty node.",
+    "Lower the requests, split the pod, or add a larger node.",
+)  # fmt: skip
+_NAMED: Final = Code(
+    "KS222", "node-name-missing", "error",
+    "It names a node that does not exist",
+    "nodeName goes past the scheduler: the pod is bound to nothing and never runs; the garbage collector deletes it in the end.",
+    "Name a node that there is, or use nodeSelector or node affinity instead.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (_MATCH, _CONTRADICT, _REFUSED, _LARGE, _NAMED)
+
+
+def judge(view: View, subject: Subject, reach: Reach | None) -> Iterator[Finding]:
+    """``reach``: None where there are no nodes; contradictions are found all the same."""
+    broken = yield from _contradictions(view, subject)
+    if reach is None:
+        return
+    yield from _node_name(view, subject)
+    if broken or (subject.kind == "DaemonSet" and subject.workload is None):
+        return  # pods of a DaemonSet have the affinity of their one node
+    place = reach.place(subject)
+    if not place.selected.any():
+        if _is_told(view, subject):
+            return
+        yield _MATCH.found(
+            subject.name,
+            f"no node has {_asked(subject.pod.spec)}",
+            field=_field(subject),
+            rule="NodeAffinity",
+            severity=grave(view, subject),
+        )
+    elif subject.kind == "DaemonSet":
+        return  # it runs where it may, and nowhere is often meant
+    elif not (place.selected & ~place.tainted & ~place.cordoned).any():
+        yield _refused(view, subject, reach, place)
+    elif not place.usable.any():
+        yield _large(view, subject, reach, place)
+
+
+def _is_told(view: View, subject: Subject) -> bool:
+    """Whether all of a workload's pods run, and break these very rules where they do: KS101 tells of them."""
+    spec, pods = subject.pod.spec, [view.snapshot.pods[i].spec for i in subject.pods]
+    same = all(
+        pod.nodeName in view.node_index
+        and pod.nodeSelector == spec.nodeSelector
+        and (subject.kind == "DaemonSet" or pod.affinity == spec.affinity)
+        for pod in pods
+    )
+    return same and 0 < wanted(subject) <= len(pods)
+
+
+def _node_name(view: View, subject: Subject) -> Iterator[Finding]:
+    if subject.workload is not None:
+        name = subject.workload.spec.nodeName
+        if name and name not in view.node_index:
+            yield _NAMED.found(
+                subject.name, f"the template names node {name}, which does not exist", field=f"{subject.path}.nodeName", rule="NodeName",
+                severity=grave(view, subject),
+            )  # fmt: skip
+
+
+def _refused(view: View, subject: Subject, reach: Reach, place: Place) -> Finding:
+    own = subject.pod.spec.tolerations or ()
+    taints: dict[str, int] = {}
+    for n in np.flatnonzero(place.selected & place.tainted).tolist():
+        for taint in view.nodes.taints(n):
+            if taint.effect in HARD_EFFECTS and not any(tolerates(t, taint) for t in own):
+                text = f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+                taints[text] = taints.get(text, 0) + 1
+    cordoned = int(np.count_nonzero(place.selected & place.cordoned))
+    total = int(np.count_nonzero(place.selected))
+    parts = [text if total == 1 else f"{text} on {count}" for text, count in sorted(taints.items(), key=lambda item: -item[1])]
+    parts += ["cordoned" if total == 1 else f"{cordoned} cordoned"] if cordoned else []
+    # A cordon, as the state of a node, is for a time: if its end is enough, the workload is not wrong.
+    held = bool((place.selected & reach.passing(subject)).any())
+    severity = grave(view, subject)
+    return _REFUSED.found(
+        subject.name,
+        f"{'the one node' if total == 1 else f'each of the {total} nodes'} that its node rules allow refuses it: {some(parts)}",
+        field=f"{subject.path}.tolerations", rule="TaintToleration" if taints else "NodeUnschedulable",
+        nodes=[view.nodes.names[n] for n in np.flatnonzero(place.selected)[:20]],
+        severity="warning" if held and severity == "error" else severity, fix=_WAIT if held else None,
+    )  # fmt: skip
+
+
+def _large(view: View, subject: Subject, reach: Reach, place: Place) -> Finding:
+    cluster, open_ = reach.cluster, place.selected & ~place.tainted & ~place.cordoned
+    parts = []
+    for r in np.flatnonzero(cluster.demand[place.g]).tolist():
+        asked, most = int(cluster.demand[place.g, r]), int(cluster.allocatable[open_, r].max())
+        if most < asked:
+            unit = "m" if cluster.resources[r] == "cpu" else ""
+            parts.append(
+                f"{cluster.resources[r]} {asked}{unit}, and the largest has {most}{unit}"
+                if most
+                else f"{cluster.resources[r]}, which none has"
+            )
+    total = int(np.count_nonzero(open_))
+    if not cluster.slots[open_].any():
+        parts.append("a place, and none of them takes any pod (allocatable pods)")
+    text = "; ".join(parts) or "more than any one of them has of everything together"
+    return _LARGE.found(
+        subject.name, f"of the {_count(total, 'node', 'nodes')} that it may use it asks {text}", field=f"{subject.path}.containers",
+        rule="NodeResourcesFit", severity=grave(view, subject),
+    )  # fmt: skip
+
+
+# --- node rules in themselves -------------------------------------------------------------------------------------------
+
+
+def _contradictions(view: View, subject: Subject) -> Generator[Finding, None, bool]:
+    """Yields what is contradictory, and returns whether nothing is left that a node could meet."""
+    spec = subject.pod.spec
+    affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
+    plain = [objects.NodeSelectorRequirement(key, "In", [value]) for key, value in (spec.nodeSelector or {}).items()]
+    none_left = False
+    for variant in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
+        selector = getattr(affinity, variant) if affinity is not None else None
+        if selector is None:
+            continue
+        listed = selector.nodeSelectorTerms or []
+        dead = {i: why for i, term in enumerate(listed) if (why := _impossible(term, plain)) is not None}
+        path = f"{subject.path}.affinity.nodeAffinity.{variant}.nodeSelectorTerms"
+        if len(dead) == len(listed):
+            none_left = True
+            text = some(list(dict.fromkeys(dead.values()))) or "the list of terms is empty, which matches no node"
+            severity = "warning" if subject.kind == "DaemonSet" else grave(view, subject)
+            yield _CONTRADICT.found(subject.name, text, field=path, rule="NodeAffinity", severity=severity)
+        else:
+            for i, why in dead.items():
+                text = f"{why}: of {len(listed)} alternatives this one never holds"
+                yield _CONTRADICT.found(subject.name, text, field=f"{path}[{i}]", rule="NodeAffinity", severity="warning")
+    return none_left
+
+
+def _impossible(term: objects.NodeSelectorTerm, plain: list[objects.NodeSelectorRequirement]) -> str | None:
+    """Why no node, however labelled, matches a term together with the nodeSelector; None where one could."""
+    if not term.matchExpressions and not term.matchFields:
+        return "a term without expressions matches no node"
+    by_key: dict[str, list[objects.NodeSelectorRequirement]] = {}
+    for r in [*plain, *(term.matchExpressions or ())]:
+        by_key.setdefault(r.key, []).append(r)
+    for key, found in by_key.items():
+        if not _possible(key, found):
+            return f"no value of {key} meets {_all(found)}"
+    if term.matchFields:
+        named = [value for r in term.matchFields for value in r.values or ()]
+        table = NodeTable([objects.Node(objects.ObjectMeta(name)) for name in dict.fromkeys([*named, "other"])])
+        if not table.term(objects.NodeSelectorTerm(None, term.matchFields)).any():
+            return f"no node name meets {_all(term.matchFields)}"
+    return None
+
+
+def _possible(key: str, found: list[objects.NodeSelectorRequirement]) -> bool:
+    """Whether some value of a label, or its absence, meets all requirements: the values that they name, their neighbours and another one
+    stand for all there are."""
+    values = dict.fromkeys(value for r in found for value in r.values or ())
+    for text in list(values):
+        if text.isascii() and text.isdigit():
+            values |= dict.fromkeys((str(int(text) + 1), str(max(0, int(text) - 1))))
+    other = "x"
+    while other in values:
+        other += "x"
+    labels: list[Mapping[str, str]] = [{}, *({key: value} for value in (*values, other))]
+    table = NodeTable([objects.Node(objects.ObjectMeta(labels=dict(each))) for each in labels])
+    return bool(table.term(objects.NodeSelectorTerm(found)).any())
+
+
+def _all(found: Iterable[objects.NodeSelectorRequirement]) -> str:
+    return " and ".join(f"{r.operator} {', '.join(r.values)}" if r.values else r.operator for r in found)
+
+
+def _asked(spec: objects.PodSpec) -> str:
+    parts = [f"{key}={value}" for key, value in (spec.nodeSelector or {}).items()]
+    affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
+    for variant in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
+        selector = getattr(affinity, variant) if affinity is not None else None
+        if selector is not None:
+            terms = [
+                " and ".join(f"{r.key} {_all([r])}" for r in (*(t.matchExpressions or ()), *(t.matchFields or ())))
+                for t in selector.nodeSelectorTerms or ()
+            ]
+            parts.append(" or ".join(terms))
+    return " together with ".join(parts)
+
+
+def _field(subject: Subject) -> str:
+    spec = subject.pod.spec
+    return f"{subject.path}.nodeSelector" if spec.nodeSelector else f"{subject.path}.affinity.nodeAffinity"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

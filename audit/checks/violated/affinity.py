@@ -1,0 +1,164 @@
+"""Required affinity that nobody fulfils any more, and required anti-affinity between pods that are together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.checks.violated.running_pods import Group, Running, runs, whose
+from audit.view.finding import Code, some
+from models.cluster.cluster import Ids, Ints, Term
+from models.documents.audit import Finding
+from solver.cause_text import selector
+from solver.rules.inter_pod_affinity import InterPodAffinity
+
+AFFINITY = Code(
+    "KS106", "affinity-broken", "warning", "Required pod affinity is no longer fulfilled",
+    "Kubernetes lets the pod run on (IgnoredDuringExecution), but apart from the pods that it says it needs; restarted, it would be let in "
+    "only where they are, and stay Pending if they are nowhere.",
+    "Bring the pods that it asks for back into its domain, or move it to theirs (kubestow rebalance --goal repair); or make the term "
+    "preferred if the pod works without.",
+)  # fmt: skip
+APART = Code(
+    "KS107", "anti-affinity-broken", "warning", "Pods are together that required anti-affinity keeps apart",
+    "Kubernetes lets them run on (IgnoredDuringExecution), but one failure takes down what was to fail apart, or they disturb each other; "
+    "the scheduler would let neither in beside the other.",
+    "Delete or move one of them so that its replacement goes elsewhere (kubestow rebalance --goal repair); look for labels that "
+    "were changed on running pods, and for pods that were bound without the scheduler.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Lonely:
+    """Pods of class ``g`` on node ``n`` that miss the pods of their affinity in the node's domain of ``key``."""
+
+    g: int
+    n: int
+    pods: tuple[int, ...]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Pods in one domain that a term keeps apart. ``owners``: those that have it; ``matched``: those that it matches; both ascending."""
+
+    term: Term
+    domain: str
+    owners: dict[int, None]
+    matched: dict[int, None]
+
+    def broken_by(self, i: int) -> bool:
+        """Whether the pod is here with another that it is to be kept apart from."""
+        return (i in self.owners and any(j != i for j in self.matched)) or (i in self.matched and any(j != i for j in self.owners))
+
+
+def lonely(running: Running) -> Iterator[Lonely]:
+    """Pods whose required affinity the others do not fulfil. A pod that alone matches its own terms fulfils them itself (it was the first
+    of its group), on nodes with all the keys.
+
+    Source: kube-scheduler plugin interpodaffinity (filtering.go, satisfyPodAffinity).
+    """
+    cluster = running.cluster
+    if not any(cls.affinity is not None for cls in cluster.classes):
+        return
+    rule = InterPodAffinity(cluster)
+    for g, cells in enumerate(running.cells):
+        if rule.feeds(g):
+            for n, pods in cells:
+                rule.place(g, n, len(pods))
+    for g, cls in enumerate(cluster.classes):
+        index = rule.attraction(g)
+        if cls.affinity is None or index is None or not running.steady[g]:
+            continue
+        found, own = rule.attractions[index], int(cls.affinity.itself)
+        for n, pods in running.cells[g]:
+            first = bool(own) and found.total - int(found.any_key[n]) == 0
+            for key, codes, count in zip(found.keys, found.codes, found.counts, strict=True):
+                if codes[n] < 0 or (not first and count[codes[n]] - own < 1):
+                    yield Lonely(g, n, tuple(pods), key)
+
+
+def together(running: Running) -> Iterator[Together]:
+    """Pods in one domain that required anti-affinity keeps apart, by term and domain, where one of them at least is not being deleted."""
+    cluster = running.cluster
+    owners: dict[Term, list[int]] = {}
+    for g, cls in enumerate(cluster.classes):
+        for term in cls.anti:
+            owners.setdefault(term, []).append(g)
+    for term, mine in owners.items():
+        codes, size = cluster.domains(term.key)
+        theirs = cluster.matching(term.matcher).tolist()
+        own, match = (_counts(running, classes, codes, size) for classes in (mine, theirs))
+        both = _counts(running, sorted({*mine} & {*theirs}), codes, size)
+        crowded = {int(d) for d in np.flatnonzero(own * match - both)}
+        if not crowded:
+            continue
+        inside: list[dict[int, list[int]]] = []
+        for classes in (mine, theirs):
+            by_domain: dict[int, list[int]] = {}
+            for g in classes:
+                for n, pods in running.cells[g]:
+                    if int(codes[n]) in crowded:
+                        by_domain.setdefault(int(codes[n]), []).extend(pods)
+            inside.append(by_domain)
+        _, values = cluster.nodes.column(term.key)
+        for d in sorted(crowded, key=lambda d: values[d]):
+            found = Together(term, f"{term.key}={values[d]}", *(dict.fromkeys(sorted(by_domain[d])) for by_domain in inside))
+            if any(running.is_steady(i) and found.broken_by(i) for i in found.owners | found.matched):
+                yield found
+
+
+def _counts(running: Running, classes: list[int], codes: Ids, size: int) -> Ints:
+    """int64[size]: pods of some classes per domain."""
+    total = np.zeros(size + 1, dtype=np.int64)  # the last: nodes without the key
+    for g in classes:
+        np.add.at(total, codes[running.nodes[g]], [len(pods) for _, pods in running.cells[g]])
+    return total[:size]
+
+
+def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
+    """Findings of affinity. ``but``: pods that are reported otherwise."""
+    view, cluster = running.view, running.cluster
+    found: dict[tuple[str, str, str, str], Group] = {}
+    for each in lonely(running):
+        cls = cluster.classes[each.g]
+        assert cls.affinity is not None
+        wanted = selector(cluster, cls.affinity.full)
+        domain = running.domain(each.key, each.n)
+        for i in each.pods:
+            if i not in but:
+                group = found.setdefault((*whose(view, i), wanted, each.key), Group())
+                group.add([i], domain or f"{cluster.nodes.names[each.n]} (no label {each.key})")
+    for (name, path, wanted, key), group in found.items():
+        pods, places = list(group.pods), list(group.places)
+        only = places[0] if len(places) == 1 and places[0].startswith(f"{key}=") else None
+        yield AFFINITY.found(
+            name, f"no other pod {wanted}, as required affinity asks for, is in {some(places)}, where {runs(view, pods)}",
+            field=f"{path}.affinity.podAffinity", rule=InterPodAffinity.name, pods=view.keys(pods), domain=only,
+        )  # fmt: skip
+
+
+def apart(running: Running) -> Iterator[Finding]:
+    """Findings of anti-affinity: one for each workload that has the term, with the pods of both sides."""
+    view, cluster = running.view, running.cluster
+    found: dict[tuple[str, str, str, Term], Group] = {}
+    for each in together(running):
+        wanted = selector(cluster, each.term.matcher)
+        broken = [i for i in each.owners | each.matched if running.is_steady(i) and each.broken_by(i)]
+        owners = [i for i in broken if i in each.owners]
+        # Where only pods with the rule are being deleted, it is reported of those that are left.
+        objects: dict[tuple[str, str], list[int]] = {}
+        for i in owners or broken:
+            objects.setdefault(whose(view, i), []).append(i)
+        for mine, pods in objects.items():
+            found.setdefault((*mine, wanted, each.term), Group()).add([*pods, *(each.matched if owners else ())], each.domain)
+    for (name, path, wanted, _), group in found.items():
+        pods, places = sorted(group.pods), list(group.places)
+        keys = view.keys(pods)
+        yield APART.found(
+            name, f"required anti-affinity to pods {wanted} is broken in {some(places)}, by {some(keys)}",
+            field=f"{path}.affinity.podAntiAffinity", rule=InterPodAffinity.name, pods=keys,
+            domain=places[0] if len(places) == 1 else None,
+        )  # fmt: skip

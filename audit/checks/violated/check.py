@@ -1,0 +1,60 @@
+"""Hard rules that running pods break now, one code for each kind.
+
+What the scheduler would refuse were the pod, taken out, to come again to its own node; but for a cordon, which is about pods that come.
+Findings say the same as ``before.rules`` of a RebalancePlan, by workload and rule instead of by pod. Source: specification of the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from audit.checks.violated import affinity, node_capacity, node_rules, spread, volumes
+from audit.checks.violated.execution import lonely_in_execution
+from audit.checks.violated.running_pods import Running, has_execution, without_execution
+from audit.view.finding import Code
+from audit.view.view import View
+from models.documents.audit import Finding
+
+CODES: Final[tuple[Code, ...]] = (
+    node_rules.SELECTION,
+    node_rules.TAINT,
+    node_rules.EVICTED,
+    node_capacity.PORTS,
+    node_capacity.OVERCOMMITTED,
+    affinity.AFFINITY,
+    affinity.APART,
+    spread.SKEW,
+    volumes.REACH,
+    volumes.ZONE,
+    volumes.ONCE,
+    volumes.LIMIT,
+    volumes.USELESS,
+    node_rules.LOST_NODE,
+    node_rules.ZONES,
+)
+
+
+def check(view: View) -> Iterator[Finding]:
+    """Findings KS101 to KS115. Rules that hold during execution, too, are of :mod:`audit.checks.violated.required_during_execution`.
+
+    Raises:
+        InputError: quantities that cannot be summed, or node topologies that cannot be read.
+    """
+    snapshot = view.snapshot
+    if not snapshot.nodes:
+        if any(pod.spec.nodeName for pod in snapshot.pods):
+            view.not_checked.append("rules of running pods: the snapshot holds no nodes")
+        return
+    yield from node_rules.lost(view)
+    executing = any(has_execution(snapshot.pods[i]) for i in view.running)
+    running = Running(view, without_execution(snapshot) if executing else None)
+    yield from node_rules.selection(running)
+    yield from node_rules.taints(running)
+    yield from node_capacity.ports(running)
+    yield from node_capacity.fit(running)
+    yield from affinity.affinity(running, lonely_in_execution(view) if executing else frozenset())
+    yield from affinity.apart(running)
+    yield from spread.spread(running)
+    yield from volumes.volumes(running)
+    yield from node_rules.zones(running)

@@ -1,0 +1,175 @@
+"""Nodes that hold more than they have: requests above allocatable, and host ports that two pods ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.checks.hygiene import RESOURCES, stated
+from audit.checks.violated.running_pods import Group, Running, whose
+from audit.view.finding import Code, some
+from models.cluster.cluster import Port
+from models.documents.audit import Finding
+from models.kube import pod_requests
+from models.kube.objects import Pod, pod_key
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import InputError
+from solver.cause_text import amounts
+from solver.rules.node_ports import NodePorts, clash
+from solver.rules.node_resources_fit import NodeResourcesFit
+
+Exact = NDArray[np.object_]
+
+PORTS = Code(
+    "KS104", "host-port-conflict", "error", "Pods on one node ask for the same host port",
+    "Only one of them gets the traffic, and which one may change with every restart; the kubelet refuses the other when it starts "
+    "(NodePorts).",
+    "Give one of them another port, or anti-affinity over the hostname; then delete one of the two.",
+)  # fmt: skip
+OVERCOMMITTED = Code(
+    "KS105", "node-overcommitted", "error", "Running pods request more than the node has to give",
+    "Requests are no longer guaranteed: CPU is shared below what was asked for and memory runs out, until the kubelet evicts; it "
+    "refuses pods that do not fit when it restarts (OutOfcpu, OutOfmemory), and the scheduler sends nothing here any more.",
+    "Delete or move the pods named here, the lowest priority first (kubestow rebalance --goal repair), or give the node back what "
+    "was taken (a raised reservation, a smaller machine, pods bound without the scheduler).",
+)  # fmt: skip
+
+
+def ports(running: Running) -> Iterator[Finding]:
+    """Findings of host ports: one for each port and the workloads that are in conflict over it."""
+    view, cluster = running.view, running.cluster
+    asked: dict[tuple[int, str, int], list[tuple[Port, int]]] = {}
+    for g, cls in enumerate(cluster.classes):
+        for port in cls.ports:
+            for n, pods in running.cells[g]:
+                asked.setdefault((n, port[1], port[2]), []).extend((port, i) for i in pods)
+    found: dict[tuple[str, int, tuple[tuple[str, str], ...]], Group] = {}
+    for (n, protocol, number), users in sorted(asked.items()):
+        mine = {
+            i: None
+            for port, i in users
+            if len(users) > 1 and any(i != j and clash(frozenset((port,)), frozenset((other,))) for other, j in users)
+        }
+        steady = [i for i in mine if running.is_steady(i)]
+        if steady:
+            objects = tuple(sorted({whose(view, i) for i in steady}))
+            found.setdefault((protocol, number, objects), Group()).add(sorted(mine), cluster.nodes.names[n])
+    for (protocol, number, objects), group in found.items():
+        nodes = list(group.places)
+        keys = view.keys(list(group.pods))
+        yield PORTS.found(
+            objects[0][0], f"host port {number}/{protocol} on {some(nodes)} is asked for by {some(keys)}",
+            field=f"{objects[0][1]}.containers", rule=NodePorts.name, pods=keys, nodes=nodes,
+        )  # fmt: skip
+
+
+def fit(running: Running) -> Iterator[Finding]:
+    """Findings of overcommitted nodes, one for each. What running pods hold counts: the larger of spec and status, as they may have been
+    resized in place (:func:`models.kube.pod_requests.pod_request`). What every node has and this one does not state is KS805's."""
+    cluster, view = running.cluster, running.view
+    held = Held(running)
+    used = np.zeros((cluster.n_nodes, len(cluster.resources)), dtype=object)
+    slots = np.zeros(cluster.n_nodes, dtype=np.int64)
+    for g, cells in enumerate(running.cells):
+        demand = cluster.demand[g].astype(object)
+        for n, pods in cells:
+            slots[n] += len(pods)
+            resized = [i for i in pods if held.is_resized(i)]
+            used[n] += demand * (len(pods) - len(resized))
+            for i in resized:
+                used[n] += held.of(g, i)
+    over = (used > cluster.allocatable).any(axis=1) | (slots > cluster.slots)
+    for n in np.flatnonzero(over).tolist():
+        given = stated(running.snapshot.nodes[n])
+        silent = [name for name in (*RESOURCES, "pods") if name not in given]
+        room = {name: int(have) for name, have in zip(cluster.resources, cluster.allocatable[n].tolist(), strict=True)}
+        taken = {name: int(amount) for name, amount in zip(cluster.resources, used[n], strict=True)}
+        room["pods"], taken["pods"] = int(cluster.slots[n]), int(slots[n])
+        said = []
+        for name, amount in taken.items():
+            if amount > room[name] and name not in silent:
+                wanted, excess = amounts(name, (amount, amount - room[name]))
+                said.append(f"{wanted} requested, {excess} above allocatable")
+        if not said:
+            continue
+        pods = _to_go(running, held, n, {name: taken[name] - room[name] for name in taken if name not in silent})
+        keys = view.keys(pods)
+        going = (
+            f"would have to go, in this order: {some(keys, 10)}" if keys else "pods that are being deleted leave enough when they are gone"
+        )
+        yield OVERCOMMITTED.found(
+            f"Node {cluster.nodes.names[n]}", f"{'; '.join(said)}; {going}", field="status.allocatable",
+            rule=NodeResourcesFit.name, pods=keys, nodes=[cluster.nodes.names[n]],
+        )  # fmt: skip
+
+
+class Held:
+    """What running pods hold of the resources of the cluster, where it is not what their spec asks for."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._known: dict[tuple[int, ...], dict[str, int]] = {}
+
+    def is_resized(self, i: int) -> bool:
+        """Whether the status of a pod tells what its containers have."""
+        status = self._running.snapshot.pods[i].status
+        return status is not None and any(
+            s.resources is not None or s.allocatedResources is not None
+            for s in (*(status.containerStatuses or ()), *(status.initContainerStatuses or ()))
+        )
+
+    def of(self, g: int, i: int) -> Exact:
+        """object[R], exact integers: what pod i of class g holds."""
+        cluster, pod = self._running.cluster, self._running.snapshot.pods[i]
+        if not self.is_resized(i):
+            return np.array(cluster.demand[g].tolist(), dtype=object)
+        amounts = self._amounts(pod)
+        return np.array([amounts.get(name, 0) for name in cluster.resources], dtype=object)
+
+    def _amounts(self, pod: Pod) -> dict[str, int]:
+        spec = pod.spec  # equal pods share these parts, which their snapshot keeps alive
+        key = tuple(id(part) for part in (spec.containers, spec.initContainers, spec.overhead, spec.resources, pod.status))
+        found = self._known.get(key)
+        if found is None:
+            try:
+                found = self._known[key] = pod_requests.pod_request(pod)
+            except ValueError as error:
+                raise InputError([f"Pod {pod_key(pod)}: requests: {error}"]) from error
+        return found
+
+
+def _to_go(running: Running, held: Held, n: int, excess: dict[str, int]) -> list[int]:
+    """Pods whose leaving makes the others fit, in order: the lowest priority first, static pods last, nobody in vain. ``excess``: by
+    resource, what is taken beyond what there is (below 0: what is left). Those being deleted go anyway."""
+    cluster, pods = running.cluster, running.snapshot.pods
+    of: dict[int, dict[str, int]] = {}
+    for g, here in running.on(n):
+        for i in here:
+            of[i] = {name: int(amount) for name, amount in zip(cluster.resources, held.of(g, i), strict=True) if amount}
+            of[i]["pods"] = 1
+    left = dict(excess)
+
+    def leave(i: int, by: int) -> None:
+        for name, amount in of[i].items():
+            if name in left:
+                left[name] -= by * amount
+
+    for i in of:
+        if not running.is_steady(i):
+            leave(i, 1)
+    order = running.first_to_go(i for i in of if running.is_steady(i))
+    order.sort(key=lambda i: is_mirror(pods[i]))
+    gone: list[int] = []
+    for i in order:
+        if any(left.get(name, 0) > 0 for name in of[i]):
+            leave(i, 1)
+            gone.append(i)
+    for i in reversed(gone.copy()):  # as after a preemption: whoever fits again stays, the highest priority first
+        leave(i, -1)
+        if any(amount > 0 for amount in left.values()):
+            leave(i, 1)
+        else:
+            gone.remove(i)
+    return gone

@@ -1,0 +1,118 @@
+"""Rules that hold during execution, too (requiredDuringSchedulingRequiredDuringExecution of seed 001), broken now: who would have to go.
+
+Kubernetes never got them, so that manifests and hand-written snapshots alone have them. Source: specification of the rules; the pod with
+the rule goes, and of two pods that are to be kept apart the one of lower priority where priorities differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from audit.checks.violated.affinity import lonely, together
+from audit.checks.violated.execution import Executed, executed, leaving
+from audit.checks.violated.running_pods import Running, whose
+from audit.view.finding import Code, some
+from audit.view.view import View
+from models.cluster.cluster import Term
+from models.documents.audit import Finding
+from solver.cause_text import node_rule, selector
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_static import NodeAffinity
+
+_WHY: Final = "The rule is to hold while the pod runs: a cluster that enforced it would evict the pods named here, and "
+_FIX: Final = "Plan it before something does it for you: kubestow rebalance --goal repair moves them, --allow-eviction lets them go. "
+SELECTION: Final = Code(
+    "KS121", "execution-node-affinity-broken", "error", "Node affinity that holds during execution is broken",
+    f"{_WHY}they would come back only where a node matches.", f"{_FIX}Or give the nodes their labels back.",
+)  # fmt: skip
+AFFINITY: Final = Code(
+    "KS122", "execution-affinity-broken", "error", "Pod affinity that holds during execution is broken",
+    f"{_WHY}they would come back only where the pods are that they need; evicting others does not help.",
+    f"{_FIX}Or bring the pods back that they are to be near.",
+)  # fmt: skip
+APART: Final = Code(
+    "KS123", "execution-anti-affinity-broken", "error", "Anti-affinity that holds during execution is broken",
+    f"{_WHY}the order is theirs: the lowest priority first, and among equals the pod that has the rule.",
+    f"{_FIX}Or take the label off that made the pods match.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (SELECTION, AFFINITY, APART)
+_FIELD: Final = "requiredDuringSchedulingRequiredDuringExecution"
+#: So many pods are named in a sentence, in their order.
+_NAMED: Final = 10
+
+
+def check(view: View) -> Iterator[Finding]:
+    """Findings KS121 to KS123; ``pods`` are those that would have to go, in order.
+
+    Raises:
+        InputError: as for :func:`audit.checks.violated.check.check`.
+    """
+    found = executed(view)
+    if found is None:
+        return
+    yield from _selection(found)
+    yield from _affinity(found)
+    yield from _apart(found.running)
+
+
+def _selection(found: Executed) -> Iterator[Finding]:
+    running = found.running
+    grouped: dict[tuple[str, str, str], list[int]] = {}
+    for i in sorted(found.selection):
+        pod = running.snapshot.pods[i]
+        grouped.setdefault((*whose(running.view, i), node_rule(pod)), []).append(i)
+    for (name, path, wanted), pods in grouped.items():
+        order = running.first_to_go(pods)
+        yield SELECTION.found(
+            name, f"excluded by {wanted}: {some(_nodes(running, order))}; {_going(running, order)}",
+            field=f"{path}.affinity.nodeAffinity.{_FIELD}", rule=NodeAffinity.name, pods=running.view.keys(order),
+            nodes=_nodes(running, order),
+        )  # fmt: skip
+
+
+def _affinity(found: Executed) -> Iterator[Finding]:
+    running, cluster = found.running, found.running.cluster
+    grouped: dict[tuple[str, str, str], tuple[list[int], dict[str, None]]] = {}
+    for each in lonely(running):
+        affinity = cluster.classes[each.g].affinity
+        assert affinity is not None
+        domain = running.domain(each.key, each.n) or f"a domain of {each.key}, which {cluster.nodes.names[each.n]} lacks"
+        for i in each.pods:
+            if i in found.alone:
+                pods, domains = grouped.setdefault((*whose(running.view, i), selector(cluster, affinity.full)), ([], {}))
+                pods.append(i)
+                domains[domain] = None
+    for (name, path, wanted), (pods, domains) in grouped.items():
+        order = running.first_to_go(dict.fromkeys(pods))
+        yield AFFINITY.found(
+            name, f"no other pod {wanted} is in {some(list(domains))}; {_going(running, order)}",
+            field=f"{path}.affinity.podAffinity.{_FIELD}", rule=InterPodAffinity.name, pods=running.view.keys(order),
+            nodes=_nodes(running, order),
+        )  # fmt: skip
+
+
+def _apart(running: Running) -> Iterator[Finding]:
+    groups = list(together(running))
+    grouped: dict[tuple[str, str, Term], tuple[list[int], list[str]]] = {}
+    for group, pods in zip(groups, leaving(running, groups), strict=True):
+        if pods:
+            owner = next((i for i in group.owners if running.is_steady(i) and group.broken_by(i)), pods[0])
+            gone, domains = grouped.setdefault((*whose(running.view, owner), group.term), ([], []))
+            gone += pods
+            domains.append(group.domain)
+    for (name, path, term), (pods, domains) in grouped.items():
+        order = running.first_to_go(dict.fromkeys(pods))
+        yield APART.found(
+            name, f"anti-affinity to pods {selector(running.cluster, term.matcher)} is broken in {some(domains)}; {_going(running, order)}",
+            field=f"{path}.affinity.podAntiAffinity.{_FIELD}", rule=InterPodAffinity.name, pods=running.view.keys(order),
+            nodes=_nodes(running, order), domain=domains[0] if len(domains) == 1 else None,
+        )  # fmt: skip
+
+
+def _nodes(running: Running, pods: Iterable[int]) -> list[str]:
+    return sorted({running.snapshot.pods[i].spec.nodeName or "" for i in pods})
+
+
+def _going(running: Running, pods: list[int]) -> str:
+    return f"would have to go, in this order: {some(running.view.keys(pods), _NAMED)}"

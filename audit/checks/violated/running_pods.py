@@ -1,0 +1,158 @@
+"""The pods that run, compiled as if each of them were to be placed where it is: what checks of broken rules look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from audit.view.view import View
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents.policy import Multipliers
+from models.kube.objects import Pod, is_terminating, pod_key
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+
+#: No preference is of interest here, and those of many pods take long to read.
+_NOTHING = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
+
+
+@dataclass
+class Group:
+    """What one finding is about: pods (indices) and names of nodes or domains, each once, in the order of their arrival."""
+
+    pods: dict[int, None] = field(default_factory=dict)
+    places: dict[str, None] = field(default_factory=dict)
+
+    def add(self, pods: Iterable[int], *places: str) -> None:
+        self.pods.update(dict.fromkeys(pods))
+        self.places.update(dict.fromkeys(places))
+
+
+class Running:
+    """Pods on nodes of a snapshot that are not over, in classes; those being deleted are in classes of their own.
+
+    ``cells``: by class, the nodes where it runs, ascending, each with the indices of its pods there; ``steady``: by class, whether its pods
+    are not being deleted: only such pods are said to break a rule. ``snapshot``: that of the view, or one with other rules of its pods.
+
+    Raises:
+        InputError: as for :func:`models.cluster.compile.compile_cluster`.
+    """
+
+    def __init__(self, view: View, snapshot: Snapshot | None = None) -> None:
+        self.view = view
+        self.snapshot = snapshot or view.snapshot
+        pods = self.snapshot.pods
+        self.cluster: Cluster = compile_cluster(
+            self.snapshot,
+            Scope(pending=view.running),
+            daemon_namespaces=view.exempt,
+            policy=msgspec.structs.replace(view.policy, multipliers=_NOTHING),
+            running={i: int(is_terminating(pods[i])) for i in view.running},
+        )
+        self.steady = [not is_terminating(pods[cls.pods[0]]) for cls in self.cluster.classes]
+        self.cells: list[list[tuple[int, list[int]]]] = []
+        for cls in self.cluster.classes:
+            at: dict[int, list[int]] = {}
+            for i in cls.pods:
+                at.setdefault(view.node_index[pods[i].spec.nodeName or ""], []).append(i)
+            self.cells.append(sorted(at.items()))
+
+    @cached_property
+    def nodes(self) -> list[Ints]:
+        """By class, int64: the nodes of its cells."""
+        return [np.array([n for n, _ in cells], dtype=np.int64) for cells in self.cells]
+
+    def on(self, name: int) -> list[tuple[int, list[int]]]:
+        """The classes on a node, each with its pods there."""
+        return self._by_node.get(name, [])
+
+    @cached_property
+    def _by_node(self) -> dict[int, list[tuple[int, list[int]]]]:
+        found: dict[int, list[tuple[int, list[int]]]] = {}
+        for g, cells in enumerate(self.cells):
+            for n, pods in cells:
+                found.setdefault(n, []).append((g, pods))
+        return found
+
+    def is_steady(self, i: int) -> bool:
+        return not is_terminating(self.snapshot.pods[i])
+
+    def priority(self, i: int) -> int:
+        return self.snapshot.pods[i].spec.priority or 0
+
+    def first_to_go(self, pods: Iterable[int]) -> list[int]:
+        """Pods in the order in which they would have to go: the lowest priority first, then the youngest, then by name."""
+        found = sorted(pods, key=lambda i: pod_key(self.snapshot.pods[i]))
+        found.sort(key=lambda i: self.snapshot.pods[i].metadata.creationTimestamp or "", reverse=True)
+        return sorted(found, key=self.priority)
+
+    def domain(self, key: str, n: int) -> str | None:
+        """``key=value`` of a node, None where it lacks the key."""
+        value = self.cluster.nodes.labels(n).get(key)
+        return None if value is None else f"{key}={value}"
+
+
+def whose(view: View, i: int) -> tuple[str, str]:
+    """The object that a pod is reported under, and the path of its pod spec: its workload, or the pod itself if it has none."""
+    subject = view.subject_of.get(i)
+    return (subject.name, subject.path) if subject is not None else (f"Pod {pod_key(view.snapshot.pods[i])}", "spec")
+
+
+def runs(view: View, pods: Sequence[int]) -> str:
+    """``2 of 5 pods run`` for some pods of one object."""
+    subject = view.subject_of.get(pods[0])
+    whole = len(subject.pods) if subject is not None else 1
+    return f"{len(pods)} of {whole} pods run{'s' * (len(pods) == 1)}" if whole > 1 else "its pod runs"
+
+
+def without_execution(snapshot: Snapshot) -> Snapshot:
+    """The snapshot without terms of pods that hold during execution, too; pod affinity keeps them where it has others, as the scheduler
+    asks for pods that match all terms at once. Node affinity keeps them: spread counts on the nodes that it leaves."""
+    return _changed(snapshot, enforced=False)
+
+
+def only_execution(snapshot: Snapshot) -> Snapshot | None:
+    """The snapshot with no rules about nodes and pods but those that hold during execution, as plain required terms; None if no pod has
+    any."""
+    return _changed(snapshot, enforced=True) if any(has_execution(pod) for pod in snapshot.pods) else None
+
+
+def has_execution(pod: Pod) -> bool:
+    """Whether the pod has a rule that holds during execution (requiredDuringSchedulingRequiredDuringExecution)."""
+    affinity = pod.spec.affinity
+    return affinity is not None and any(
+        part is not None and part.requiredDuringSchedulingRequiredDuringExecution
+        for part in (affinity.nodeAffinity, affinity.podAffinity, affinity.podAntiAffinity)
+    )
+
+
+def _changed(snapshot: Snapshot, *, enforced: bool) -> Snapshot:
+    return replace(snapshot, pods=[_pod(pod, enforced=enforced) for pod in snapshot.pods])
+
+
+def _pod(pod: Pod, *, enforced: bool) -> Pod:
+    change, affinity = msgspec.structs.replace, pod.spec.affinity
+    if affinity is None:
+        return change(pod, spec=change(pod.spec, nodeSelector=None)) if enforced else pod
+    if not (enforced or has_execution(pod)):
+        return pod
+    parts = {}
+    for name in ("nodeAffinity", "podAffinity", "podAntiAffinity") if enforced else ("podAffinity", "podAntiAffinity"):
+        part = getattr(affinity, name)
+        if part is None:
+            continue
+        plain, execution = part.requiredDuringSchedulingIgnoredDuringExecution, part.requiredDuringSchedulingRequiredDuringExecution
+        if enforced:
+            plain, execution = execution, None
+        elif name != "podAffinity" or not plain:
+            execution = None
+        parts[name] = change(
+            part, requiredDuringSchedulingIgnoredDuringExecution=plain, requiredDuringSchedulingRequiredDuringExecution=execution
+        )
+    spec = change(pod.spec, affinity=change(affinity, **parts))
+    return change(pod, spec=change(spec, nodeSelector=None) if enforced else spec)

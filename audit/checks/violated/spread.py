@@ -1,0 +1,94 @@
+"""DoNotSchedule constraints that running pods exceed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from audit.checks.violated.running_pods import Group, Running, runs, whose
+from audit.view.finding import Code, some
+from models.cluster.cluster import Spread
+from models.documents.audit import Finding
+from solver.cause_text import selector
+from solver.rules.pod_topology_spread import PodTopologySpread, Tally
+
+SKEW = Code(
+    "KS108", "spread-exceeded", "warning", "Pods are spread more unevenly than their DoNotSchedule constraint allows",
+    "The scheduler looks at maxSkew only when a pod is bound: after nodes went or pods were removed it stays exceeded, the failure of "
+    "the full domain takes more than was meant, and a new pod can only go to the emptiest domain.",
+    "Move pods from the full domains to the empty ones (kubestow rebalance --goal repair), or restart the workload once all "
+    "domains take pods again.",
+)  # fmt: skip
+#: So many domains of a constraint are counted up in a sentence.
+_MOST: Final = 6
+
+
+def spread(running: Running) -> Iterator[Finding]:
+    """Findings of spread: one for each workload and constraint.
+
+    Source: kube-scheduler plugin podtopologyspread (filtering.go); pods being deleted do not count.
+    """
+    cluster, view = running.cluster, running.view
+    if not any(cls.spread for cls in cluster.classes):
+        return
+    rule = PodTopologySpread(cluster)
+    for g, cells in enumerate(running.cells):
+        if running.steady[g] and rule.concerned(g):
+            for n, pods in cells:
+                rule.place(g, n, len(pods))
+    over: dict[tuple[str, str, Spread, int | None], Group] = {}
+    for g, cells in enumerate(running.cells):
+        if not running.steady[g]:
+            continue
+        for constraint, index in rule.own(g):
+            for n, pods in cells:
+                place = _broken(running, constraint, None if index is None else rule.tallies[index], n)
+                if place is not None:
+                    labelled = running.domain(constraint.key, n) is not None
+                    for i in pods:
+                        over.setdefault((*whose(view, i), constraint, index if labelled else None), Group()).add([i], place)
+    for (name, path, constraint, index), group in over.items():
+        pods, places = list(group.pods), list(group.places)
+        if index is None:
+            said = f"no label {constraint.key}, the topology key, on {some(places)}, where {runs(view, pods)}"
+        else:
+            tally = rule.tallies[index]
+            said = f"{_counts(running, constraint, tally)}; {runs(view, pods)} in {some(places)}"
+        yield SKEW.found(
+            name, said, field=f"{path}.topologySpreadConstraints", rule=PodTopologySpread.name, pods=view.keys(pods),
+            nodes=places if index is None else (), domain=places[0] if index is not None and len(places) == 1 else None,
+        )  # fmt: skip
+
+
+def _broken(running: Running, constraint: Spread, tally: Tally | None, n: int) -> str | None:
+    """The domain of the node where pods with the constraint exceed it; the node's name where it lacks the key."""
+    domain = running.domain(constraint.key, n)
+    if domain is None:
+        return running.cluster.nodes.names[n]
+    if tally is None:
+        return None
+    # The filter counts the pod itself whether its node counts or not.
+    count = int(tally.counts[tally.codes[n]]) + int(constraint.itself and not tally.eligible[n])
+    return domain if count - tally.floor(constraint.min_domains) > constraint.max_skew else None
+
+
+def _counts(running: Running, constraint: Spread, tally: Tally) -> str:
+    """Domains with their counts, the fullest first, and what follows of them."""
+    _, values = running.cluster.nodes.column(constraint.key)
+    inside = sorted(np.flatnonzero(tally.counted).tolist(), key=lambda d: (-int(tally.counts[d]), values[d]))
+    shown = inside if len(inside) <= _MOST else [*inside[: _MOST - 1], inside[-1]]
+    parts = [f"{values[d]} {int(tally.counts[d])}" for d in shown]
+    if len(shown) < len(inside):
+        parts.insert(-1, "…")
+    floor = tally.floor(constraint.min_domains)
+    few = ""
+    if len(inside) < constraint.min_domains:
+        few = f" (the minimum is 0 as {len(inside)} of minDomains {constraint.min_domains} are there)"
+    wanted = selector(running.cluster, constraint.matcher) if constraint.matcher is not None else ""
+    top = int(tally.counts[inside].max(initial=0)) - floor
+    return (
+        f"pods {wanted} by {constraint.key}: {', '.join(parts) or 'no domain counts'}{few}, "
+        f"a skew of {top} with maxSkew {constraint.max_skew}"
+    )

@@ -1,0 +1,79 @@
+"""From a snapshot to an Audit document."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from audit.catalogue import CHECKS
+from audit.checks.control_plane.check import describe
+from audit.view.view import View
+from models.cluster import unmodelled
+from models.documents.audit import SEVERITIES, Audit, Finding
+from models.documents.placement import SnapshotRef
+from models.documents.policy import DEFAULT, Policy
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver.options import OnProgress, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """Choices of an audit. ``machine_labels``: node labels that name physical machines, the first that all control-plane nodes have counts;
+    ``stage_labels``: labels of the stages beyond, by name (zones, clouds, locations); both empty: the defaults. ``time_limit``: seconds for
+    all of it; checks that search take at most a quarter."""
+
+    policy: Policy = DEFAULT
+    daemon_namespaces: tuple[str, ...] = ()
+    machine_labels: tuple[str, ...] = ()
+    stage_labels: dict[str, str] = field(default_factory=dict)
+    time_limit: float = 60.0
+
+
+def audit(
+    snapshot: Snapshot,
+    options: AuditOptions,
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> Audit:
+    """Look for what is wrong. ``stop`` may be set from another thread: checks that search then end, and say so in ``notChecked``.
+
+    Raises:
+        InputError: quantities that cannot be summed.
+    """
+    started = time.monotonic() if began is None else began
+    view = View(
+        snapshot,
+        policy=options.policy,
+        exempt=options.daemon_namespaces or options.policy.daemonNamespaces,
+        machine_labels=options.machine_labels,
+        stage_labels=dict(options.stage_labels),
+        began=started,
+        deadline=started + options.time_limit,
+        stop=stop or threading.Event(),
+    )
+    findings: list[Finding] = []
+    for check in CHECKS:
+        if on_progress is not None:
+            name = check.__module__.rpartition(".")[2].replace("_", " ")
+            on_progress(Progress("audit", None, None, None, None, time.monotonic() - started, name))
+        findings += check(view)
+    findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.code, f.object))
+    pending = select(snapshot).pending
+    return Audit(
+        SnapshotRef(
+            snapshot.sha256,
+            len(snapshot.nodes),
+            len(snapshot.pods),
+            len(pending),
+            daemonNamespaces=list(view.exempt),
+        ),
+        {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES},
+        findings,
+        describe(view),
+        list(dict.fromkeys(view.not_checked)),
+        unmodelled.find(snapshot, (snapshot.pods[i] for i in pending), tiers=options.policy.networkTiers),
+    )

@@ -1,0 +1,99 @@
+"""Who is matched by whom: the label sets of all pods and templates of a snapshot, and the terms over them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from audit.view.pod_terms import Term, terms
+from audit.view.view import Subject, View
+from models.cluster.cluster import Matchers
+from models.kube.objects import Service, is_terminal, is_terminating
+from models.kube.selectors import Bools, Requirement, Selector
+
+#: Labels that controllers add to the pods of a template, with values that no template tells.
+ADDED: Final = frozenset(
+    {
+        "pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name",
+        "apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-completion-index", "job-name", "controller-uid",
+    }
+)  # fmt: skip
+
+
+class Crowd:
+    """All terms of a view's subjects, by subject, over profiles: distinct (namespace, labels), the labels cut down to what some selector
+    reads (those of Services as well). P profiles; ``own``: the profile of each subject's template; ``members``: by profile the indices of
+    its living pods (pods that are over match nothing); ``makers``: by profile the subjects whose template has it."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        #: Services that select pods, each with its selector.
+        self.services: list[tuple[Service, Selector]] = [
+            (service, tuple(sorted(Requirement(key, "In", (value,)) for key, value in service.spec.selector.items())))
+            for service in view.snapshot.services
+            if service.spec is not None and service.spec.selector
+        ]
+        self.terms: list[list[Term]] = [list(terms(view, subject)) for subject in view.subjects]
+        read = {r.key for each in self.terms for term in each for r in term.selector or ()} | {r.key for _, s in self.services for r in s}
+        index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+
+        def profile(namespace: str, labels: dict[str, str]) -> int:
+            return index.setdefault((namespace, tuple(sorted((k, v) for k, v in labels.items() if k in read))), len(index))
+
+        self.own = [profile(subject.namespace, subject.labels) for subject in view.subjects]
+        of = [
+            -1 if is_terminal(pod) else profile(pod.metadata.namespace or "default", pod.metadata.labels or {})
+            for pod in view.snapshot.pods
+        ]
+        self.members: list[list[int]] = [[] for _ in index]
+        self.makers: list[list[int]] = [[] for _ in index]
+        for i, p in enumerate(of):
+            if p >= 0:
+                self.members[p].append(i)
+        made = np.zeros(len(index), dtype=bool)
+        for s, p in enumerate(self.own):
+            self.makers[p].append(s)
+            made[p] |= view.subjects[s].workload is not None
+        self._made = made
+        self._number = {subject.name: s for s, subject in enumerate(view.subjects)}
+        #: Namespaces that pods or templates are in.
+        self.spaces = frozenset(namespace for namespace, _ in index)
+        self._matchers = Matchers()
+        self._matchers.freeze(list(index))
+
+    def hits(self, selector: Selector | None, namespaces: frozenset[str] | None) -> Bools:
+        """bool[P]: the profiles that are matched for certain."""
+        if selector is None:
+            return np.zeros(len(self.members), dtype=bool)
+        return self._matchers.hits(self._matchers.add((namespaces, selector)))
+
+    def may_hit(self, selector: Selector | None, namespaces: frozenset[str] | None) -> Bools:
+        """bool[P]: those, and templates whose pods would be matched if the labels that controllers add were right."""
+        found = self.hits(selector, namespaces)
+        if selector is None or not any(r.key in ADDED for r in selector):
+            return found
+        return found | (self.hits(tuple(r for r in selector if r.key not in ADDED), namespaces) & self._made)
+
+    def number(self, subject: Subject) -> int:
+        """The index of a subject."""
+        return self._number[subject.name]
+
+    def pods(self, profiles: Bools, *, without: int | None = None) -> list[int]:
+        """Indices of the living pods of some profiles; those of one subject left out, and those being deleted, which may be its own."""
+        pods = self.view.snapshot.pods
+        found = [i for p in np.flatnonzero(profiles) for i in self.members[p]]
+        if without is None:
+            return found
+        leave = set(self.view.subjects[without].pods)
+        return [i for i in found if i not in leave and not is_terminating(pods[i])]
+
+    def subjects(self, profiles: Bools, *, without: int | None = None) -> list[int]:
+        """The subjects whose template, or one of whose pods, is of some profiles, one of them left out; ascending."""
+        found: set[int] = set()
+        for p in np.flatnonzero(profiles):
+            found.update(self.makers[p])
+            found.update(self._number[self.view.subject_of[i].name] for i in self.members[p] if i in self.view.subject_of)
+        found.discard(-1 if without is None else without)
+        return sorted(found)

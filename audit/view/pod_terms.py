@@ -1,0 +1,96 @@
+"""The rules of a workload that choose other pods by their labels: pod affinity, anti-affinity and topology spread, term by term."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from audit.view.finding import some
+from audit.view.view import Subject, View
+from models.cluster.compile import preferred_terms
+from models.kube import objects
+from models.kube.selectors import Selector, canonical, label_key_requirements
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+PLUGINS: Final = {"affinity": "InterPodAffinity", "anti-affinity": "InterPodAffinity", "spread": "PodTopologySpread"}
+_PARTS: Final[tuple[tuple[str, Literal["affinity", "anti-affinity"]], ...]] = (
+    ("podAffinity", "affinity"),
+    ("podAntiAffinity", "anti-affinity"),
+)
+_REQUIRED: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution")
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True)
+class Term:
+    """``kind``: affinity, anti-affinity or spread; ``path``: its field; ``required``: hard; ``selector``: with what matchLabelKeys and
+    mismatchLabelKeys add, None for a nil one; ``namespaces``: those in which it looks, of those that have pods or templates, None for all
+    there will ever be, without those exempt from hard anti-affinity; ``named``: the namespaces that it lists; ``chosen``: the selector of
+    further namespaces (None: it has none)."""
+
+    kind: Literal["affinity", "anti-affinity", "spread"]
+    path: str
+    required: bool
+    key: str
+    selector: Selector | None
+    namespaces: frozenset[str] | None
+    named: tuple[str, ...] = ()
+    chosen: Selector | None = None
+
+    @property
+    def rule(self) -> str:
+        """The scheduler plugin that judges it."""
+        return PLUGINS[self.kind]
+
+    @property
+    def where(self) -> str:
+        """In which namespaces it looks, in words."""
+        if self.namespaces is None:
+            return "in all namespaces"
+        listed = sorted(self.namespaces | set(self.named))
+        return f"in namespace{'s' * (len(listed) > 1)} {some(listed)}" if listed else "in no namespace"
+
+    def everywhere(self, spaces: int) -> bool:
+        """Whether it looks at every namespace: of those that are to come as well, or by a selector at all of several there are."""
+        return self.namespaces is None or (self.chosen is not None and spaces > 1 and len(self.namespaces) >= spaces)
+
+
+def terms(view: View, subject: Subject) -> Iterator[Term]:
+    """All terms of a workload, the required ones before the preferred ones of a kind. Hard anti-affinity of exempt namespaces is none."""
+    spec, own = subject.pod.spec, subject.namespace
+    for field, kind in _PARTS:
+        part = getattr(spec.affinity, field) if spec.affinity is not None else None
+        if part is None:
+            continue
+        for variant in _REQUIRED:
+            for i, term in enumerate(getattr(part, variant) or ()):
+                if kind == "affinity" or own not in view.exempt:
+                    yield _term(view, subject, kind, f"{subject.path}.affinity.{field}.{variant}[{i}]", term, required=True)
+        for i, weighted in enumerate(preferred_terms(subject.pod, field)):
+            path = f"{subject.path}.affinity.{field}.{_PREFERRED}[{i}].podAffinityTerm"
+            yield _term(view, subject, kind, path, weighted.podAffinityTerm, required=False)
+    for i, found in enumerate(spec.topologySpreadConstraints or ()):
+        extra = label_key_requirements(subject.labels, found.matchLabelKeys)
+        yield Term(
+            "spread", f"{subject.path}.topologySpreadConstraints[{i}]", found.whenUnsatisfiable == "DoNotSchedule", found.topologyKey,
+            canonical(found.labelSelector, extra), frozenset((own,)),
+        )  # fmt: skip
+
+
+def _term(
+    view: View, subject: Subject, kind: Literal["affinity", "anti-affinity"], path: str, term: objects.PodAffinityTerm, *, required: bool
+) -> Term:
+    extra = label_key_requirements(subject.labels, term.matchLabelKeys, term.mismatchLabelKeys)
+    chosen = canonical(term.namespaceSelector)
+    spaces: frozenset[str] | None = None
+    if chosen != ():
+        spaces = frozenset(view.audience.namespaces(term, subject.namespace))
+        if required and kind == "anti-affinity":
+            spaces -= set(view.exempt)
+    elif required and kind == "anti-affinity" and view.exempt:
+        spaces = frozenset(view.audience.namespaces(term, subject.namespace)) - set(view.exempt)
+    return Term(
+        kind, path, required, term.topologyKey, canonical(term.labelSelector, extra), spaces,
+        tuple(term.namespaces or ()), chosen,
+    )  # fmt: skip

@@ -1,0 +1,140 @@
+"""Rules that hold during execution: who would have to go, and in what order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from audit.checks.violated import check, required_during_execution
+from audit.view.view import View
+from checker.plan.execution_violators import culprits as checked
+from checker.plan.state import Board
+from models.documents.audit import Finding
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import from_objects
+from solver.plan.culprits import culprits
+from tests.checker.plan.plans import apart, running, together
+from tests.objects import node
+from tests.plans import tiny
+
+Object = dict[str, Any]
+PLAIN, ENFORCED = "requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"
+
+
+def enforced(affinity: Object) -> Object:
+    return {part: {ENFORCED: terms[PLAIN]} for part, terms in affinity.items()}
+
+
+def on_disk(value: str) -> Object:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "In", "values": [value]}]}]}
+    return {"nodeAffinity": {PLAIN: terms}}
+
+
+def found(*things: Object) -> list[Finding]:
+    return list(required_during_execution.check(View(from_objects(things))))
+
+
+def plainly(*things: Object) -> list[str]:
+    """Codes of rules that only scheduling looks at."""
+    return [finding.code for finding in check.check(View(from_objects(things)))]
+
+
+def going(*things: Object) -> list[str]:
+    """Names of those that would have to go, of one finding."""
+    (finding,) = found(*things)
+    assert ", ".join(finding.pods) in finding.message
+    return [key.partition("/")[2] for key in finding.pods]
+
+
+def test_both_judges_of_plans_say_that_they_would_have_to_go() -> None:
+    named = 0
+    for seed in range(60):
+        snapshot = from_objects(tiny.cluster(seed, "repair"))
+        view = View(snapshot)
+        pods = {key for finding in required_during_execution.check(view) for key in finding.pods}
+        board = Board(snapshot, (), ())
+        breaks = {key: board.broken(board.runners[key]) for key in pods}
+        assert pods <= {pod_key(snapshot.pods[i]) for i in culprits(snapshot)}
+        assert checked(board, pods, breaks) == pods
+        named += len(pods)
+    assert named > 10
+
+
+def test_once_they_are_gone_nothing_of_node_affinity_and_anti_affinity_is_broken() -> None:
+    named = 0
+    for seed in range(60):
+        things = tiny.cluster(seed, "repair")
+        gone = {key for finding in found(*things) for key in finding.pods if finding.code != "KS122"}
+        left = [t for t in things if t["kind"] != "Pod" or f"{t['metadata']['namespace']}/{t['metadata']['name']}" not in gone]
+        assert {finding.code for finding in found(*left)} <= {"KS122"}
+        named += len(gone)
+    assert named > 10
+
+
+def test_node_affinity_is_told_apart_from_that_of_scheduling_alone() -> None:
+    bad, good = on_disk("ssd"), on_disk("hdd")
+    at = node("n0", labels={"disk": "hdd"})
+    assert [f.code for f in found(at, running("a-0", "n0", affinity=enforced(bad)))] == ["KS121"]
+    assert plainly(at, running("a-0", "n0", affinity=enforced(bad))) == []
+    both = {"nodeAffinity": {**enforced(good)["nodeAffinity"], **bad["nodeAffinity"]}}
+    assert found(at, running("a-0", "n0", affinity=both)) == []
+    assert plainly(at, running("a-0", "n0", affinity=both)) == ["KS101"]
+    selects = running("a-0", "n0", selector={"disk": "ssd"}, affinity=enforced(good))
+    assert (found(at, selects), plainly(at, selects)) == ([], ["KS101"])
+
+
+def test_affinity_lets_the_pod_with_the_rule_go_whatever_its_priority() -> None:
+    nodes = [node("n0"), node("n1")]
+    pods = [running("a-0", "n0", affinity=enforced(together("b")), priority=100), running("b-0", "n1", priority=0)]
+    assert going(*nodes, *pods) == ["a-0"]
+    assert plainly(*nodes, *pods) == []
+
+
+def test_affinity_of_both_kinds_is_broken_in_execution_only_by_its_own_terms() -> None:
+    nodes = [node("n0"), node("n1")]
+    terms = {"podAffinity": {**together("b")["podAffinity"], **enforced(together("c"))["podAffinity"]}}
+    mine = running("a-0", "n0", affinity=terms)
+    both = running("x-0", "n0", labels={"app": "b"}), running("c-0", "n0")
+    # Each term is met by another pod, but no pod matches both, as the scheduler asks for.
+    assert found(*nodes, mine, *both) == []
+    assert plainly(*nodes, mine, *both) == ["KS106"]
+    assert going(*nodes, mine, both[0], running("c-0", "n1")) == ["a-0"]
+    assert plainly(*nodes, mine, both[0], running("c-0", "n1")) == []
+
+
+@pytest.mark.parametrize(("mine", "others", "goes"), [(0, 0, "a-0"), (10, 0, "b-0"), (0, 10, "a-0")])
+def test_of_a_pair_the_lower_priority_goes_or_else_the_pod_with_the_rule(mine: int, others: int, goes: str) -> None:
+    owner = running("a-0", "n0", affinity=enforced(apart("b")), priority=mine)
+    assert going(node("n0"), owner, running("b-0", "n0", priority=others)) == [goes]
+
+
+def test_the_lowest_priorities_go_until_it_is_kept() -> None:
+    pods = [running(f"a-{i}", "n0", affinity=enforced(apart("a")), priority=p) for i, p in enumerate((20, 0, 10, 20))]
+    assert going(node("n0"), *pods) == ["a-1", "a-2", "a-0"]
+
+
+def test_the_youngest_of_equals_goes_first() -> None:
+    pods = [running(f"a-{i}", "n0", affinity=enforced(apart("a"))) for i in range(2)]
+    for each, day in zip(pods, (1, 2), strict=True):
+        each["metadata"]["creationTimestamp"] = f"2026-01-0{day}T00:00:00Z"
+    assert going(node("n0"), *pods) == ["a-1"]
+
+
+def test_who_is_gone_for_one_rule_breaks_no_other() -> None:
+    """b-0 goes for the rule of a-0, and then c-0, which has to be apart from b, may stay."""
+    owner = running("a-0", "n0", affinity=enforced(apart("b")), priority=100)
+    third = running("c-0", "n0", affinity=enforced(apart("b")), priority=50)
+    findings = found(node("n0"), owner, running("b-0", "n0", priority=0), third)
+    assert {key for finding in findings for key in finding.pods} == {"default/b-0"}
+
+
+def test_nobody_goes_for_a_pod_that_is_being_deleted() -> None:
+    other = running("b-0", "n0")
+    other["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert found(node("n0"), running("a-0", "n0", affinity=enforced(apart("b"))), other) == []
+
+
+def test_plain_rules_are_none_of_execution() -> None:
+    assert found(node("n0"), running("a-0", "n0", affinity=apart("b")), running("b-0", "n0")) == []
+    assert found(running("a-0", "n0", affinity=enforced(apart("b")))) == []  # no nodes: nothing can be said
