@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from models.snapshot.snapshot import Snapshot
     from report.canvas import Surface
     from report.progress import Quiet
-    from solver.explain import PodVerdict
-    from solver.options import Options
+    from solver.explain.per_node import PodVerdict
+    from solver.runtime.options import Options
 
 VERSION = "0.1.0"
 
@@ -305,7 +305,7 @@ def solve(
     best result so far is written).
     """
     from report import progress, terminal
-    from solver.options import Options
+    from solver.runtime.options import Options
 
     if form == "kubectl" and from_scratch:
         raise click.UsageError("-f kubectl cannot move bound pods, as --from-scratch does: that needs evictions, and `kubestow rebalance`")
@@ -345,7 +345,7 @@ def solve(
         if name is None:
             placement = _input(lambda: _place(snapshot, options, display, stop, started))
         else:
-            from solver.rollout import roll_out
+            from solver.rollout.simulate import roll_out
 
             placement = _input(lambda: _in_thread(partial(roll_out, snapshot, name, revision, options), display, stop, started))
     if placement.seconds is not None:
@@ -412,7 +412,7 @@ def rebalance(
     """
     from models.documents.rebalance_plan import Limits
     from report import progress
-    from solver.options import Options
+    from solver.runtime.options import Options
 
     if not goals and not drain:
         raise click.UsageError("nothing to plan for: give a --goal, or nodes to --drain")
@@ -437,8 +437,8 @@ def rebalance(
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy)
     loaded = time.monotonic() - started
     from report.plan import plan_line
-    from solver.plan.options import PlanOptions
-    from solver.plan.rebalance import rebalance as search
+    from solver.rebalance.problem.options import PlanOptions
+    from solver.rebalance.rebalance import rebalance as search
 
     options = Options(
         engine=engine,
@@ -536,7 +536,7 @@ def _causes(
 ) -> list[Cause]:
     """Minimal causes and ways out of what fits nowhere; a ^C sets ``stop`` and ends them."""
     from report import progress
-    from solver.reasons import asked, explain_left
+    from solver.explain.unplaced import asked, explain_left
 
     left = asked(snapshot, verdicts, whole=whole, tiers=policy.networkTiers)
     if not left:
@@ -625,12 +625,12 @@ def explain(
     policy = _policy(policy_file, shorthand=shorthand)
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy if affinity is None else None)
     snapshot = _edit(snapshot, manifests, changes, quiet=quiet, verbose=verbose).snapshot
-    from solver.explain import UnknownNode, UnknownPod
-    from solver.explain import explain as judge
+    from solver.explain.per_node import UnknownNode, UnknownPod
+    from solver.explain.per_node import explain as judge
 
     form = form or _default_format(output)
     if affinity is not None:
-        from solver.explain_affinity import matrix
+        from solver.explain.affinity_matrix import matrix
 
         try:
             found = _input(lambda: matrix(snapshot, affinity, policy))
@@ -816,7 +816,7 @@ def report(
     snapshot, violations, verdicts, causes = original, [], [], []
     if found is None:
         snapshot = _edit(original, manifests, None, quiet=quiet, verbose=verbose).snapshot
-        from solver.explain import explain as judge
+        from solver.explain.per_node import explain as judge
 
         exempt = daemon_namespaces or policy.daemonNamespaces
         verdicts = _input(lambda: judge(snapshot, include_gated=include_gated, daemon_namespaces=exempt, policy=policy))
@@ -1130,7 +1130,7 @@ def _edit(snapshot: Snapshot, manifests: Sequence[str], edits: Edits | None, *, 
 
 
 def _place(snapshot: Snapshot, options: Options, display: Quiet, stop: threading.Event, began: float) -> Placement:
-    from solver.place import place
+    from solver.solve import place
 
     return _in_thread(partial(place, snapshot, options), display, stop, began)
 
@@ -1138,7 +1138,7 @@ def _place(snapshot: Snapshot, options: Options, display: Quiet, stop: threading
 def _in_thread(solve: Callable[..., _T], display: Quiet, stop: threading.Event, began: float) -> _T:
     """Solve in a thread, since Python hears signals only between the steps of its main thread. The first ^C sets ``stop``, the
     second raises KeyboardInterrupt."""
-    from solver.place import InternalFault
+    from solver.solve import InternalFault
 
     done = threading.Event()
     result: list[_T] = []

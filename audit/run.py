@@ -15,7 +15,7 @@ from models.documents.placement import SnapshotRef
 from models.documents.policy import DEFAULT, Policy
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
-from solver.options import OnProgress, Progress
+from solver.runtime.options import OnProgress, Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Violation(Protocol):
 
 
 class Verdict(Protocol):
-    """What :mod:`solver.explain` answers for one pod. ``rejected``: node to rules (plugin names); ``messages``: rule to text."""
+    """What :mod:`solver.explain.per_node` answers for one pod. ``rejected``: node to rules (plugin names); ``messages``: rule to text."""
 
     @property
     def pod(self) -> str: ...
@@ -60,7 +60,7 @@ class AffinityPair(Protocol):
 
 
 class AffinityMatrix(Protocol):
-    """What :mod:`solver.explain_affinity` answers."""
+    """What :mod:`solver.explain.affinity_matrix` answers."""
 
     @property
     def pod(self) -> str: ...

@@ -21,7 +21,7 @@ _WIDE: Final = 1000
 
 
 class Event(Protocol):
-    """What :class:`solver.options.Progress` reports: the phase, and for a tier its incumbent and bound (pods)."""
+    """What :class:`solver.runtime.options.Progress` reports: the phase, and for a tier its incumbent and bound (pods)."""
 
     @property
     def phase(self) -> str: ...

@@ -14,19 +14,19 @@ import numpy as np
 from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
 from solver import rules
-from solver.greedy import Construction, complete, construct, rank
-from solver.limits import fits, short
-from solver.objective import Objective
-from solver.options import Options
-from solver.ordering import Sequence_, find_order
+from solver.bind_order.order import Sequence_, find_order
+from solver.construction.greedy import Construction, complete, construct, rank
+from solver.objective.incremental_score import SoftState
+from solver.objective.preferences import Objective
 from solver.rules.base import Rule
+from solver.rules.eligibility import fits, short
 from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.soft_state import SoftState
+from solver.runtime.options import Options
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from solver.budget import Budget
-    from solver.encoding import Encoding
-    from solver.later_tiers import LaterTiers
+    from solver.cpsat.model import Encoding
+    from solver.runtime.deadline import Budget
+    from solver.soft_tiers import LaterTiers
 
 #: Above this many (class, node) pairs `auto` leaves the exact model alone and searches neighbourhoods.
 EXACT_LIMIT = 15_000
@@ -87,7 +87,7 @@ class PlacedSearch:
 
     def run(self) -> Answer:
         """Place as many pods as can be, highest priority first."""
-        from solver.budget import Budget
+        from solver.runtime.deadline import Budget
 
         options, cluster = self.options, self.cluster
         budget = Budget(options, self.started)
@@ -142,7 +142,7 @@ class PlacedSearch:
 
     def _repair(self, answer: Answer, budget: Budget) -> None:
         """Make room for what construction left."""
-        from solver.ejection import repair
+        from solver.construction.repair import repair
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
         answer.state = None
@@ -179,7 +179,7 @@ class PlacedSearch:
         small = int(self.cluster.count.sum()) <= FEW_PODS and np.count_nonzero(self.limits) <= SMALL
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
-        from solver.gang_packing import Packing
+        from solver.construction.gang_packing import Packing
 
         gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
         until = budget.left()
@@ -191,8 +191,8 @@ class PlacedSearch:
             budget.charge(INSERTION)
 
         def exact(site: Cluster, limits: Ints, needed: int) -> Ints | None:
-            from solver.cpsat import CpSat
-            from solver.encoding import Encoding
+            from solver.cpsat.model import Encoding
+            from solver.cpsat.run import CpSat
 
             nowhere: Bools = np.asarray(limits.sum(axis=0) == 0)  # room that does not count
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
@@ -224,7 +224,7 @@ class PlacedSearch:
 
     def _relax(self, answer: Answer, budget: Budget) -> None:
         """Bound the tiers by linear relaxation."""
-        from solver.bounds import placed_bounds
+        from solver.bounds.placed_bounds import placed_bounds
 
         seconds = min(budget.left(), 60.0) * RELAX
         placed = self.cluster.per_priority(answer.counts.sum(axis=1))
@@ -246,7 +246,7 @@ class PlacedSearch:
         return bound // unit * unit if unit else bound
 
     def _exact(self, answer: Answer, budget: Budget) -> Answer:
-        from solver.exact import Exact
+        from solver.search.exact import Exact
 
         self._report("exact", answer)
         exact = Exact(self.cluster, self.options, budget, self.stop, lambda p, value, bound: self.tell("exact", p, value, bound))
@@ -257,9 +257,9 @@ class PlacedSearch:
 
     def _neighbourhoods(self, answer: Answer, budget: Budget) -> None:
         """Rounds of CP-SAT on a few nodes at a time, each with some of the pods that are left."""
-        from solver.cpsat import CpSat
-        from solver.lns import Lns
-        from solver.local_search import LocalSearch
+        from solver.cpsat.run import CpSat
+        from solver.search.annealing import LocalSearch
+        from solver.search.lns import Lns
 
         answer.engine = "lns"
         search = LocalSearch(

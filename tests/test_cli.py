@@ -22,14 +22,14 @@ from models.kube.objects import Node, ObjectMeta, Pod, PodSpec
 from models.snapshot import snapshot as snapshots
 from models.snapshot.snapshot import InputError, Snapshot
 from report import documents
-from solver import explain as explaining
-from solver.options import Options
+from solver.explain import per_node as explaining
+from solver.runtime.options import Options
 
 Run = Callable[..., Result]
 
 
 class InternalFault(Exception):
-    """Stands in for solver.place.InternalFault."""
+    """Stands in for solver.solve.InternalFault."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
     monkeypatch.setattr(snapshots, "load", fakes.load)
     replaced: dict[str, dict[str, Any]] = {
-        "solver.place": {"place": fakes.place, "InternalFault": InternalFault},
+        "solver.solve": {"place": fakes.place, "InternalFault": InternalFault},
         "checker.placement": {"verify": fakes.verify},
     }
     for name, members in replaced.items():
@@ -164,7 +164,7 @@ def test_what_an_engine_cannot_read_is_bad_input(run: Run, fakes: Fakes, monkeyp
     def too_big(*args: object, **kwargs: object) -> None:
         raise InputError(["Pod prod/x: spec: memory does not fit 64 bits"])
 
-    monkeypatch.setattr(sys.modules["solver.place"], "place", too_big)
+    monkeypatch.setattr(sys.modules["solver.solve"], "place", too_big)
     monkeypatch.setattr(explaining, "explain", too_big)
     for command in ("solve", "explain"):
         result = run(command, "x")
@@ -276,7 +276,7 @@ def test_a_result_that_the_checker_refused_is_one_line(run: Run, fakes: Fakes, m
     def broken(*args: object, **kwargs: object) -> Placement:
         raise InternalFault("prod/web-1 on n1: NodePorts")
 
-    monkeypatch.setattr(sys.modules["solver.place"], "place", broken)
+    monkeypatch.setattr(sys.modules["solver.solve"], "place", broken)
     result = run("solve", "x")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "kubestow: internal fault, please report it: prod/web-1 on n1: NodePorts\n"

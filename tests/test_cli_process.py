@@ -44,9 +44,9 @@ def place(snap, options, *, on_progress=None, stop=None, began=0):
     assignments = [Assignment(f"prod/k\\u00f6ln-{i}", "n1", i + 1) for i in range(count)]
     return Placement(snapshot=SnapshotRef("a", 1, count, count), engine="e", status=status, objective=[], assignments=assignments)
 
-module = types.ModuleType("solver.place")
+module = types.ModuleType("solver.solve")
 module.place, module.InternalFault = place, InternalFault
-sys.modules["solver.place"] = module
+sys.modules["solver.solve"] = module
 import cli
 cli.main(sys.argv[4:])
 """

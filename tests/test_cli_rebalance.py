@@ -26,8 +26,8 @@ from models.kube.objects import Node, ObjectMeta
 from models.snapshot import snapshot as snapshots
 from models.snapshot.snapshot import InputError, Snapshot
 from report import documents
-from solver.options import Options
-from solver.plan.options import PlanOptions
+from solver.rebalance.problem.options import PlanOptions
+from solver.runtime.options import Options
 
 Run = Callable[..., Result]
 
@@ -80,7 +80,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
     monkeypatch.setattr(snapshots, "load", fakes.load)
     replaced: dict[str, dict[str, Any]] = {
-        "solver.plan.rebalance": {"rebalance": fakes.rebalance},
+        "solver.rebalance.rebalance": {"rebalance": fakes.rebalance},
         "checker.plan.plan": {"verify_plan": fakes.verify},
         "report.plan": {"plan_table": fakes.table, "plan_line": lambda plan, seconds: f"{len(plan.moves)} moves"},
         "report.plan_script": {"script": lambda plan, snapshot: b"#!/bin/bash\n"},

@@ -279,8 +279,8 @@ def _effects() -> Iterator[str]:
         "models/cluster/unmodelled.py",
         "models/gangs/declarations.py",
         "models/workloads/claims.py",
-        "solver/place.py",
-        "solver/plan/rebalance.py",
+        "solver/solve.py",
+        "solver/rebalance/rebalance.py",
     ):
         for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
             effect: ast.expr | None = None

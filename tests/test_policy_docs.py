@@ -17,7 +17,12 @@ import cli
 from models.documents import policy
 from models.documents.policy import AgeCost, Closeness, DefaultConstraint, Moves, Multipliers, Policy, PriorityCost, Topology, TopologyZone
 from models.snapshot.snapshot import InputError
-from solver import components, later_tiers, objective, preferences, soft_outcome, soft_search, zones
+from solver import soft_tiers
+from solver.bounds import component_bounds
+from solver.numa import zone_patterns
+from solver.objective import preferences as objective_preferences
+from solver.objective import report
+from solver.search import outcome, preference_search
 from tests.objects import node, pod
 
 _ROOT = Path(cli.__file__).resolve().parent
@@ -186,16 +191,16 @@ def test_the_shown_commands_run_and_print_what_is_shown(text: str, tmp_path: Pat
 
 def test_the_numbers_in_preferences_are_those_of_the_code() -> None:
     for phrase in (
-        f"−{objective.TAINT_COST} for each PreferNoSchedule taint",
-        f"−{objective.SKEW_COST} for each pod above",
-        f"the {preferences.LISTED} costliest",
-        f"at most {soft_search.SMALL:,} (class, node) pairs",
-        f"up to {soft_outcome.LARGE:,} pairs",
-        f"up to {soft_search.WHOLE:,} pairs",
-        f"more than {components.MOST_VARIABLES:,} pairs",
-        f"at most {later_tiers.SHARE:.0%} of the time".replace("%", " %"),
-        f"{later_tiers.LEAST} seconds",
-        f"at most {later_tiers.SMALL:,} pairs",
-        f"more than {zones.MOST_PATTERNS:,} choices",
+        f"−{objective_preferences.TAINT_COST} for each PreferNoSchedule taint",
+        f"−{objective_preferences.SKEW_COST} for each pod above",
+        f"the {report.LISTED} costliest",
+        f"at most {preference_search.SMALL:,} (class, node) pairs",
+        f"up to {outcome.LARGE:,} pairs",
+        f"up to {preference_search.WHOLE:,} pairs",
+        f"more than {component_bounds.MOST_VARIABLES:,} pairs",
+        f"at most {soft_tiers.SHARE:.0%} of the time".replace("%", " %"),
+        f"{soft_tiers.LEAST} seconds",
+        f"at most {soft_tiers.SMALL:,} pairs",
+        f"more than {zone_patterns.MOST_PATTERNS:,} choices",
     ):
         assert phrase in " ".join(_PREFERENCES.split()), phrase

@@ -10,8 +10,8 @@ from checker.placement import verify
 from models.documents.placement import Edits
 from models.edits.edits import apply
 from models.snapshot.snapshot import load
-from solver.options import Options
-from solver.place import place
+from solver.runtime.options import Options
+from solver.solve import place
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 FILES = sorted(path.name for path in DATA.glob("workloads/*.yaml"))

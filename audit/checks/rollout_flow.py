@@ -30,7 +30,7 @@ from models.workloads.ownership import HASH
 from models.workloads.template import template_hash
 from models.workloads.view import controller
 from solver import rules
-from solver.rollout_state import ungrouped
+from solver.rollout.state import ungrouped
 from solver.rules.base import Rule
 
 #: Preferences decide nothing here.

@@ -22,8 +22,8 @@ from models.documents.audit import Finding
 from models.kube.objects import is_terminating
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.deployment_rollout import DEFAULT, Pace, pace, scaled
-from solver.options import Options
-from solver.rollout import roll_out
+from solver.rollout.simulate import roll_out
+from solver.runtime.options import Options
 
 #: Seconds that one rollout may be searched for; those that deadlock do so within their first waves.
 EACH: Final = 10.0

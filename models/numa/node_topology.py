@@ -51,7 +51,7 @@ class Tree:
     capacity: tuple[Mapping[str, int], ...]
     policy: str
     scope: str
-    #: Memo of :func:`solver.zone_pools.width`, by amounts.
+    #: Memo of :func:`solver.numa.zone_pools.width`, by amounts.
     widths: dict[tuple[tuple[str, int], ...], int] = field(default_factory=dict, compare=False, repr=False)
 
     @property

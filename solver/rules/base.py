@@ -17,7 +17,7 @@ from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
 
 if TYPE_CHECKING:
-    from solver.encoding import Encoding
+    from solver.cpsat.model import Encoding
 
 #: "As many as you like", small enough to be summed.
 PLENTY = 2**31
@@ -44,7 +44,7 @@ class Rule(ABC):
         """bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        """What ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes (solver.fact_model). Topics
+        """What ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes (solver.explain.conflict.fact_model). Topics
         are those of ``Encoding.about``; parts that ``encode`` says as well may be left out."""
         return [(None, self.never(g))]
 

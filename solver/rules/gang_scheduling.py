@@ -15,7 +15,7 @@ from models.kube.selectors import Bools
 from solver.rules.base import Rule
 
 if TYPE_CHECKING:
-    from solver.encoding import Encoding
+    from solver.cpsat.model import Encoding
 
 
 class GangScheduling(Rule):

@@ -14,12 +14,12 @@ import numpy as np
 
 from models.cluster.cluster import Affinity, Cluster, Ids, Ints, Term, domain_sum
 from models.kube.selectors import Bools
-from solver.partition import strongly_connected
-from solver.rules.affinity_encoding import AffinityEncoder, Attraction
 from solver.rules.base import PLENTY, Rule
+from solver.rules.graph import strongly_connected
+from solver.rules.inter_pod_affinity_encoding import AffinityEncoder, Attraction
 
 if TYPE_CHECKING:
-    from solver.encoding import Encoding
+    from solver.cpsat.model import Encoding
 
 
 @dataclass

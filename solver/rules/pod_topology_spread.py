@@ -14,13 +14,13 @@ import numpy as np
 
 from models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
 from models.kube.selectors import Bools
-from solver.quotas import Level
 from solver.rules.base import PLENTY, Rule
+from solver.rules.batch_quota import Level
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from solver.encoding import Encoding
+    from solver.cpsat.model import Encoding
 
 
 @dataclass

@@ -20,7 +20,7 @@ from solver.rules.base import PLENTY, Rule, StaticRule
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from solver.encoding import Encoding
+    from solver.cpsat.model import Encoding
 
 
 Pair = tuple[str, str]

@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from models.snapshot.snapshot import load
-from solver.options import Options
-from solver.place import place
+from solver.runtime.options import Options
+from solver.solve import place
 from tests.benchmarks.bench_packing import DATA, PLACED_ONLY, baseline, instances
 
 

@@ -24,8 +24,8 @@ from rich.table import Table
 from models.documents.placement import Placement
 from models.documents.policy import Policy
 from models.snapshot.snapshot import load
-from solver.options import Options
-from solver.place import place
+from solver.runtime.options import Options
+from solver.solve import place
 
 DATA = Path(__file__).parent / "data"
 #: Nothing but the placed tiers: required affinity does not pull, nothing breaks ties.

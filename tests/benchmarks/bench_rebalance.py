@@ -35,9 +35,9 @@ from instances.worn import Worn, worn
 from models.documents.rebalance_plan import Limits, RebalancePlan, from_builtins
 from models.kube.objects import is_terminal
 from models.snapshot.snapshot import Snapshot, from_objects, load
-from solver.options import Options
-from solver.plan.options import PlanOptions
-from solver.plan.rebalance import rebalance
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.rebalance import rebalance
+from solver.runtime.options import Options
 from tests.benchmarks import consolidation
 from tests.benchmarks.bench_scale import ROOT, WRITTEN, command
 from tests.benchmarks.consolidation_reference import HEURISTICS

@@ -29,8 +29,8 @@ from rich.table import Table
 from models.documents.placement import Placement, TierResult
 from models.documents.policy import Policy
 from models.snapshot.snapshot import load
-from solver.options import OnProgress, Options
-from solver.place import place
+from solver.runtime.options import OnProgress, Options
+from solver.solve import place
 from tests.benchmarks.bench_scale import generate
 
 DATA = Path(__file__).parent / "data"

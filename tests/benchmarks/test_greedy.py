@@ -8,8 +8,8 @@ import pytest
 
 from models.documents.policy import Policy, Strategy
 from models.snapshot.snapshot import load
-from solver.options import Options
-from solver.place import place
+from solver.runtime.options import Options
+from solver.solve import place
 from tests.benchmarks.bench_greedy import Family, families, total
 from tests.benchmarks.bench_packing import DATA, baseline, instances
 

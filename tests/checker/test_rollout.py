@@ -9,10 +9,10 @@ import pytest
 from checker.rollout import verify_rollout
 from models.documents.placement import Placement, RolloutPod, Unplaced, WayOut
 from models.snapshot.snapshot import Snapshot, from_objects
-from solver.options import Options
-from solver.rollout import roll_out
+from solver.rollout.simulate import roll_out
+from solver.runtime.options import Options
 from tests.objects import Object, node
-from tests.solver.rollouts import apart, deployment, old, replica_set, rolling
+from tests.solver.rollout.rollouts import apart, deployment, old, replica_set, rolling
 
 Change = Callable[[Placement], None]
 

@@ -14,7 +14,7 @@ import pytest
 
 import cli
 from models.snapshot.snapshot import from_objects
-from solver.explain import PodVerdict, explain
+from solver.explain.per_node import PodVerdict, explain
 
 DATA = Path(__file__).parent / "data"
 RULES = {

@@ -16,10 +16,10 @@ from models.gangs import gangs
 from models.kube.objects import controller_of, pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
-from solver.options import Options, Progress
-from solver.place import place
-from solver.unit import Unit
-from solver.ways_out import applied
+from solver.explain.conflict.placement_question import Unit
+from solver.explain.remedy.search import applied
+from solver.runtime.options import Options, Progress
+from solver.solve import place
 from tests.benchmarks.bench_packing import PLACED_ONLY
 
 

@@ -19,8 +19,8 @@ from instances.capture import PAGE, Captured, CaptureOptions, capture
 from instances.capture_kinds import ORDER
 from models.kube import kinds
 from models.snapshot.snapshot import InputError, from_objects, load
-from solver.options import Options
-from solver.place import place
+from solver.runtime.options import Options
+from solver.solve import place
 from tests.instances.capture_objects import SECRET, cluster
 from tests.instances.capture_stand_in import Server, calls, install
 from tests.instances.test_redact import objects_of, says

@@ -23,8 +23,8 @@ from models.kube import quantity
 from models.kube.objects import pod_key
 from models.snapshot import snapshot
 from models.snapshot.snapshot import Snapshot
-from solver.options import Options
-from solver.place import place
+from solver.runtime.options import Options
+from solver.solve import place
 
 Object = dict[str, Any]
 

@@ -16,10 +16,10 @@ import yaml
 from checker.placement import verify
 from models.documents.placement import Placement
 from models.snapshot.snapshot import Snapshot, load
-from solver.explain import explain
-from solver.options import Options
-from solver.place import place
-from solver.rollout import roll_out
+from solver.explain.per_node import explain
+from solver.rollout.simulate import roll_out
+from solver.runtime.options import Options
+from solver.solve import place
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"
 HOST = "kubernetes.io/hostname"

@@ -20,9 +20,9 @@ from models.documents.placement import Edits, Placement
 from models.edits.edits import apply
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects, load
-from solver.options import Options
-from solver.place import place
-from solver.unit import Unit
+from solver.explain.conflict.placement_question import Unit
+from solver.runtime.options import Options
+from solver.solve import place
 from tests.gangs import known
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"

@@ -17,9 +17,9 @@ import cli
 from checker.plan.plan import verify_plan
 from models.documents.rebalance_plan import RebalancePlan, from_builtins
 from models.snapshot.snapshot import Snapshot, from_objects, load
-from solver.options import Options
-from solver.plan.options import PlanOptions
-from solver.plan.rebalance import rebalance
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.rebalance import rebalance
+from solver.runtime.options import Options
 from tests.plans.carried_out import carried_out
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"

@@ -12,12 +12,13 @@ from models.cluster.compile import compile_cluster
 from models.documents.placement import Placement
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
-from solver import placed_tiers, rules, soft_search
-from solver.limits import fits, possible
-from solver.objective import Objective
-from solver.options import Engine, Options, Progress
-from solver.place import place
+from solver import placed_tiers, rules
+from solver.objective.preferences import Objective
 from solver.placed_tiers import Answer, PlacedSearch
+from solver.rules.eligibility import fits, possible
+from solver.runtime.options import Engine, Options, Progress
+from solver.search import preference_search
+from solver.solve import place
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
 
@@ -151,8 +152,8 @@ def test_a_proof_by_construction_is_told() -> None:
 
 
 def test_preferences_of_a_large_model_go_to_neighbourhoods_and_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(soft_search, "SMALL", -1)
-    monkeypatch.setattr(soft_search, "WHOLE", -1)
+    monkeypatch.setattr(preference_search, "SMALL", -1)
+    monkeypatch.setattr(preference_search, "WHOLE", -1)
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "b"}}}
     repels = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 9, "podAffinityTerm": term}]}}
     pulls = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 4, "podAffinityTerm": term}]}}

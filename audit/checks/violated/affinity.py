@@ -11,7 +11,7 @@ from audit.checks.violated.running_pods import Group, Running, runs, whose
 from audit.view.finding import Code, some
 from models.cluster.cluster import Ids, Ints, Term
 from models.documents.audit import Finding
-from solver.cause_text import selector
+from solver.explain.conflict.wording import selector
 from solver.rules.inter_pod_affinity import InterPodAffinity
 
 AFFINITY = Code(

@@ -16,7 +16,7 @@ from models.kube import pod_requests
 from models.kube.objects import Pod, pod_key
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import InputError
-from solver.cause_text import amounts
+from solver.explain.conflict.wording import amounts
 from solver.rules.node_ports import NodePorts, clash
 from solver.rules.node_resources_fit import NodeResourcesFit
 

@@ -17,10 +17,10 @@ from models.documents.audit import Finding
 from models.kube.objects import Pod, Taint, controller_of
 from models.kube.selectors import UNSCHEDULABLE_TAINT, tolerates
 from models.snapshot.scope import is_mirror, select
-from solver import zone_pools
-from solver.cause_text import node_rule
+from solver.explain.conflict.wording import node_rule
+from solver.numa import zone_pools
+from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.node_static import NodeAffinity, TaintToleration
-from solver.rules.numa import NodeResourceTopologyMatch
 
 SELECTION = Code(
     "KS101", "node-affinity-broken", "warning", "Running pods are on nodes that their nodeSelector or required node affinity excludes",

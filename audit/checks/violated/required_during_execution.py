@@ -16,7 +16,7 @@ from audit.view.finding import Code, some
 from audit.view.view import View
 from models.cluster.cluster import Term
 from models.documents.audit import Finding
-from solver.cause_text import node_rule, selector
+from solver.explain.conflict.wording import node_rule, selector
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_static import NodeAffinity
 

@@ -16,7 +16,7 @@ from models.documents.audit import Finding
 from models.snapshot.snapshot import Snapshot, from_objects
 from models.workloads.deployment_rollout import pace
 from tests.objects import Object, node, pod
-from tests.solver.rollouts import Brute, apart, deployment, old, replica_set, rolling, tiny
+from tests.solver.rollout.rollouts import Brute, apart, deployment, old, replica_set, rolling, tiny
 
 
 def found(snapshot: Snapshot) -> list[Finding]:

@@ -9,7 +9,7 @@ from models.snapshot.snapshot import InputError, from_objects
 from models.workloads.deployment_rollout import Old, Pace, creations, deletions, old_pods, pace, scaled
 from models.workloads.rollout_input import read
 from tests.objects import node
-from tests.solver.rollouts import deployment, old, priced, replica_set, rolling
+from tests.solver.rollout.rollouts import deployment, old, priced, replica_set, rolling
 
 
 def strategy(replicas: int | None, **rolling_update: Any) -> Pace:

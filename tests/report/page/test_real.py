@@ -16,13 +16,13 @@ from models.edits.edits import apply
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from report.page.data import build
 from report.page.rollouts import with_new_pods
-from solver.explain import explain
-from solver.options import Options
-from solver.place import place
-from solver.plan.options import PlanOptions
-from solver.plan.rebalance import rebalance
-from solver.reasons import asked, explain_left
-from solver.rollout import roll_out
+from solver.explain.per_node import explain
+from solver.explain.unplaced import asked, explain_left
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.rebalance import rebalance
+from solver.rollout.simulate import roll_out
+from solver.runtime.options import Options
+from solver.solve import place
 from tests.objects import node, pod
 from tests.report.page.consistency import check
 

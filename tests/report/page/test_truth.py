@@ -10,10 +10,10 @@ import pytest
 from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from report.page.data import build
-from solver.options import Options
-from solver.place import place
-from solver.plan.options import PlanOptions
-from solver.plan.rebalance import rebalance
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.rebalance import rebalance
+from solver.runtime.options import Options
+from solver.solve import place
 from tests.objects import node, pod
 from tests.report.page import truth
 from tests.report.page.browser import Open

@@ -21,7 +21,7 @@ from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from tests import tiny
 from tests.objects import Object, node, pod
-from tests.solver.test_agreement import reachable
+from tests.solver.rules.test_agreement import reachable
 
 INSTANCES = Path(__file__).resolve().parents[4] / "instances" / "audit"
 OWN = [code.code for code in check.CODES]

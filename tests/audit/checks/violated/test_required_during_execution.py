@@ -13,7 +13,7 @@ from checker.plan.state import Board
 from models.documents.audit import Finding
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
-from solver.plan.culprits import culprits
+from solver.rebalance.problem.execution_violators import culprits
 from tests.checker.plan.plans import apart, running, together
 from tests.objects import node
 from tests.plans import tiny

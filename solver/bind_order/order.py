@@ -1,0 +1,308 @@
+"""Bind order: a sequence in which every pod of a finished placement passes the filters one after the other.
+
+Resources, ports and anti-affinity hold in every order if they hold in the end. Order matters to required affinity (providers first,
+an opener before any other match), to spread constraints (emptier domains first), to static volumes (which claim takes which) and to the
+kubelet's choice of NUMA zones (first fit).
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from solver.bind_order.gang_units import Binder
+from solver.rules.base import Rule
+from solver.rules.graph import connected
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from solver.rules.pod_topology_spread import PodTopologySpread
+from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
+
+#: Replaying kubelets makes a state of the exhaustive search this many times dearer.
+ALIGNED = 8
+#: Up to so many pods of a gang all their subsets are tried as units.
+CROWD = 8
+Sequence_ = list[tuple[int, int, int]]
+_Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
+
+
+@dataclass
+class Ordering:
+    """``sequence``: (class, node, pods) in bind order, or None. ``stuck``: the classes among which no order was found;
+    ``exhausted``: it is proved that there is none."""
+
+    sequence: Sequence_ | None
+    stuck: list[int]
+    exhausted: bool = False
+
+
+def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: int = 20_000, seed: int = 0) -> Ordering:
+    """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to ``states``."""
+    rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster), NodeVolumeLimits(cluster)]
+    groups = _groups(rules)
+    numa = NodeResourceTopologyMatch(cluster)
+    aligned = [g for g in range(cluster.n_classes) if numa.touches(g) and counts[g].any()]
+    alone: list[_Left] = []
+    if aligned:
+        rules.append(numa)
+        if {g for group in groups for g in group}.isdisjoint(aligned):
+            alone = _per_node(numa, aligned, counts)  # the kubelets of different nodes have nothing to do with each other
+        else:
+            groups = _groups(rules)
+    tied = {g for group in groups for g in group}.union(aligned if alone else ())
+    by_priority = np.argsort(-cluster.priority, kind="stable").tolist()
+    # (-priority, whether order is free, part): higher priorities first, as far as the rules leave a choice
+    pieces: list[tuple[int, int, Sequence_]] = [
+        (-int(cluster.priority[g]), 1, [(g, int(n), int(counts[g, n])) for n in np.flatnonzero(counts[g])])
+        for g in by_priority
+        if g not in tied
+    ]
+    for group in groups:
+        left = {g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()}
+        if not left:
+            continue
+        found = _order_group(cluster, rules, left, restarts, states, seed)
+        if found.sequence is None:
+            return found
+        pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
+    for left in alone:
+        found = _order_group(cluster, rules, left, restarts, states, seed)
+        if found.sequence is None:
+            return found
+        pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
+    pieces.sort(key=lambda p: p[:2])
+    return Ordering([step for _, _, part in pieces for step in part], [])
+
+
+def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence_ | None:
+    """A bind order of pods, by class and node, from the state that ``rules`` (affinity and spread among them) are in, which is kept."""
+    affinity = next(r for r in rules if isinstance(r, InterPodAffinity))
+    spread = next(r for r in rules if isinstance(r, PodTopologySpread))
+    search = _Search(cluster, rules, affinity, spread)
+    for units, late in search.levels(sorted(left)):
+        found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units, late=late)
+        if found is not None:
+            return found
+    return None
+
+
+def _per_node(numa: NodeResourceTopologyMatch, aligned: Sequence[int], counts: Ints) -> list[_Left]:
+    """The pods of aligned classes, node by node."""
+    found: dict[int, _Left] = {}
+    for g in aligned:
+        for n in np.flatnonzero(counts[g]).tolist():
+            found.setdefault(n, {})[g] = {n: int(counts[g, n])}
+    return [left for _, left in sorted(found.items())]
+
+
+def _groups(rules: Sequence[Rule]) -> list[list[int]]:
+    """The classes whose order matters to each other."""
+    links = [link for rule in rules for link in rule.order_links() if link]
+    return connected(links, {g for link in links for g in link})
+
+
+def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, restarts: int, states: int, seed: int) -> Ordering:
+    affinity, spread = rules[0], rules[1]
+    assert isinstance(affinity, InterPodAffinity)
+    assert isinstance(spread, PodTopologySpread)
+    search = _Search(cluster, rules, affinity, spread)
+    rng = random.Random(seed)
+    sizes = sum(len(nodes) for nodes in left.values())
+    levels = search.levels(sorted(left))
+    for attempt in range(restarts if sizes < 5000 else 2):
+        for units, late in levels:
+            sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None, units, late=late)
+            if sequence is not None:
+                return Ordering(sequence, [])
+    if any(search.aligned(g) for g in left):
+        states //= ALIGNED
+    sequence, exhausted = search.exhaustive(left, states)
+    return Ordering(sequence, sorted(left), exhausted and sequence is None)
+
+
+class _Search:
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule], affinity: InterPodAffinity, spread: PodTopologySpread) -> None:
+        self.cluster, self.rules, self.affinity, self.spread = cluster, rules, affinity, spread
+        self.binder = Binder(cluster, rules)
+
+    def levels(self, classes: Sequence[int]) -> list[tuple[list[list[int]], bool]]:
+        """Units of classes to try, and whether what can be bound before them is: none; for gangs those whose pods need each other, then
+        all of each gang; then the same of what is left of a gang when nothing else moves."""
+        gangs: dict[int, list[int]] = {}
+        for g in classes:
+            gang = self.cluster.classes[g].gang
+            if gang is not None:
+                gangs.setdefault(gang, []).append(g)
+        found: list[tuple[list[list[int]], bool]] = []
+        for level, late in ((0, False), (1, False), (2, False), (1, True), (2, True))[: 5 if gangs else 1]:
+            units = [unit for _, members in sorted(gangs.items()) for unit in self.binder.units(members, level)]
+            if (units, late) not in found and (units or not late):
+                found.append((units, late))
+        return found
+
+    def aligned(self, g: int) -> bool:
+        """Whether kubelets have a say on pods of the class."""
+        return any(isinstance(rule, NodeResourceTopologyMatch) and rule.touches(g) for rule in self.rules)
+
+    def _put(self, g: int, n: int, k: int) -> None:
+        for rule in self.rules:
+            rule.place(g, n, k) if k > 0 else rule.remove(g, n, -k)
+
+    def _accepted(self, g: int, nodes: Ints) -> Ints:
+        ok = np.ones(len(nodes), dtype=bool)
+        for rule in self.rules:
+            ok &= ~rule.rejects(g)[nodes]
+        return nodes[ok]
+
+    def attempt(
+        self, left: _Left, rng: random.Random | None, units: Sequence[Sequence[int]] = (), *, late: bool = False
+    ) -> Sequence_ | None:
+        """One pass: openers first, then class after class as far as each goes, until nothing moves; the pods of classes that are a unit
+        at once, with ``late`` what is left of them when nothing else moves. The state is left as it was."""
+        sequence: Sequence_ = []
+        united = set[int]() if late else {g for unit in units for g in unit}
+        waiting = [unit for unit in units if any(left[g] for g in unit)]
+        queue = sorted(left, key=lambda g: (-int(self.cluster.priority[g]), -int(self.cluster.demand[g].max(initial=0)) * self.aligned(g)))
+        queue = [g for g in queue if g not in united]
+        if rng is not None:
+            rng.shuffle(queue)
+        for g, n in self.affinity.openers({g: list(left[g]) for g in queue}, rng):
+            if len(self._accepted(g, np.array([n]))):
+                self._take(left, sequence, g, n, 1)
+        moved = True
+        while moved and any(left.values()):
+            moved = not late and self._bind_units(waiting, left, sequence)
+            for g in queue:
+                while left[g]:
+                    nodes = self._accepted(g, np.array(sorted(left[g]), dtype=np.int64))
+                    if not len(nodes):
+                        break
+                    moved = True
+                    if self.spread.touches(g):
+                        level = self.spread.level(g)[nodes]
+                        best = nodes[level == level.min()]
+                        n = int(best[0]) if rng is None else int(rng.choice(best.tolist()))
+                        self._take(left, sequence, g, n, 1)
+                        if rng is not None and rng.random() < 0.3:
+                            break
+                    elif self.affinity.opening(g) or self.cluster.classes[g].claims or self.aligned(g):
+                        self._take(left, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
+                        if rng is not None and self.aligned(g) and rng.random() < 0.5:
+                            break
+                    else:  # nothing that is accepted now can be refused later
+                        for n in nodes.tolist():
+                            self._take(left, sequence, g, n, left[g][n])
+            moved = moved or (late and self._bind_units(waiting, left, sequence, split=True))
+        done = not any(left.values())
+        for g, n, k in reversed(sequence):
+            self._put(g, n, -k)
+        return sequence if done else None
+
+    def _bind_units(self, waiting: list[Sequence[int]], left: _Left, sequence: Sequence_, *, split: bool = False) -> bool:
+        """Bind what is left of each unit that is accepted, or (``split``) the first part of it that is; whether anything was."""
+        moved = False
+        for unit in list(waiting):
+            steps = [(g, n, k) for g in unit for n, k in sorted(left[g].items())]
+            if not steps:
+                waiting.remove(unit)
+                continue
+            part = next((part for part in (self.binder.parts(steps) if split else [steps]) if self.binder.bind(part)), None)
+            if part is not None:
+                moved = True
+                sequence += part
+                for g, n, _ in part:
+                    del left[g][n]
+        return moved
+
+    def _take(self, left: _Left, sequence: Sequence_, g: int, n: int, k: int) -> None:
+        self._put(g, n, k)
+        sequence.append((g, n, k))
+        left[g][n] -= k
+        if not left[g][n]:
+            del left[g][n]
+
+    def exhaustive(self, left: _Left, states: int) -> tuple[Sequence_ | None, bool]:
+        """Depth-first over single pods, then units of pods of one gang, with memory of dead states: (sequence or None, whether the search
+        was complete)."""
+        cells = [(g, n) for g, nodes in left.items() for n in nodes]
+        remaining = [left[g][n] for g, n in cells]
+        dead: set[tuple[object, ...]] = set()
+        path: list[Sequence[int]] = []
+        choices = [self._choices(cells, remaining)]
+        ordered = any(self.cluster.classes[g].claims or self.aligned(g) for g in left)  # the order inside of a unit matters
+        complete = max(self._crowd(cells, remaining), default=0) <= (0 if ordered else CROWD)
+        work = 0
+        while True:
+            if not any(remaining):
+                for chosen in path:
+                    for i in chosen:
+                        self._put(*cells[i], -1)
+                return [(*cells[i], 1) for chosen in path for i in chosen], True
+            work += 1
+            if choices[-1] and work <= 2 * states:
+                chosen = choices[-1].pop()
+                if len(chosen) == 1:
+                    self._put(*cells[chosen[0]], 1)
+                elif not self.binder.bind([(*cells[i], 1) for i in chosen]):
+                    continue
+                for i in chosen:
+                    remaining[i] -= 1
+                path.append(chosen)
+                choices.append([] if self._state(remaining) in dead else self._choices(cells, remaining))
+                continue
+            complete &= work <= 2 * states
+            dead.add(self._state(remaining))
+            choices.pop()
+            if not path or len(dead) > states:
+                for chosen in path:
+                    for i in chosen:
+                        self._put(*cells[i], -1)
+                return None, not path and complete
+            chosen = path.pop()
+            for i in chosen:
+                remaining[i] += 1
+                self._put(*cells[i], -1)
+
+    def _crowd(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
+        """The pods that are left of each gang."""
+        found: dict[int, int] = {}
+        for (g, _), k in zip(cells, remaining, strict=True):
+            gang = self.cluster.classes[g].gang
+            if gang is not None:
+                found[gang] = found.get(gang, 0) + k
+        return list(found.values())
+
+    def _choices(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[Sequence[int]]:
+        """What may bind next, as indices of cells, the first last: single pods that are accepted, then all units of few pods of a gang."""
+        gangs: dict[int, list[int]] = {}
+        for i, (g, _) in enumerate(cells):
+            gang = self.cluster.classes[g].gang
+            if gang is not None and remaining[i]:
+                gangs.setdefault(gang, []).append(i)
+        found: list[Sequence[int]] = []
+        for mine in gangs.values():
+            if sum(remaining[i] for i in mine) <= CROWD:
+                ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
+                found += [[i for i, k in zip(mine, taken, strict=True) for _ in range(k)] for taken in ways if sum(taken) > 1]
+        return [*found, *([i] for i in self._open_cells(cells, remaining))]
+
+    def _state(self, remaining: list[int]) -> tuple[object, ...]:
+        """What is still to bind, and what of the rules' state depends on the order so far."""
+        return (*remaining, *(path for rule in self.rules if (path := rule.path()) is not None))
+
+    def _open_cells(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
+        masks: dict[int, set[int]] = {}
+        found = []
+        for i, (g, n) in enumerate(cells):
+            if remaining[i]:
+                if g not in masks:
+                    nodes = np.array([m for h, m in cells if h == g], dtype=np.int64)
+                    masks[g] = set(self._accepted(g, nodes).tolist())
+                if n in masks[g]:
+                    found.append(i)
+        return found

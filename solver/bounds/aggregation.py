@@ -1,0 +1,175 @@
+"""What the relaxation of the placed tiers merges: pod classes into kinds, nodes into groups; and the rules that it knows of.
+
+A merged kind or group may take what its parts may take together. Nodes may be merged at will, which only makes the relaxation looser;
+classes only where the same rules across nodes concern them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ids, Ints, Spread, Term, domain_sum
+from models.kube.selectors import Bools
+from solver.rules.base import PLENTY
+from solver.rules.batch_quota import single
+
+
+@dataclass
+class Kinds:
+    """Pod classes merged where priority, demand, nodes and the rules across nodes are the same. Shapes: K kinds, S shared rules.
+
+    ``room``: int64[K, N], what a node takes of a kind at most. ``total``: int64[K], pods that fit if there were nobody else. ``of``:
+    int64[G], the kind of each class.
+    """
+
+    demand: Ints
+    priority: Ints
+    room: Ints
+    total: Ints
+    of: Ints
+
+    def holds(self, classes: Bools) -> Bools:
+        """bool[K]: the kinds of these classes (bool[G])."""
+        mask = np.zeros(len(self.total), dtype=bool)
+        mask[self.of[classes]] = True
+        return mask
+
+
+@dataclass
+class Exclusion:
+    """Pods of ``classes`` (bool[G]): at most one in each domain of ``codes`` (int32[N], -1: no domain)."""
+
+    classes: Bools
+    codes: Ids
+
+
+@dataclass
+class Skew:
+    """A DoNotSchedule constraint: ``own`` (bool[G]) carry it and are counted by it, ``counted`` (bool[G]) are counted."""
+
+    spread: Spread
+    own: Bools
+    counted: Bools
+    codes: Ids
+    base: Ints  # [D]: fixed pods that count
+
+
+class Rules:
+    """The rules across classes and nodes that have rows of their own."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.exclusions = [*_anti_affinity(cluster), *_ports(cluster)]
+        self.skews = list(_skews(cluster))
+        self.keys = sorted({t.key for c in cluster.classes for t in c.anti} | {s.key for c in cluster.classes for s in c.spread})
+
+    def marks(self) -> Bools:
+        """bool[S, G]: which classes each rule concerns."""
+        found = [e.classes for e in self.exclusions]
+        for skew in self.skews:
+            found += [skew.own, skew.counted]
+        return np.array(found, dtype=bool).reshape(len(found), self.cluster.n_classes)
+
+
+def _anti_affinity(cluster: Cluster) -> Iterator[Exclusion]:
+    owners: dict[Term, list[int]] = {}
+    for g, cls in enumerate(cluster.classes):
+        for term in cls.anti:
+            owners.setdefault(term, []).append(g)
+    for term, group in owners.items():
+        both = np.zeros(cluster.n_classes, dtype=bool)
+        both[group] = cluster.matches(term.matcher)[group]
+        if both.any():
+            yield Exclusion(both, cluster.domains(term.key)[0])
+
+
+def _ports(cluster: Cluster) -> Iterator[Exclusion]:
+    """Per protocol, port and address: the classes that want it on this address or on all of them."""
+    each = np.arange(cluster.n_nodes, dtype=np.int32)
+    wanted = {port for cls in cluster.classes for port in cls.ports}
+    for address, protocol, number in sorted(wanted):
+        users = [(address, protocol, number) in cls.ports or ("*", protocol, number) in cls.ports for cls in cluster.classes]
+        if sum(users) > 1:
+            yield Exclusion(np.array(users, dtype=bool), each)
+
+
+def _skews(cluster: Cluster) -> Iterator[Skew]:
+    owners: dict[Spread, list[int]] = {}
+    for g, cls in enumerate(cluster.classes):
+        for spread in cls.spread:
+            if spread.matcher is not None:
+                owners.setdefault(spread, []).append(g)
+    for spread, group in owners.items():
+        assert spread.matcher is not None
+        counted = cluster.matches(spread.matcher)
+        own = np.zeros(cluster.n_classes, dtype=bool)
+        own[group] = counted[group]
+        if not own.any():
+            continue
+        codes, size = cluster.domains(spread.key)
+        held = np.where(cluster.node_sets[spread.eligible], cluster.fixed_count(spread.matcher, settled=True), 0)
+        yield Skew(spread, own, counted, codes, domain_sum(codes, size, held))
+
+
+def kinds(cluster: Cluster, limits: Ints, rules: Rules) -> Kinds:
+    """Merge the classes; ``limits``: int64[G, N], see :func:`solver.rules.eligibility.possible`."""
+    marks = np.packbits(rules.marks().T, axis=1)
+    nodes = np.packbits(limits > 0, axis=1)
+    ids: dict[tuple[object, ...], int] = {}
+    of = np.empty(cluster.n_classes, dtype=np.int64)
+    first: list[int] = []
+    for g in range(cluster.n_classes):
+        key = (int(cluster.priority[g]), cluster.demand[g].tobytes(), nodes[g].tobytes(), marks[g].tobytes())
+        of[g] = ids.setdefault(key, len(ids))
+        if of[g] == len(first):
+            first.append(g)
+    room = np.zeros((len(first), cluster.n_nodes), dtype=np.int64)
+    total = np.zeros(len(first), dtype=np.int64)
+    np.add.at(total, of, np.minimum(cluster.count, limits.sum(axis=1)))
+    for g, k in enumerate(of.tolist()):
+        room[k] += limits[g]
+    demand = cluster.demand[first]
+    for k in range(len(first)):
+        room[k] = np.minimum(room[k], _alone(cluster, demand[k]))
+    return Kinds(demand, cluster.priority[first], room, np.minimum(total, room.sum(axis=1)), of)
+
+
+def _alone(cluster: Cluster, demand: Ints) -> Ints:
+    """int64[N]: how many pods of this demand the free resources of each node hold."""
+    room = np.minimum(cluster.slots, PLENTY)
+    for r in np.flatnonzero(demand):
+        room = np.minimum(room, cluster.free[:, r] // demand[r])
+    return np.maximum(room, 0)
+
+
+def groupings(cluster: Cluster, classes: Kinds, rules: Rules) -> Iterator[Ids]:
+    """int32[N] each, from the finest to the coarsest: nodes by room and what is free; by what they take; by what they would take if they
+    were empty; by their domains; all together."""
+    domains = [np.zeros(cluster.n_nodes, dtype=np.int64)]
+    for key in rules.keys:
+        codes, size = cluster.domains(key)
+        domains.append((codes >= 0 if single(codes, size) else codes).astype(np.int64))
+    domains += [cluster.node_sets[e].astype(np.int64) for e in sorted({s.spread.eligible for s in rules.skews})]
+    place = np.stack(domains, axis=1)
+    takes = classes.room > 0
+    rules_only = takes.copy()
+    for k in range(len(takes)):
+        rules_only[k] |= _alone(cluster, classes.demand[k]) < 1
+    yield _distinct(place, takes, cluster.free, cluster.slots[:, None])
+    yield _distinct(place, takes)
+    yield _distinct(place, rules_only)
+    yield _distinct(place)
+    yield np.zeros(cluster.n_nodes, dtype=np.int32)
+
+
+def _distinct(place: Ints, takes: Bools | None = None, *others: Ints) -> Ids:
+    """The index of each node among the distinct rows of all these; ``takes``: bool[K, N]."""
+    parts = [np.ascontiguousarray(t).view(np.uint8).reshape(len(t), -1) for t in (place, *others) if t.shape[1]]
+    if takes is not None and len(takes):
+        parts.append(np.packbits(takes.T, axis=1))
+    table = np.ascontiguousarray(np.concatenate(parts, axis=1))
+    keys = table.view(np.dtype((np.void, table.shape[1]))).reshape(-1)
+    return np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int32)

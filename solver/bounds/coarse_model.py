@@ -1,0 +1,106 @@
+"""The coarse model of a group of classes: nodes that are alike for the group merged into one, so that only how many pods of each class go
+to which kind of node is decided. Merging drops what single nodes see (hostname keys) and pools their room, so its optimum bounds the
+group's; dealt out evenly over the nodes, its solution is where the group would like to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints, PodClass
+from solver import rules
+from solver.cpsat.model import Encoding, Part
+from solver.objective import encoding
+from solver.objective.preferences import Objective
+from solver.rules.batch_quota import single
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+
+class Coarse:
+    """``sub``: the cluster with the group's classes only; ``points``: int64[classes, N], what single nodes are worth to them; ``limits``:
+    int64[classes, N]; ``kinds``: the nodes, in lists of alike ones; ``left``: per priority, pods that may stay away."""
+
+    def __init__(self, sub: Cluster, points: Ints, limits: Ints, kinds: Sequence[Ints], left: dict[int, int]) -> None:
+        self.sub, self.limits = sub, limits
+        merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes])
+        # Whether hard rules of single nodes are left out, so that a dealt placement may break them.
+        self.drops = any(
+            cls.ports or (wide.anti, wide.affinity, wide.spread) != (cls.anti, cls.affinity, cls.spread)
+            for cls, wide in zip(sub.classes, merged.classes, strict=True)
+        )
+        self._first = {int(kind[0]): kind for kind in kinds}
+        fit = np.minimum(sub.count, limits.sum(axis=1)).tolist()
+        cells = {}
+        for g, row in enumerate(limits):
+            caps = {n: min(int(row[kind].sum()), fit[g]) for n, kind in self._first.items()}
+            nodes = sorted(n for n, cap in caps.items() if cap)
+            cells[g] = np.array(nodes, dtype=np.int32), np.array([caps[n] for n in nodes], dtype=np.int64)
+        active = rules.build(merged)
+        tied = [rule for rule in active if isinstance(rule, (PodTopologySpread, InterPodAffinity))]
+        self.encoding = Encoding(merged, tied, Part(cells, dict(enumerate(fit))))
+        self._capacity(sub)
+        objective = Objective(merged, active)
+        self.points = encoding.encode(self.encoding, objective)
+        for (g, n), variable in self.encoding.x.items():
+            self.points.add(variable, int(points[g, n] - objective.node_points(g)[n]), 0, self.encoding.upper(g, n))
+        self.encoding.hold(left)
+        self.encoding.model.maximize(self.points.expression())
+
+    def _capacity(self, sub: Cluster) -> None:
+        """Pooled room of the nodes of a kind."""
+        for n in self.encoding.nodes():
+            kind = self._first[n]
+            here = self.encoding.classes_on(n)
+            variables = [self.encoding.x[g, n] for g in here]
+            self.encoding.model.add(self.encoding.sum(variables) <= int(np.maximum(sub.slots[kind], 0).sum()))
+            for r in range(len(sub.resources)):
+                demand = [int(sub.demand[g, r]) for g in here]
+                free = int(np.maximum(sub.free[kind, r], 0).sum())
+                if sum(d * self.encoding.upper(g, n) for d, g in zip(demand, here, strict=True)) > free:
+                    self.encoding.model.add(self.encoding.weighted_sum(variables, demand) <= free)
+
+    def hint(self, counts: Ints) -> None:
+        """Start from a placement int64[classes, N]."""
+        self.encoding.hint({(g, n): int(counts[g, self._first[n]].sum()) for g, n in self.encoding.x})
+
+    def deal(self, solution: Sequence[int], pools: Ints) -> Ints:
+        """int64[classes, N]: a solution dealt out over nodes of the same pool (int64[N]), evenly and as far as each has room."""
+        found = np.zeros_like(self.limits)
+        held = np.zeros(self.limits.shape[1], dtype=np.int64)
+        free = np.maximum(self.sub.free, 0)
+        wanted: dict[tuple[int, int], int] = {}
+        for (g, n), k in self.encoding.placed(solution).items():
+            wanted[g, int(pools[n])] = wanted.get((g, int(pools[n])), 0) + k
+        for (g, pool), k in sorted(wanted.items(), key=lambda item: -int(self.sub.demand[item[0][0]].max(initial=0))):
+            nodes, demand, left = np.flatnonzero(pools == pool), self.sub.demand[g], k
+            while left > 0:
+                room = (free[nodes] >= demand).all(axis=1) & (held[nodes] < self.sub.slots[nodes])
+                open_ = nodes[(found[g, nodes] < self.limits[g, nodes]) & room]
+                if not len(open_):
+                    break
+                chosen = open_[np.argsort(held[open_], kind="stable")[:left]]
+                found[g, chosen] += 1
+                held[chosen] += 1
+                free[chosen] -= demand
+                left -= len(chosen)
+        return found
+
+
+def _wide(sub: Cluster, cls: PodClass) -> PodClass:
+    """The class without what single nodes see."""
+
+    def wide(key: str) -> bool:
+        return not single(*sub.domains(key))
+
+    return replace(
+        cls,
+        anti=tuple(t for t in cls.anti if wide(t.key)),
+        affinity=cls.affinity if cls.affinity is None or all(wide(k) for k in cls.affinity.keys) else None,
+        spread=tuple(s for s in cls.spread if wide(s.key)),
+        pulls=tuple(p for p in cls.pulls if wide(p.key)),
+        soft_spread=tuple(s for s in cls.soft_spread if wide(s.key)),
+    )

@@ -1,0 +1,326 @@
+"""A bound for the soft tier: the cluster falls into groups of classes that no preference and no hard rule ties together, but for the
+room they share. Each group alone in the cluster can do no worse than beside the others, so the sum of their optima is a bound; the
+optimum of a group is also a good place to put it.
+
+This is the Lagrangian relaxation of the capacity rows at multiplier 0 (Geoffrion, doi:10.1007/BFb0120690).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ids, Ints, domain_sum
+from models.kube.selectors import Bools
+from solver import rules
+from solver.bounds.coarse_model import Coarse
+from solver.cpsat.linear_sum import Points
+from solver.cpsat.model import Encoding, Part
+from solver.cpsat.run import CpSat
+from solver.objective import encoding as objective_encoding
+from solver.objective.preferences import Objective, Term
+from solver.objective.sparse_placement import Placed
+from solver.rules.base import Rule
+from solver.rules.batch_quota import single
+from solver.rules.graph import connected
+from solver.rules.node_resource_topology import NodeResourceTopologyMatch
+
+#: Seconds that a group gets first; each time it comes up again, twice as many.
+GLANCE = 1.0
+#: A pull towards more classes than this is not bounded by what a domain can hold.
+MANY = 50
+#: Larger groups are not solved alone: they are nearly the whole model.
+MOST_VARIABLES = 30_000
+
+
+@dataclass
+class Component:
+    """``classes``: indices into the cluster. ``bound``: weighted points that they cannot exceed; ``counts``: int64[len(classes), N], the
+    best placement found for them alone, and its ``value``; ``wished``: it is what the coarse model would like, which may break rules that
+    single nodes see; ``proved``: the bound is the value of one that breaks none; ``slice``: seconds that it gets next."""
+
+    classes: list[int]
+    bound: int
+    counts: Ints | None = None
+    value: int | None = None
+    wished: bool = False
+    proved: bool = False
+    slice: float = GLANCE
+    looked: bool = False
+    kinds: list[Ints] = field(default_factory=list, repr=False)  # the nodes, in lists of alike ones
+    encoding: Encoding | None = field(default=None, repr=False)
+    points: Points | None = field(default=None, repr=False)
+
+
+def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
+    """Classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
+    links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
+    links += [tally.owners + tally.matches.tolist() for tally in objective.tallies]
+    links += [link for rule in active if not isinstance(rule, NodeResourceTopologyMatch) for link in rule.order_links()]
+    found = objective.containers
+    for predicate in found.predicates(found.involved):
+        links.append(
+            [g for g, _, _ in found.owners(predicate, found.involved)] + [g for g, _ in found.satisfying(predicate, found.involved)]
+        )
+    return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
+
+
+class Components:
+    """The groups of a cluster. ``left``: per priority, how many pods that fit somewhere may stay unplaced."""
+
+    def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int]) -> None:
+        self.cluster, self.objective, self.limits, self.left = cluster, objective, limits, left
+        active = rules.build(cluster)
+        self._paired = set(objective.pairs)
+        self._count = np.minimum(cluster.count, limits.sum(axis=1))
+        self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, active)]
+        for component in self.found:
+            component.proved = not self._worth(component)
+
+    @property
+    def bound(self) -> int:
+        return sum(c.bound for c in self.found)
+
+    def _worth(self, component: Component) -> bool:
+        """Whether solving it can lower its bound."""
+        return component.bound != self._flat(component.classes) or any(self._tied(g) for g in component.classes)
+
+    def _tied(self, g: int) -> bool:
+        o = self.objective
+        tied = any(t in self._paired for t in (*o.owned[g], *o.matching[g])) or o.feeds[g] or g in o.containers.involved
+        return bool(tied or self.cluster.classes[g].spread)
+
+    def _flat(self, classes: Sequence[int]) -> int:
+        return sum(self._nodes_alone(g) for g in classes)
+
+    def _nodes_alone(self, g: int) -> int:
+        """The most that node points alone give to the pods of a class that must be placed, best nodes first; or that all may stay away."""
+        points = self.objective.node_points(g) if g not in self.objective.containers.involved else self._with_containers(g)
+        if not points.any():
+            return 0
+        limits = self.limits[g]
+        wanted = int(min(self.cluster.count[g], limits.sum()))
+        free = self.left.get(int(self.cluster.priority[g]), 0)
+        total = 0
+        for n in np.argsort(-points, kind="stable").tolist():
+            k = min(wanted, int(limits[n]))
+            if k <= 0:
+                continue
+            if points[n] < 0 and free:
+                break
+            total += k * int(points[n])
+            wanted -= k
+            if not wanted:
+                break
+        return total
+
+    def _with_containers(self, g: int) -> Ints:
+        """Node points of a class with all its own hints met as well as can be."""
+        found = self.objective.containers
+        levels = found.levels
+        inner = sum(max(w * levels.sameZone, w * levels.sameNode) for _, _, w in found.class_of(g).inner)
+        multiplier = self.objective.multipliers["containerAffinity"]
+        zoned = np.zeros(self.cluster.n_nodes, dtype=np.int64)
+        zoned[list(found.zoned)] = inner
+        return np.asarray(self.objective.node_points(g) + multiplier * (found.static(g) + zoned), dtype=np.int64)
+
+    def _ceiling(self, classes: Sequence[int]) -> int:
+        """A bound without any search: every pull met in full, no repulsion felt but what too few domains force on equal pods."""
+        total = self._flat(classes) + self._pairs_ceiling(classes)
+        o, inside, count = self.objective, set(classes), self._count
+        found = o.containers
+        mine = [g for g in found.involved if g in inside]
+        for predicate in found.predicates(mine):
+            satisfying = sum(int(count[g]) for g, _ in found.satisfying(predicate, mine))
+            for g, _, weight in found.owners(predicate, mine):
+                gain = max(weight * found.levels.sameZone, weight * found.levels.sameNode, 0)
+                total += o.multipliers["containerAffinity"] * gain * int(count[g]) * satisfying
+        return total
+
+    def _pairs_ceiling(self, classes: Sequence[int], *, single_nodes: bool = False) -> int:
+        """The part of the weighted terms; ``single_nodes``: of those only whose domains are single nodes."""
+        o, inside, count = self.objective, set(classes), self._count
+        total = 0
+        for t in sorted({t for g in classes for t in o.owned[g]} & self._paired):
+            term = o.terms[t]
+            if single_nodes and not single(term.codes, term.size):
+                continue
+            matched = self._meet(term)
+            for g in sorted(inside.intersection(term.own)):
+                weight = o.multipliers[term.family] * term.own[g]
+                if weight > 0:
+                    total += weight * int(count[g]) * max(0, matched - int(g in term.matches))
+                elif g in term.matches and not self.left.get(int(self.cluster.priority[g]), 0):
+                    total += weight * self._crowding(g, term)
+        return total
+
+    def _meet(self, term: Term) -> int:
+        """Pods that a term matches and that one domain can hold at most."""
+        matching = sorted(term.matches)
+        together = int(self._count[matching].sum())
+        if not any(weight > 0 for weight in term.own.values()) or len(matching) > MANY:
+            return together
+        room = self.limits[matching].sum(axis=0)
+        return min(together, int(domain_sum(term.codes, term.size, np.minimum(room, np.maximum(self.cluster.slots, 0))).max(initial=0)))
+
+    def _crowding(self, g: int, term: Term) -> int:
+        """Ordered pairs of pods of a class that share a domain at least, all of them being placed."""
+        room = self.limits[g]
+        if room[term.codes < 0].any():
+            return 0
+        per_domain = domain_sum(term.codes, term.size, room)
+        pods, domains = int(min(self.cluster.count[g], room.sum())), int(np.count_nonzero(per_domain))
+        each, more = divmod(pods, max(1, domains))
+        return each * (each - 1) * (domains - more) + (each + 1) * each * more
+
+    def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
+        """Tighten the bound of a group, and find a placement for it alone; ``hint``: int64[len(classes), N], where it is now, and what
+        that is ``worth``. The coarse model comes first: it is small, and often says all."""
+        if not component.looked:
+            component.looked = True
+            sub = self.cluster.restricted(component.classes)
+            if not any(cls.claims or cls.containers is not None for cls in sub.classes):
+                component.kinds, pools = _kinds(sub, self.objective, component.classes, self.limits[component.classes])
+                if len(component.kinds) < self.cluster.n_nodes:
+                    self._coarsely(component, sub, pools, cpsat, seconds, hint)
+                    return
+        if component.encoding is None and not self._encode(component):
+            return
+        encoding = component.encoding
+        assert encoding is not None
+        known = hint if component.value is None or component.counts is None or worth > component.value else component.counts
+        known = _in_order(known, component.kinds)
+        encoding.hint({cell: int(known[cell]) for cell in encoding.x})
+        answer = cpsat.run(encoding.model, seconds, quick=True)
+        if answer.bound is not None and not encoding.zoneless:
+            component.bound = min(component.bound, answer.bound)
+        if answer.solution is not None and component.points is not None:
+            self._note(component, encoding.counts(answer.solution), component.points.value(answer.solution))
+
+    def _coarsely(self, component: Component, sub: Cluster, pools: Ints, cpsat: CpSat, seconds: float, hint: Ints) -> None:
+        """Bound a group by its coarse model, in which what single nodes see counts as well as it can."""
+        if sum(int(np.count_nonzero(self.limits[component.classes][:, kind].any(axis=1))) for kind in component.kinds) > MOST_VARIABLES:
+            return
+        rows = np.stack([self.objective.node_points(g) for g in component.classes])
+        limits = self.limits[component.classes]
+        coarse = Coarse(sub, rows, limits, component.kinds, self.left)
+        coarse.hint(hint)
+        answer = cpsat.run(coarse.encoding.model, seconds, quick=True)
+        if answer.bound is not None:
+            component.bound = min(component.bound, answer.bound + self._pairs_ceiling(component.classes, single_nodes=True))
+        if answer.solution is not None:
+            counts = coarse.deal(answer.solution, pools)
+            if (counts.sum(axis=1) == hint.sum(axis=1)).all():
+                placed = Placed(counts, component.classes)
+                self._note(component, counts, self.objective.total(self.objective.families(placed, component.classes)), wished=coarse.drops)
+
+    def _note(self, component: Component, counts: Ints, value: int, *, wished: bool = False) -> None:
+        if component.value is None or value > component.value or (component.wished and not wished):
+            component.value, component.counts, component.wished = value, counts, wished
+        component.proved = not component.wished and component.value >= component.bound
+
+    def _encode(self, component: Component) -> bool:
+        """Make the full model of a group, unless it is too large: then the group is done with."""
+        sub = self.cluster.restricted(component.classes)
+        active = rules.build(sub)
+        part = self._part(component, sub) if component.kinds else None
+        cells = int(np.count_nonzero(self.limits[component.classes]))
+        if part is not None:
+            cells = sum(len(nodes) for nodes, _ in part.cells.values())
+        if cells > MOST_VARIABLES:
+            component.proved = True
+            return False
+        encoding = Encoding(sub, active, part)
+        _break_symmetry(encoding, component.kinds)
+        component.points = objective_encoding.encode(encoding, Objective(sub, active))
+        encoding.hold(self.left)
+        encoding.model.maximize(component.points.expression())
+        component.encoding = encoding
+        return True
+
+    def _part(self, component: Component, sub: Cluster) -> Part:
+        """The nodes that a group can need: of nodes that are alike for it, as many as it has pods."""
+        limits = self.limits[component.classes]
+        fit = np.minimum(sub.count, limits.sum(axis=1))
+        nodes = np.sort(np.concatenate([kind[: int(fit.sum())] for kind in component.kinds]))
+        cells = {}
+        for g, row in enumerate(limits):
+            mine = nodes[row[nodes] > 0]
+            cells[g] = mine.astype(np.int32), row[mine]
+        return Part(cells, dict(enumerate(fit.tolist())))
+
+
+def _leader(counts: Ints) -> int:
+    """The class by whose pods alike nodes are put in order."""
+    return int(np.argmax(counts))
+
+
+def _break_symmetry(encoding: Encoding, alike: Sequence[Ints]) -> None:
+    """Of nodes that are alike, the earlier ones get at least as many pods of the leading class."""
+    leader = _leader(encoding.cluster.count)
+    for nodes in alike:
+        row = encoding.variables(leader, nodes)
+        for first, second in pairwise(row):
+            encoding.model.add(first >= second)
+
+
+def _in_order(counts: Ints, alike: Sequence[Ints]) -> Ints:
+    """The same placement int64[classes, N] but for the order of nodes that are alike: most pods of the leading class first, then most."""
+    found = counts.copy()
+    leader = _leader(counts.sum(axis=1))
+    for nodes in alike:
+        order = np.lexsort((-counts[:, nodes].sum(axis=0), -counts[leader, nodes]))
+        found[:, nodes] = counts[:, nodes[order]]
+    return found
+
+
+def _kinds(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> tuple[list[Ints], Ints]:
+    """The nodes in lists of those that are alike for these classes when nobody else is there: the same limits, points, room as far as
+    they can need it, domains of every topology key that is not a node's own, and fixed pods that their constraints count. And int64[N]:
+    the same number where only limits and room differ."""
+    room = [*limits, np.minimum(sub.slots, sub.count.sum())]
+    need = sub.demand.T @ sub.count
+    room += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
+    columns: list[Ints | Ids | Bools] = []
+    keys: set[str] = set()
+    matchers: set[int] = set()
+    sets: set[int] = set()
+    for g, cls in zip(classes, sub.classes, strict=True):
+        columns.append(objective.node_points(g))
+        keys.update(t.key for t in cls.anti)
+        keys.update(t.key for t in cls.pulls)
+        for key, eligible, matcher in [
+            *((s.key, s.eligible, s.matcher) for s in cls.spread),
+            *((s.key, s.eligible, s.matcher) for s in cls.soft_spread),
+        ]:
+            keys.add(key)
+            sets.add(eligible)
+            if matcher is not None:
+                matchers.add(matcher)
+        if cls.affinity is not None:
+            keys.update(cls.affinity.keys)
+            matchers.add(cls.affinity.full)
+    for key in sorted(keys):
+        codes, size = sub.domains(key)
+        columns.append(codes >= 0 if single(codes, size) else codes)
+    columns += [sub.node_sets[i] for i in sorted(sets)]
+    usable = {}
+    for i in sorted({i for g in classes for i in (*objective.feeds[g], *objective.carried[g])}):
+        tally = objective.tallies[i]
+        if single(tally.codes, tally.size):
+            usable[tally.usable.tobytes()] = np.append(tally.usable, False)[tally.codes]
+    columns += usable.values()
+    columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
+    pools = _numbered(columns)
+    kinds = _numbered([pools, *room])
+    order = np.argsort(kinds, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1), pools
+
+
+def _numbered(columns: Sequence[Ints | Ids | Bools]) -> Ints:
+    """int64[N]: the same number for equal rows."""
+    table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
+    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)

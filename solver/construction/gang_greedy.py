@@ -1,0 +1,123 @@
+"""Greedy construction of a gang: all of it or nothing; where it must in one domain; members that need each other vouch for each other
+while it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
+from solver.bind_order.gang_units import Step
+from solver.bind_order.order import order_from
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+#: Domains that are tried for one gang.
+TRIED = 24
+Wanted = list[tuple[int, int]]  # (class, pods)
+
+
+class Site(Protocol):
+    """What a builder offers: its state, and to build on some nodes only (``only``)."""
+
+    cluster: Cluster
+    limits: Ints
+    counts: Ints
+    fit: NodeResourcesFit
+    pods: InterPodAffinity
+    spread: PodTopologySpread
+    sequence: list[Step]
+    only: Bools | None
+
+    def fill_up(self, wanted: Wanted, expired: Callable[[], bool]) -> Wanted: ...
+    def undo(self, mark: int) -> list[Step]: ...
+    def put(self, g: int, n: int, k: int) -> None: ...
+
+
+def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) -> Wanted:
+    """Place pods of gang k if enough of them find room for the gang to be whole; gives what is left of ``wanted``, all of it where the
+    gang would not be whole. Pods that bind as a unit are next to each other in the sequence."""
+    gang = site.cluster.gangs[k]
+    before = int(site.counts[list(gang.classes)].sum())
+    total, mark = sum(n for _, n in wanted), len(site.sequence)
+    best: tuple[Wanted, list[Step]] | None = None  # with the fewest left
+    cyclic = sorted({g for unit in site.pods.cycles([g for g, _ in wanted]) for g in unit})
+    for nodes in _sites(site, gang.key, cyclic, dict(wanted), gang.needed - before):
+        site.only = nodes
+        vouched = site.pods.vouch(cyclic, nodes) if nodes is not None else []
+        left = site.fill_up(wanted, expired)
+        site.pods.unvouch(vouched)
+        site.only = None
+        whole = total - sum(n for _, n in left) + before >= gang.needed and (not vouched or _reordered(site, mark))
+        if whole and not left:
+            return left
+        steps = site.undo(mark)
+        if whole and (best is None or sum(n for _, n in left) < sum(n for _, n in best[0])):
+            best = left, steps
+        if expired():
+            break
+    if best is None:
+        return wanted
+    for g, n, k in best[1]:
+        site.put(g, n, k)
+    return best[0]
+
+
+def _reordered(site: Site, mark: int) -> bool:
+    """Put the pods placed since a mark into an order in which they can be bound with nobody vouching; False where there is none."""
+    steps = site.undo(mark)
+    left: dict[int, dict[int, int]] = {}
+    for g, n, k in steps:
+        left.setdefault(g, {})
+        left[g][n] = left[g].get(n, 0) + k
+    found = order_from(site.cluster, [site.pods, site.spread], left)
+    for g, n, k in found or ():
+        site.put(g, n, k)
+    return found is not None
+
+
+def _sites(site: Site, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:
+    """Where to try: everywhere (None), or the domains of the gang's topology, or of the keys of its members' affinity; those with least
+    room first, if it is enough for all pods (by class), then those with most, if it is for as many as are needed."""
+    if key is None and not cyclic:
+        yield None
+    keys = {k for g in (cyclic or pods) if (a := site.cluster.classes[g].affinity) is not None for k in a.keys}
+    sizes = {k: site.cluster.domains(k)[1] for k in keys}
+    inner = sorted(sizes, key=lambda k: (-sizes[k], k))
+    everywhere = np.ones(site.cluster.n_nodes, dtype=bool)
+    tried = 0
+    for outside in _domains(site, key, everywhere, pods, needed) if key is not None else [everywhere]:
+        if key is not None and not cyclic:
+            yield outside
+            tried += 1
+        for k in inner:
+            for nodes in _domains(site, k, outside, pods, needed):
+                yield nodes
+                tried += 1
+                if tried >= TRIED:
+                    return
+        if tried >= TRIED:
+            return
+
+
+def _domains(site: Site, key: str, inside: Bools, pods: dict[int, int], needed: int) -> Iterator[Bools]:
+    """bool[N] each: the nodes of the domains of a key, inside some nodes, with room as far as sums tell."""
+    codes, size = site.cluster.domains(key)
+    here = inside & (codes >= 0)
+    demand = sum((site.cluster.demand[g] * k for g, k in pods.items()), np.zeros(len(site.cluster.resources), dtype=np.int64))
+    free = np.zeros((size, len(demand)), dtype=np.int64)
+    np.add.at(free, codes[here], np.maximum(site.fit.free[here], 0))
+    all_fit: Bools = np.asarray((free >= demand).all(axis=1))
+    number = np.zeros(size, dtype=np.int64)
+    for g, k in pods.items():
+        room = np.zeros(size, dtype=np.int64)
+        np.add.at(room, codes[here], np.minimum(site.fit.room(g), site.limits[g])[here])
+        all_fit &= room >= k
+        number += np.minimum(room, k)
+    slack = (free * (demand > 0) / np.maximum(demand, 1)).max(axis=1, initial=0.0)
+    some = [d for d in np.argsort(-slack, kind="stable").tolist() if number[d] >= max(needed, 1) and not all_fit[d]]
+    yield from (here & (codes == d) for d in [*(d for d in np.argsort(slack, kind="stable").tolist() if all_fit[d]), *some])

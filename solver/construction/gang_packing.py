@@ -1,0 +1,176 @@
+"""A gang that construction could not place, packed on its own: into one domain after the other, the rest of the cluster staying as it is.
+
+Inside one domain the affinity of members to each other is satisfied by all of them being there, and so is the gang's topology. What
+remains is packing, which construction in several orders and repair by ejection are good at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.edits.binding import bound_as
+from models.kube.selectors import Bools
+from models.snapshot.scope import Scope
+from solver import rules
+from solver.construction.greedy import construct
+from solver.construction.repair import repair
+from solver.rules.eligibility import possible
+from solver.rules.inter_pod_affinity import InterPodAffinity
+
+#: Orders that are tried for one domain; domains, and those among them that get a longer repair.
+TRIES, DOMAINS, BEST = 6, 12, 4
+#: Insertions of the repair without gain before the next domain, at first and for the best ones: so many, or so many for each pod.
+FIRST, AGAIN, EACH = 400, 6_000, 60
+
+
+@dataclass(frozen=True)
+class Packing:
+    """``cluster``, ``limits`` int64[G, N]: the instance; ``exempt``: namespaces without hard anti-affinity. ``over``: whether time is up.
+    ``charge`` is called for each insertion of the repair. ``exact``: places at least so many pods of an instance
+    within limits with CP-SAT, or gives up."""
+
+    cluster: Cluster
+    limits: Ints
+    exempt: tuple[str, ...]
+    seed: int
+    over: Callable[[], bool]
+    charge: Callable[[], None]
+    exact: Callable[[Cluster, Ints, int], Ints | None] | None = None
+
+    def pack(self, counts: Ints, k: int) -> Ints | None:
+        """int64[G, N]: ``counts``, in which gang k has no pod, with the gang whole; None if it was not found."""
+        alone, classes = self._alone(counts, k)
+        limits = np.where(self.limits[classes] > 0, possible(alone, rules.build(alone)), 0)
+        sites = list(self._sites(alone, k, limits))
+        missing: dict[int, int] = {}
+        needed = self.cluster.gangs[k].needed
+
+        def quick(i: int, patience: int = FIRST) -> Ints | None:
+            found = self._packed(self._plain(alone, sites[i]), np.where(sites[i], limits, 0), patience, i)
+            missing[i] = int(alone.count.sum() - found.sum())
+            return found
+
+        def model(i: int) -> Ints | None:
+            if self.exact is None:
+                return None
+            return self.exact(self._plain(alone, sites[i]), np.where(sites[i], limits, 0), needed)
+
+        def longer(i: int) -> Ints | None:
+            return quick(i, min(AGAIN, EACH * int(alone.count.sum())))
+
+        for way in (quick, model, longer):
+            for i in range(len(sites)) if not missing else sorted(missing, key=lambda i: missing[i])[:BEST]:
+                if self.over():
+                    return None
+                found = way(i)
+                if found is not None and int(found.sum()) >= needed:
+                    whole = counts.copy()
+                    for row, g in zip(found, classes, strict=True):
+                        whole[g] += row
+                    return whole
+        return None
+
+    def _alone(self, counts: Ints, k: int) -> tuple[Cluster, list[int]]:
+        """The cluster with all other pods bound where they are, and only the gang to be placed, pod by pod; and the class in the instance
+        of each of its classes."""
+        cluster = self.cluster
+        placed: list[tuple[int, str]] = []
+        for g, n in zip(*(cells.tolist() for cells in np.nonzero(counts)), strict=True):
+            first = int(counts[g, :n].sum())
+            placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[first : first + int(counts[g, n])]]
+        class_of = {i: g for g in cluster.gangs[k].classes for i in cluster.classes[g].pods}
+        scope = Scope(fixed=sorted({*cluster.scope.fixed, *(i for i, _ in placed)}), pending=sorted(class_of))
+        alone = compile_cluster(bound_as(cluster.snapshot, placed), scope, daemon_namespaces=self.exempt, policy=cluster.policy)
+        free = [replace(cls, gang=None) for cls in alone.classes]
+        return replace(alone, classes=free, gangs=[], declared=[]), [class_of[cls.pods[0]] for cls in alone.classes]
+
+    def _sites(self, alone: Cluster, k: int, limits: Ints) -> Iterator[Bools]:
+        """bool[classes, N] each: where the pods of each class may go if those that the finest key of the gang's topology and affinity
+        speaks of go to one of its domains: others in the same domain of their own keys, or anywhere. Domains with room for the first as
+        far as sums tell, those with least room first; everywhere where there is no such key."""
+        key = self.cluster.gangs[k].key
+        own: list[set[str]] = [{key} if key is not None else set() for _ in alone.classes]
+        for c in _together(alone):
+            affinity = alone.classes[c].affinity
+            own[c] |= set(affinity.keys) if affinity is not None else set()
+        keys = sorted({name for names in own for name in names}, key=lambda name: (-alone.domains(name)[1], name))
+        usable: Bools = np.asarray(limits > 0)
+        if not keys:
+            yield usable
+            return
+        codes, size = alone.domains(keys[0])
+        tied = [c for c, names in enumerate(own) if keys[0] in names]
+        demand = alone.demand[tied].T @ alone.count[tied]
+        inside: Bools = np.asarray(usable[tied].any(axis=0) & (codes >= 0))
+        free = np.zeros((size, len(demand)), dtype=np.int64)
+        np.add.at(free, codes[inside], np.maximum(alone.free[inside], 0))
+        slack = (free * (demand > 0) // np.maximum(demand // 1000, 1)).max(axis=1, initial=0)
+        enough: Bools = np.asarray((free >= demand).all(axis=1))
+        for d in [d for d in np.argsort(slack, kind="stable").tolist() if enough[d]][:DOMAINS]:
+            first = int(alone.members(keys[0])[d][0])
+            allowed = usable.copy()
+            for c, names in enumerate(own):
+                for name in names:
+                    column = alone.domains(name)[0]
+                    allowed[c] &= (column == column[first]) & (column >= 0)
+            if allowed.any(axis=1).all():
+                yield allowed
+
+    @staticmethod
+    def _plain(alone: Cluster, allowed: Bools) -> Cluster:
+        """Without the affinity that members satisfy for each other wherever they are allowed: for each key some class that matches is in
+        the domain of its pods as a whole."""
+
+        def met(c: int) -> bool:
+            affinity = alone.classes[c].affinity
+            if affinity is None:
+                return False
+            near = [c, *alone.matching(affinity.full).tolist()] if affinity.itself else alone.matching(affinity.full).tolist()
+            for key in affinity.keys:
+                codes = alone.domains(key)[0]
+                here = np.unique(codes[allowed[c]])
+                if len(here) != 1 or not any((codes[allowed[h]] == here[0]).all() for h in near):
+                    return False
+            return True
+
+        together = _together(alone)
+        free = [replace(cls, affinity=None) if c in together and met(c) else cls for c, cls in enumerate(alone.classes)]
+        return replace(alone, classes=free)
+
+    def _packed(self, alone: Cluster, limits: Ints, patience: int, number: int) -> Ints:
+        """int64[classes, N]: as many pods as construction and repair place."""
+        seed = self.seed + number
+        built = construct(alone, rules.build(alone), limits, seed=seed, tries=TRIES)
+        if int(built.counts.sum()) == int(alone.count.sum()):
+            return built.counts
+        calls = last = 0
+
+        def progress() -> float:
+            nonlocal calls
+            calls += 1
+            self.charge()
+            return 1.0 if self.over() else (calls - last) / patience
+
+        def better(_: Ints) -> None:
+            nonlocal last
+            last = calls
+
+        return repair(alone, built.active, limits, built.counts, seed=seed, progress=progress, on_better=better)
+
+
+def _together(alone: Cluster) -> set[int]:
+    """The classes whose affinity only members of the gang can satisfy, and that need themselves or each other in a cycle: they open a
+    domain of their own."""
+    rule = InterPodAffinity(alone)
+    cyclic = {c for cycle in rule.cycles(range(alone.n_classes)) for c in cycle}
+    found = set()
+    for c, cls in enumerate(alone.classes):
+        own = cls.affinity
+        if own is not None and (own.itself or c in cyclic) and not alone.fixed_count(own.full).any():
+            found.add(c)
+    return found

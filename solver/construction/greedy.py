@@ -1,0 +1,331 @@
+"""Class-level construction: a valid placement and its bind order at once, most constrained classes first.
+
+Each pod is placed where all rules accept it in the state reached so far, so the order of placing is a bind order, and the final state
+obeys every spread constraint (a domain's minimum never falls while pods are only added).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
+from solver import rules
+from solver.construction.gang_greedy import place_gang
+from solver.objective.incremental_score import SoftState
+from solver.rules.base import Rule
+from solver.rules.batch_quota import Quotas
+from solver.rules.eligibility import fits, short
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Construction:
+    """A valid placement. ``counts``: int64[G, N]; ``sequence``: (class, node, pods) in bind order; ``active``, ``soft``: rules and soft
+    counters in its state."""
+
+    counts: Ints
+    sequence: list[tuple[int, int, int]]
+    active: Sequence[Rule] = ()
+    soft: SoftState | None = None
+
+    def per_priority(self, cluster: Cluster) -> dict[int, int]:
+        """Placed pods per priority."""
+        return cluster.per_priority(self.counts.sum(axis=1))
+
+
+def rank(cluster: Cluster, construction: Construction) -> tuple[int, ...]:
+    """Placed pods, highest priority first: larger is better."""
+    per = construction.per_priority(cluster)
+    return tuple(per[p] for p in sorted(per, reverse=True))
+
+
+class _Builder:
+    """``even``: fill nodes evenly (spread) instead of the tightest first. ``soft``: choose the nodes of most weighted points."""
+
+    def __init__(
+        self, cluster: Cluster, active: Sequence[Rule], limits: Ints, *, even: bool = False, soft: SoftState | None = None
+    ) -> None:
+        self.cluster, self.active, self.limits = cluster, active, limits
+        self.even, self.soft = even, soft
+        self._concerned = [[r for r in active if r.concerned(g)] for g in range(cluster.n_classes)]
+        self.fit = next(r for r in active if isinstance(r, NodeResourcesFit))
+        self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
+        self.spread = next(r for r in active if isinstance(r, PodTopologySpread))
+        self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+        self.sequence: list[tuple[int, int, int]] = []
+        self.only: Bools | None = None  # nodes to build on
+        largest = np.maximum(cluster.allocatable, 1) if even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
+        self.scale: Floats = np.broadcast_to(1.0 / largest, cluster.free.shape).copy()
+        self.left: Floats = np.asarray((self.fit.free * self.scale).sum(axis=1))
+
+    def mask(self, g: int) -> Bools:
+        """bool[N]: where one more pod of the class may go now."""
+        blocked = self.limits[g] == 0
+        if self.only is not None:
+            blocked |= ~self.only
+        for rule in self._concerned[g]:
+            blocked |= rule.rejects(g)
+        if self.spread.touches(g):
+            blocked |= self.spread.breaks(g)
+        return np.asarray(~blocked, dtype=bool)
+
+    def put(self, g: int, n: int, k: int) -> None:
+        self.put_many(g, np.array([n]), np.array([k]))
+
+    def put_many(self, g: int, nodes: Ints, pods: Ints) -> None:
+        """pods[i] pods of class g on nodes[i], distinct nodes, in this order."""
+        self.fit.place_many(g, nodes, pods)
+        self.left[nodes] -= pods * (self.scale[nodes] @ self.cluster.demand[g])
+        listed = list(zip(nodes.tolist(), pods.tolist(), strict=True))
+        for rule in self._concerned[g]:
+            if rule is not self.fit:
+                for n, k in listed:
+                    rule.place(g, n, k)
+        if self.soft is not None:
+            for n, k in listed:
+                self.soft.place(g, n, k)
+        self.counts[g, nodes] += pods
+        self.sequence += [(g, n, k) for n, k in listed]
+
+    def alone(self, g: int) -> bool:
+        """Whether placing the class changes verdicts and points on the chosen node only, so that many pods can be put at once."""
+        cls = self.cluster.classes[g]
+        tied = self.pods.touches(g) or self.spread.touches(g) or cls.claims
+        return not (tied or (self.soft is not None and self.soft.touches(g)))
+
+    def fill(self, g: int, wanted: int) -> int:
+        """Place pods of a class whose placing has no effect beyond its nodes: tightest nodes first, or evenly."""
+        room = np.minimum(self.limits[g] - self.counts[g], wanted)
+        for rule in self._concerned[g]:
+            room = np.minimum(room, rule.room(g))
+        if self.only is not None:
+            room[~self.only] = 0
+        nodes = np.flatnonzero(room)
+        if self.soft is not None and len(nodes):
+            nodes = _most(nodes, self.soft.gain(g))
+        if self.even:
+            pods = self._evenly(g, nodes, room[nodes], wanted)
+        else:
+            nodes = nodes[np.argsort(self.left[nodes], kind="stable")]
+            pods = np.minimum(room[nodes], np.maximum(wanted - (np.cumsum(room[nodes]) - room[nodes]), 0))
+        self.put_many(g, nodes[pods > 0], pods[pods > 0])
+        return int(pods.sum())
+
+    def _evenly(self, g: int, nodes: Ints, room: Ints, wanted: int) -> Ints:
+        """int64[len(nodes)]: the pods of each node when all are filled up to one utilisation, as high as the pods go."""
+        asked = [r for r in range(min(2, len(self.cluster.resources))) if self.cluster.demand[g, r]]
+        if wanted < len(nodes):  # one each, unless some nodes are so empty that they could take several first
+            emptiness = self.left[nodes]
+            least = np.partition(emptiness, len(nodes) - wanted)[len(nodes) - wanted]  # argpartition breaks ties as the processor likes
+            above = np.flatnonzero(emptiness > least)
+            first = np.append(above, np.flatnonzero(emptiness == least)[: wanted - len(above)])
+            here = emptiness[first]
+            step = float((self.scale[nodes[first]] @ self.cluster.demand[g]).max(initial=0.0))
+            if float(here.max() - here.min()) <= step:
+                pods = np.zeros(len(nodes), dtype=np.int64)
+                pods[first] = 1
+                return pods
+        total = self.cluster.allocatable[nodes]
+        used = total - self.fit.free[nodes]
+
+        def upto(share: int) -> Ints:
+            """Pods that bring no node above ``share`` thousandths."""
+            pods = room
+            for r in asked:
+                pods = np.minimum(pods, (total[:, r] // 1000 * share - used[:, r]) // self.cluster.demand[g, r])
+            if not asked:
+                pods = np.minimum(pods, len(nodes) and share * max(1, wanted) // 1000)
+            return np.asarray(np.maximum(pods, 0), dtype=np.int64)
+
+        low, high = 0, 1001
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if int(upto(middle).sum()) <= wanted else (low, middle)
+        pods = upto(low)
+        rest = wanted - int(pods.sum())
+        next_step = np.minimum(upto(high) if high <= 1000 else room, room)
+        for most in (next_step, room):  # one more for each that has room on the next step, then wherever there is room
+            left = most - pods
+            while rest > 0 and left.any():
+                chosen = np.flatnonzero(left > 0)[:rest]
+                pods[chosen] += 1
+                left[chosen] -= 1
+                rest -= len(chosen)
+        return pods
+
+    def burst(self, g: int, wanted: int) -> int:
+        """Place as many pods of a class at once as can be chosen without asking the rules again; how many."""
+        nodes = np.flatnonzero(self.mask(g))
+        if not len(nodes):
+            return 0
+        cls = self.cluster.classes[g]
+        soft = self.soft
+        if soft is not None and soft.touches(g):
+            nodes = _most(nodes, soft.gain(g))
+        if cls.claims:
+            wanted = 1
+        joined = cls.affinity.keys if cls.affinity is not None and cls.affinity.itself and self.pods.opening(g) else ()
+        for key in (*joined, *(soft.flocking(g, nodes) if soft else ())):
+            wanted = 1  # the first decides for the others: where there is room for them
+            codes, size = self.cluster.domains(key)
+            here = codes[nodes]
+            keyed = here >= 0
+            if keyed.any():
+                total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
+                nodes = nodes[keyed & (np.append(total, -1)[here] == total.max())]
+        nodes = nodes[np.argsort(-self.left[nodes] if self.even else self.left[nodes], kind="stable")]
+        quotas = Quotas(
+            self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else ()
+        )  # fmt: skip
+        per_node = quotas.per_node or bool(cls.ports) or cls.containers is not None
+        if not per_node and (not self.even or (soft is not None and soft.gregarious(g))):
+            nodes = np.repeat(nodes, np.minimum(np.minimum(self.fit.room(g), self.limits[g] - self.counts[g])[nodes], wanted))
+        nodes = quotas.choose(nodes, wanted)
+        if len(np.unique(nodes)) == len(nodes):
+            self.put_many(g, nodes, np.ones_like(nodes))
+        else:
+            for n in nodes.tolist():
+                self.put(g, n, 1)
+        return len(nodes)
+
+    def undo(self, mark: int) -> list[tuple[int, int, int]]:
+        """Take away what was placed since the sequence had ``mark`` steps; gives those steps."""
+        steps = self.sequence[mark:]
+        for g, n, k in reversed(steps):
+            self.left[n] += k * float(self.scale[n] @ self.cluster.demand[g])
+            for rule in self._concerned[g]:
+                rule.remove(g, n, k)
+            if self.soft is not None:
+                self.soft.place(g, n, -k)
+            self.counts[g, n] -= k
+        del self.sequence[mark:]
+        return steps
+
+    def fill_up(self, wanted: list[tuple[int, int]], expired: Callable[[], bool]) -> list[tuple[int, int]]:
+        """Place pods, (class, how many), class after class; those that wait for others (affinity) get another turn as long as anything
+        moves. Gives what is left."""
+        waiting, moved = wanted, True
+        while waiting and moved:
+            moved = False
+            left = []
+            for g, pods in waiting:
+                done = 0
+                place = self.fill if self.alone(g) else self.burst
+                while done < pods and not expired() and (more := place(g, pods - done)):
+                    done += more
+                moved |= done > 0
+                if done < pods:
+                    left.append((g, pods - done))
+            waiting = left
+            moved &= not expired()
+        return waiting
+
+    def run(self, order: Sequence[int], expired: Callable[[], bool], wanted_of: Ints | None = None) -> None:
+        """Place class after class, a gang as a whole where its first class comes; see :meth:`fill_up`."""
+        wanted_of = self.cluster.count if wanted_of is None else wanted_of
+        together: dict[int, list[tuple[int, int]]] = {}  # gang (or -1 - class) -> its pods
+        for g in order:
+            gang = self.cluster.classes[g].gang
+            together.setdefault(-1 - g if gang is None else gang, []).append((g, int(wanted_of[g])))
+        moved = True
+        while together and moved:
+            moved = False
+            for k, wanted in list(together.items()):
+                if expired():
+                    return
+                left = self.fill_up(wanted, expired) if k < 0 else place_gang(self, k, wanted, expired)
+                moved |= left != wanted
+                if left:
+                    together[k] = left
+                else:
+                    del together[k]
+
+
+def _most(nodes: Ints, points: Ints) -> Ints:
+    """Those of some nodes that have most points, int64[N]."""
+    here = points[nodes]
+    best: Ints = nodes[here == here.max()]
+    return best
+
+
+class _Clock:
+    def __init__(self, deadline: float | None, stop: threading.Event | None) -> None:
+        self.deadline, self.stop = deadline, stop
+
+    def __call__(self) -> bool:
+        return (self.stop is not None and self.stop.is_set()) or (self.deadline is not None and time.monotonic() > self.deadline)
+
+
+def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[int]]:
+    """Class orders to try: highest priority first, then fewest possible nodes or largest share (where room is short the smallest), then
+    the same with noise."""
+    share = cluster.demand / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
+    largest, total = share.max(axis=1, initial=0.0), share.sum(axis=1)
+    nodes = np.count_nonzero(limits, axis=1)
+    tied = np.array([bool(c.affinity or c.anti or c.spread) for c in cluster.classes], dtype=bool)
+    keys: list[Floats] = [-total, -largest, nodes * (1.0 - largest), -total - tied]
+    if short(cluster, limits):
+        keys = [total, largest, *keys]  # not all can be placed: many small pods rather than few large ones
+    rng = np.random.default_rng(seed)
+    keys += [-(total + 0.3 * tied) * rng.uniform(0.7, 1.3, size=len(total)) for _ in range(max(0, tries - len(keys)))]
+    return [np.lexsort((key, -cluster.priority)).tolist() for key in keys[:tries]]
+
+
+def construct(
+    cluster: Cluster,
+    active: Sequence[Rule],
+    limits: Ints,
+    *,
+    seed: int = 0,
+    tries: int = 1,
+    deadline: float | None = None,
+    stop: threading.Event | None = None,
+    even: bool = False,
+    soft: SoftState | None = None,
+) -> Construction:
+    """The best of several greedy constructions. ``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N],
+    pods per class and node at most (0: excluded). The first construction fills nodes evenly if ``even`` and has an eye on preferences if
+    ``soft`` (in the state of the fixed pods); where it places every pod, it is the answer. It is never cut short by ``deadline``: there
+    would be no answer at all."""
+    best: Construction | None = None
+    goal = int(fits(cluster, limits).sum())
+    clock = _Clock(deadline, stop)
+    orders = _orders(cluster, limits, tries, seed)
+    guided = even or soft is not None
+    for attempt, order in enumerate([*orders[:1], *orders] if guided else orders):
+        first = attempt == 0
+        clock.deadline = None if first else deadline
+        builder = _Builder(cluster, active if first else rules.build(cluster), limits, even=even and first, soft=soft if first else None)
+        builder.run([g for g in order if limits[g].any()], clock)
+        found = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
+        if best is None or rank(cluster, found) > rank(cluster, best):
+            best = found
+        clock.deadline = deadline
+        if clock() or int(best.counts.sum()) == goal:
+            break
+    assert best is not None
+    return best
+
+
+def complete(cluster: Cluster, limits: Ints, counts: Ints, sequence: list[tuple[int, int, int]]) -> tuple[Ints, list[tuple[int, int, int]]]:
+    """Add to a placement what still fits, without moving anything; its bind order goes on with what was added."""
+    if int(counts.sum()) == int(cluster.count.sum()):
+        return counts, sequence
+    builder = _Builder(cluster, rules.build(cluster), limits)
+    for g, n, k in sequence:
+        builder.put(g, n, k)
+    left = cluster.count - counts.sum(axis=1)
+    order = [g for g in np.lexsort((np.arange(cluster.n_classes), -cluster.priority)).tolist() if left[g] and limits[g].any()]
+    builder.run(order, _Clock(None, None), left)
+    return builder.counts, builder.sequence

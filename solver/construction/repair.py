@@ -1,0 +1,328 @@
+"""Repair of a placement that leaves pods pending: squeeze them in, and where that fails eject a few others to make room.
+
+One pending pod at a time, of the highest priority. It goes where it fits; or else onto the node that it overfills least, and exchanges
+of pods between nodes work the excess off (squeeze); or else the pods that were least often hard to insert leave the overfull nodes for
+the pool of pending pods. Random exchanges that keep every node within its room come between (perturb).
+
+Source: Nagata and Bräysy, a powerful route minimization heuristic, doi:10.1016/j.orl.2009.04.006. There a vehicle's route is what a node
+is here; penalties are per class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cluster.cluster import Cluster, Ints
+from solver.construction.repair_state import State
+from solver.rules.base import Rule
+from solver.rules.eligibility import fits
+
+Floats = NDArray[np.float64]
+#: An exchange is sought among this many nodes.
+SAMPLE = 24
+#: Exchanges to work off an excess; random exchanges between two insertions that ejected or failed.
+STEPS, SHAKES = 12, 8
+#: Insertions that a class sits out after one of its pods found no place.
+REST = 50
+#: Insertions without gain after which the choice of victims changes between often inserted and small (see ``_thrifty``).
+STALE = 1000
+#: Most pods of one priority that leave for another of it; sets that are looked at.
+EJECTED, TRIED = 4, 8
+
+
+class Ejection:
+    """``active``: rules in the state of ``counts``, taken over. ``limits``: int64[G, N], 0 where a rule excludes the pair.
+
+    Every state between two insertions obeys capacity, ports, anti-affinity, required affinity and spread constraints. Pods that others
+    need or that share claims, and pods with zones, never leave their nodes once placed. Whether the result has a bind order is for the
+    caller to find out (``solver.bind_order.order.find_order``), who keeps the old placement otherwise.
+    """
+
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int) -> None:
+        self.cluster = cluster
+        self.state = State(cluster, active, limits, counts)
+        self.rng = np.random.default_rng(seed)
+        self.hopeless = cluster.count - fits(cluster, limits)
+        for gang in cluster.gangs:  # whole or not at all: not for insertion pod by pod
+            classes = list(gang.classes)
+            self.hopeless[classes] = cluster.count[classes] - counts[classes].sum(axis=1)
+        levels = np.unique(-cluster.priority)
+        self.level = np.searchsorted(levels, -cluster.priority)
+        self.levels = len(levels)
+        self._weigh(limits)
+        self.penalty = np.ones(cluster.n_classes)
+        self.order = self.rng.permutation(cluster.n_nodes)
+        self.insertions = 0
+        self._rests = np.zeros(cluster.n_classes, dtype=np.int64)
+        self._journal: list[tuple[int, int, int]] = []
+        self._since: dict[tuple[int, int], int] = {}  # net change since the best state
+
+    def _weigh(self, limits: Ints) -> None:
+        """A guide for choosing, never a rule: ``weight`` float64[C] makes an average pod 1 in every column; ``size`` float64[G] is in
+        the columns of which pods want more than there is. ``_thrifty``: such columns exist, so that small pods go before large ones."""
+        state, goal = self.state, self.cluster.count - self.hopeless
+        demand = state.demand[:-1]
+        self.weight = max(1, int(goal.sum())) / np.maximum((demand.T @ goal).astype(np.float64), 1.0)
+        offered = state.room[limits.any(axis=0)].sum(axis=0) + demand.T @ state.counts.sum(axis=1)
+        scarce = demand.T @ goal > offered
+        self._thrifty = bool(scarce.any())
+        self.size: Floats = demand @ np.where(scarce | (not self._thrifty), self.weight, 0.0) + 1e-3
+
+    def run(self, progress: Callable[[], float], *, on_better: Callable[[Ints], None] | None = None) -> Ints:
+        """Insert until all that could fit is placed or ``progress`` (0 to 1) says 1; gives the best placement met, int64[G, N], by pods
+        placed, higher priorities first. ``on_better`` hears of the pods left pending per priority, int64, the highest first."""
+        state = self.state
+        best, goal = self._pending(state.left), self._pending(self.hopeless)
+        gained_at = 0
+        while best != goal and progress() < 1:
+            self.insertions += 1
+            g = self._pick()
+            before = int(state.left.sum())
+            if not self._insert(g):
+                self._rests[g] = self.insertions + REST
+            if int(state.left.sum()) >= before:
+                for _ in range(SHAKES):
+                    self._exchange(int(self.rng.integers(len(self.order))), within=True)
+            now = self._pending(state.left)
+            if now < best:
+                best, gained_at = now, self.insertions
+                self._since.clear()
+                self._journal.clear()
+                if on_better is not None:
+                    on_better(np.array(best, dtype=np.int64))
+            elif self.insertions - gained_at > STALE:
+                self._thrifty, gained_at = not self._thrifty, self.insertions
+            self._note()
+        self._note()
+        for (g, n), k in self._since.items():
+            if k:
+                state.put(g, n, -k)
+        state.settle()
+        return state.counts
+
+    def _pending(self, left: Ints) -> tuple[int, ...]:
+        """Pods per priority, the highest first: smaller is better."""
+        return tuple(np.bincount(self.level, weights=left, minlength=self.levels).astype(np.int64).tolist())
+
+    def _note(self) -> None:
+        for g, n, k in self._journal:
+            self._since[g, n] = self._since.get((g, n), 0) + k
+        self._journal.clear()
+
+    def _put(self, g: int, n: int, k: int) -> None:
+        self.state.put(g, n, k)
+        self._journal.append((g, n, k))
+
+    def _undo(self, mark: int) -> None:
+        while len(self._journal) > mark:
+            g, n, k = self._journal.pop()
+            self.state.put(g, n, -k)
+
+    def _pick(self) -> int:
+        """A pending pod of the highest priority, any one alike; where room is short, rather a small one."""
+        left = self.state.left - self.hopeless
+        wanted = np.flatnonzero(left > 0)
+        awake = wanted[self._rests[wanted] <= self.insertions]
+        wanted = awake if len(awake) else wanted
+        wanted = wanted[self.level[wanted] == self.level[wanted].min()]
+        chance = left[wanted] / (self.size[wanted] ** 2 if self._thrifty else 1.0)
+        return int(self.rng.choice(wanted, p=chance / chance.sum()))
+
+    # --- insertion --------------------------------------------------------------------------------------------------------
+
+    def _insert(self, g: int) -> bool:
+        """Place a pod of class g, if need be at the cost of others; False (and nothing changed) if that fails."""
+        nodes = np.flatnonzero(self.state.verdict(g))
+        if len(nodes) and (self._force(g, self._choose(g, nodes)) or self._force(g, int(self.rng.choice(nodes)))):
+            return True
+        mark = len(self._journal)
+        n = self._clear(g)
+        if n is not None and self._force(g, n):
+            return True
+        self._undo(mark)
+        return False
+
+    def _choose(self, g: int, nodes: Ints) -> int:
+        """The node that stays most useful with one more pod: what is left of it even over the resources, and little. Where the pod
+        fits nowhere, the one that it overfills least, with some noise."""
+        room = self.state.room[nodes]
+        after = room - self.state.demand[g]
+        fine = (after >= 0).all(axis=1)
+        if fine.any():
+            cost = self._uneven(after) - self._uneven(room) + 0.1 * (after @ self.weight)
+            return int(nodes[np.argmin(np.where(fine, cost, np.inf))])
+        return int(nodes[np.argmin(self._excess(after) * self.rng.uniform(0.7, 1.3, size=len(nodes)))])
+
+    def _uneven(self, room: Ints) -> Floats:
+        share = room[..., : max(1, room.shape[-1] - 1)] * self.weight[: max(1, room.shape[-1] - 1)]
+        return np.asarray(share.max(axis=-1) - share.min(axis=-1))
+
+    def _excess(self, room: Ints) -> Floats:
+        """What is missing, in average pods; 0 exactly where nothing is."""
+        return np.asarray(np.minimum(room, 0) @ -self.weight)
+
+    def _overfull(self) -> Ints:
+        return np.flatnonzero((self.state.room < 0).any(axis=1))
+
+    def _force(self, g: int, n: int) -> bool:
+        """Put a pod on a node and make room for it; False (and nothing changed) if that fails."""
+        mark = len(self._journal)
+        self._put(g, n, 1)
+        if (self.state.room[n] >= 0).all():
+            return True
+        over = np.array([n])
+        for _ in range(STEPS):
+            if not self._exchange(int(over[self.rng.integers(len(over))]), within=False):
+                break
+            over = self._overfull()
+            if not len(over):
+                return True
+        self.penalty[g] += 1
+        if all(self._eject(m, g) for m in over.tolist()):
+            return True
+        self._undo(mark)
+        return False
+
+    # --- exchanges --------------------------------------------------------------------------------------------------------
+
+    def _partners(self, n: int) -> Ints:
+        size = len(self.order)
+        start = int(self.rng.integers(size))
+        found = self.order[np.arange(start, start + min(SAMPLE, size)) % size]
+        return np.asarray(found[found != n], dtype=np.int64)
+
+    def _exchange(self, n: int, *, within: bool) -> bool:
+        """Exchange a pod of node n, or nothing, with a pod of another node, or nothing. ``within``: at random, such that both stay
+        within their room; otherwise such that the excess of both together falls most. Whether one was found."""
+        state = self.state
+        ours = state.on[n]
+        ours = ours[state.mobile[ours] & (within | (ours != state.nothing))]
+        nodes = self._partners(n)
+        if not len(ours) or not len(nodes):
+            return False
+        table = state.on[nodes]
+        listed = state.mobile[table]
+        theirs, where = table[listed], np.repeat(nodes, np.count_nonzero(listed, axis=1))
+        more = state.demand[theirs] - state.demand[ours][:, None]
+        excess = self._excess(state.room[n] - more) + self._excess(state.room[where] + more)
+        fine = (state.blocked(ours, n, where) == 0) & (state.block[theirs, n] == 0)
+        if within:
+            fine &= excess == 0
+            score = self.rng.random(excess.shape)
+        else:
+            gain = self._excess(state.room[n]) + self._excess(state.room[where]) - excess
+            fine &= gain > 1e-9
+            score = self.rng.random(excess.shape) * 0.02 - gain
+        score = np.where(fine, score, np.inf).ravel()
+        for _ in range(4):  # a spread constraint may stand against the best ones
+            i = int(np.argmin(score))
+            if not np.isfinite(score[i]):
+                return False
+            if self._swap(int(ours[i // len(theirs)]), n, int(theirs[i % len(theirs)]), int(where[i % len(theirs)])):
+                return True
+            score[i] = np.inf
+        return False
+
+    def _swap(self, a: int, n: int, b: int, m: int) -> bool:
+        if a == b:
+            return False
+        mark = len(self._journal)
+        for g, node, k in ((a, n, -1), (b, m, -1), (b, n, 1), (a, m, 1)):
+            if g != self.state.nothing:
+                self._put(g, node, k)
+        if self.state.kept((a, b)):
+            return True
+        self._undo(mark)
+        return False
+
+    # --- ejection ---------------------------------------------------------------------------------------------------------
+
+    def _eject(self, n: int, p: int) -> bool:
+        """Take pods off an overfull node, none of a higher priority than class p and none of that class."""
+        state = self.state
+        lack = np.maximum(-state.room[n], 0)
+        here = state.on[n]
+        here = here[state.mobile[here] & (here != state.nothing) & (here != p)]
+        here = here[self.level[here] >= self.level[p]]
+        here = np.repeat(here, np.minimum(state.counts[here, n], EJECTED))
+        if not len(here):
+            return False
+        cost = self.penalty[here] + self.rng.random(len(here)) * 0.5
+        found = [(self._price(here[list(chosen)], cost[list(chosen)], p), chosen) for chosen in self._sets(state.demand[here], lack, cost)]
+        return any(price < np.inf and self._leave([(int(here[i]), n) for i in chosen]) for price, chosen in sorted(found)[:TRIED])
+
+    def _leave(self, pods: Sequence[tuple[int, int]]) -> bool:
+        """Eject (class, node) pods, unless that breaks a spread constraint: then nothing changes."""
+        mark = len(self._journal)
+        for g, n in pods:
+            self._put(g, n, -1)
+        if self.state.kept([g for g, _ in pods]):
+            return True
+        self._undo(mark)
+        return False
+
+    def _price(self, pods: Ints, cost: Floats, p: int) -> float:
+        """What it costs to eject pods (classes) for one of class p. Thrifty: only one of p's priority, not smaller than it, and rather
+        a large one, so that others fit as well."""
+        equal = self.level[pods] == self.level[p]
+        if self._thrifty and equal.any():
+            size = float(self.size[pods[equal]].sum())
+            return np.inf if np.count_nonzero(equal) > 1 or size < self.size[p] else 1.0 - size * float(self.rng.random())
+        if np.count_nonzero(equal) > EJECTED:
+            return np.inf
+        return float(cost.sum()) - (1e6 if self._thrifty else 0.0)
+
+    def _sets(self, demand: Ints, lack: Ints, cost: Floats) -> Iterator[tuple[int, ...]]:
+        """Sets of pods that make up for a lack: all single ones, the cheapest pairs, and if there are none a greedy one."""
+        single = np.flatnonzero((demand >= lack).all(axis=1))
+        yield from ((i,) for i in single.tolist())
+        size = len(demand)
+        if 1 < size <= 64:
+            one, other = np.triu_indices(size, 1)
+            fine = np.flatnonzero((demand[one] + demand[other] >= lack).all(axis=1))
+            fine = fine[np.argsort(cost[one[fine]] + cost[other[fine]], kind="stable")[:TRIED]]
+            yield from zip(one[fine].tolist(), other[fine].tolist(), strict=True)
+            if len(single) or len(fine):
+                return
+        chosen: list[int] = []
+        rest = lack.copy()
+        for i in np.argsort(cost / (np.minimum(demand, lack) @ self.weight + 1e-9), kind="stable").tolist():
+            if (np.minimum(demand[i], rest) > 0).any():
+                chosen.append(i)
+                rest = np.maximum(rest - demand[i], 0)
+        if not rest.any():
+            yield tuple(chosen)
+
+    def _clear(self, g: int) -> int | None:
+        """Eject the few pods that rules set against class g on some node: that node, or None (and nothing changed)."""
+        state = self.state
+        nodes = np.flatnonzero(state.clearable(g))
+        for n in self.rng.permutation(nodes)[:TRIED].tolist():
+            against = state.against(g, n, EJECTED)
+            if against is None or any(self.level[h] < self.level[g] for h, _ in against):
+                continue
+            mark = len(self._journal)
+            if self._leave(against):
+                if bool(state.verdict(g)[n]):
+                    return int(n)
+                self._undo(mark)
+        return None
+
+
+def repair(
+    cluster: Cluster,
+    active: Sequence[Rule],
+    limits: Ints,
+    counts: Ints,
+    *,
+    seed: int,
+    progress: Callable[[], float],
+    on_better: Callable[[Ints], None] | None = None,
+) -> Ints:
+    """A placement int64[G, N] with at least as many pods of the highest priority, and where that ties of the next, and so on; see
+    :class:`Ejection` for what it obeys, and :meth:`Ejection.run` for when it ends. ``active``, the rules in the state of ``counts``,
+    is left in the state of the result."""
+    return Ejection(cluster, active, limits, counts, seed=seed).run(progress, on_better=on_better)

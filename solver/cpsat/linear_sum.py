@@ -1,0 +1,44 @@
+"""A weighted sum over variables of a CP-SAT model, under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ortools.sat.python import cp_model
+
+
+class Encodes(Protocol):
+    """What an objective needs of :class:`solver.cpsat.model.Encoding`."""
+
+    model: cp_model.CpModel
+    x: dict[tuple[int, int], cp_model.IntVar]
+
+    def classes_on(self, n: int) -> list[int]: ...
+
+    @staticmethod
+    def weighted_sum(variables: Sequence[cp_model.IntVar], weights: Sequence[int]) -> cp_model.LinearExprT: ...
+
+
+class Points:
+    """A weighted sum under construction. ``variables`` may repeat."""
+
+    def __init__(self) -> None:
+        self.constant = 0
+        self.variables: list[cp_model.IntVar] = []
+        self.weights: list[int] = []
+        self.least = self.most = 0  # bounds of the sum without the constant
+
+    def add(self, variable: cp_model.IntVar, weight: int, low: int, high: int) -> None:
+        if weight:
+            self.variables.append(variable)
+            self.weights.append(weight)
+            self.least += min(weight * low, weight * high)
+            self.most += max(weight * low, weight * high)
+
+    def value(self, solution: Sequence[int]) -> int:
+        """The sum in a solution (values by variable index)."""
+        return self.constant + sum(w * solution[v.index] for v, w in zip(self.variables, self.weights, strict=True))
+
+    def expression(self) -> cp_model.LinearExprT:
+        return cp_model.LinearExpr.weighted_sum(self.variables, self.weights) + self.constant

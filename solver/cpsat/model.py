@@ -1,0 +1,249 @@
+"""The CP-SAT model that rules add their constraints to: x[g, n], the number of pods of class g on node n, and left[g], those that get none.
+
+One equation a class (Σ x + left = pods that fit anywhere) says the same as a bound a class and a sum over the tier, and is solved a
+hundred times faster. Only (class, node) pairs that no rule excludes outright get a variable, with what one node takes at most as its
+upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Cluster, Ids, Ints
+from solver.rules.base import Rule
+from solver.rules.eligibility import fits, possible
+
+if TYPE_CHECKING:
+    from solver.numa.zone_patterns import NodeZones
+
+NOWHERE: Ids = np.zeros(0, dtype=np.int32)
+_NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+@dataclass
+class Part:
+    """A neighbourhood: ``cells``: per class the nodes (int32) that its pods may get and how many pods each takes at most (int64);
+    ``pods``: how many of the class are to be placed."""
+
+    cells: dict[int, tuple[Ids, Ints]]
+    pods: dict[int, int]
+
+
+class Encoding:
+    """Variables and the literals that rules share. Build with rules that are in the state of the fixed pods; for a ``part`` of an
+    instance, in the state of all pods that stay where they are. ``limits`` int64[G, N]: how many pods of each class each node may get, if
+    fewer than the rules say."""
+
+    named = False  # whether constraints are told apart by what they are about
+
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule], part: Part | None = None, *, limits: Ints | None = None) -> None:
+        self.cluster = cluster
+        self.model = self._new_model()
+        self.partial = part is not None
+        if part is None:
+            part = self._whole(rules) if limits is None else self._within(limits)
+        self.fits = [0] * cluster.n_classes  # pods per class that left[g] is counted down from
+        self._upper: dict[tuple[int, int], int] = {}
+        self.x: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._nodes: dict[int, Ids] = {}
+        self._on: dict[int, list[int]] = {}
+        self._any: dict[tuple[int, ...], cp_model.IntVar] = {}
+        self._wide: set[int] = set()
+        self.left: dict[int, cp_model.IntVar] = {}
+        self.zones: dict[int, NodeZones] = {}
+        self.zoneless: set[tuple[int, int]] = set()  # (class, container) that hints concern and that gets no zones: too many patterns
+        for g, (nodes, caps) in part.cells.items():
+            self._nodes[g] = nodes
+            self.fits[g] = part.pods[g]
+            for n, most in zip(nodes.tolist(), caps.tolist(), strict=True):
+                variable = self.x[g, n] = self.model.new_int_var(0, most, "")
+                self._upper[g, n] = most
+                if most > 1:
+                    self._wide.add(variable.index)
+                self._on.setdefault(n, []).append(g)
+            self.left[g] = self.model.new_int_var(0, self.fits[g], "")
+            self.model.add(self.sum([*self.variables(g, nodes), self.left[g]]) == self.fits[g])
+        for rule in rules:
+            self._encode(rule)
+
+    # What the model of named facts (solver.explain.conflict.fact_model) does in another way.
+
+    def _new_model(self) -> cp_model.CpModel:
+        return cp_model.CpModel()
+
+    def _whole(self, rules: Sequence[Rule]) -> Part:
+        return self._within(possible(self.cluster, rules))
+
+    def _within(self, limits: Ints) -> Part:
+        chosen = [np.flatnonzero(row) for row in limits]
+        cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
+        return Part(cells, dict(enumerate(fits(self.cluster, limits).tolist())))
+
+    def _encode(self, rule: Rule) -> None:
+        rule.encode(self)
+
+    def about(self, topic: Hashable, classes: Sequence[int] = (), node: int | None = None) -> AbstractContextManager[None]:
+        """A context that says what the constraints added in it are about: a topic of the rule at work, and the classes and the node
+        concerned. Only a model of named facts listens."""
+        return _NOTHING
+
+    def upper(self, g: int, n: int) -> int:
+        """The most pods of class g that node n can take."""
+        return self._upper.get((g, n), 0)
+
+    def nodes_of(self, g: int) -> Ids:
+        """The nodes for which class g has a variable."""
+        return self._nodes.get(g, NOWHERE)
+
+    def nodes(self) -> list[int]:
+        """The nodes that some class has a variable for."""
+        return sorted(self._on)
+
+    def domains(self, classes: Iterable[int], codes: Ids) -> list[int]:
+        """The domains (``codes``: int32[N]) with a variable of some of the classes."""
+        found: set[int] = set()
+        for g in classes:
+            if g in self._nodes:
+                found.update(codes[self._nodes[g]].tolist())
+        return sorted(found - {-1})
+
+    def classes_on(self, n: int) -> list[int]:
+        """The classes that have a variable on node n."""
+        return self._on.get(n, [])
+
+    def variables(self, g: int, nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
+        """x[g, n] over these nodes, where it exists."""
+        found = (self.x.get((g, n)) for n in (nodes.tolist() if isinstance(nodes, np.ndarray) else nodes))
+        return [v for v in found if v is not None]
+
+    def cells(self, classes: Iterable[int], nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
+        """x[g, n] over several classes and nodes, where it exists."""
+        listed = nodes.tolist() if isinstance(nodes, np.ndarray) else list(nodes)
+        return [v for g in classes for v in self.variables(g, listed)]
+
+    def any_of(self, variables: Sequence[cp_model.IntVar]) -> cp_model.IntVar | None:
+        """A literal that is true iff the sum of these variables is at least 1 (None: there are none)."""
+        if not variables:
+            return None
+        if len(variables) == 1 and self._is_bool(variables[0]):
+            return variables[0]
+        key = tuple(sorted({v.index for v in variables}))
+        found = self._any.get(key)
+        if found is None:
+            found = self._any[key] = self._new_any(variables)
+        return found
+
+    def _new_any(self, variables: Sequence[cp_model.IntVar]) -> cp_model.IntVar:
+        found = self.model.new_bool_var("")
+        if all(self._is_bool(v) for v in variables):
+            self.model.add_bool_or(variables).only_enforce_if(found)
+            for v in variables:
+                self.model.add_implication(v, found)
+        else:
+            total = self.sum(variables)
+            self.model.add(total >= 1).only_enforce_if(found)
+            self.model.add(total == 0).only_enforce_if(~found)
+        return found
+
+    def _is_bool(self, variable: cp_model.IntVar) -> bool:
+        return variable.index not in self._wide
+
+    def at_most_one_per_node(self, classes: Sequence[int]) -> None:
+        """Σ over these classes of x[g, n] ≤ 1 on every node."""
+        for n in self.nodes():
+            here = self.cells(classes, [n])
+            if len(here) > 1 or (here and not self._is_bool(here[0])):
+                self.model.add(self.sum(here) <= 1)
+
+    def add_zones(self) -> None:
+        """Choices of NUMA zones for the containers that need them, on every node that has zones."""
+        if not self.cluster.trees:
+            return
+        from solver.numa.zone_patterns import NodeZones, chosen_items
+
+        hints = bool(self.cluster.policy.multipliers.containerAffinity)
+        for n, tree in self.cluster.trees.items():
+            zones = NodeZones(self.model, tree)
+            for g in self.classes_on(n):
+                cls = self.cluster.classes[g].containers
+                if cls is not None:
+                    zones.add(g, cls, self.x[g, n], self.upper(g, n), hints=hints)
+                    self.zoneless.update((g, i) for i in chosen_items(cls, tree, hints=hints)[1])
+            if zones.layouts:
+                with self.about(None, list(zones.layouts), n):
+                    zones.close()
+                self.zones[n] = zones
+
+    def counts(self, solution: Sequence[int]) -> Ints:
+        """int64[G, N]: the placement in a solution (values by variable index)."""
+        found = np.zeros((self.cluster.n_classes, self.cluster.n_nodes), dtype=np.int64)
+        for cell, k in self.placed(solution).items():
+            found[cell] = k
+        return found
+
+    def placed(self, solution: Sequence[int]) -> dict[tuple[int, int], int]:
+        """Pods by (class, node) in a solution (values by variable index)."""
+        return {cell: k for cell, variable in self.x.items() if (k := solution[variable.index])}
+
+    def hold(self, left: Mapping[int, int]) -> None:
+        """Of each priority at most so many of the pods that fit somewhere stay unplaced, none where ``left`` says nothing."""
+        tiers: dict[int, list[cp_model.IntVar]] = {}
+        for g, variable in self.left.items():
+            tiers.setdefault(int(self.cluster.priority[g]), []).append(variable)
+        for priority, members in sorted(tiers.items()):
+            self.model.add(self.sum(members) <= left.get(priority, 0))
+
+    def hint(self, pods: Mapping[tuple[int, int], int]) -> None:
+        """Start from these pods by (class, node), instead of what was hinted before."""
+        self.model.clear_hints()  # type: ignore[no-untyped-call]  # ortools has no types for it
+        for cell, variable in self.x.items():
+            self.model.add_hint(variable, pods.get(cell, 0))
+
+    def forbid(self, counts: Ints, classes: Sequence[int]) -> None:
+        """Cut off this very assignment int64[G, N] of some classes."""
+        differs = []
+        for g in classes:
+            for n in self.nodes_of(g).tolist():
+                variable, value = self.x[g, n], int(counts[g, n])
+                for side in (variable <= value - 1, variable >= value + 1):
+                    literal = self.model.new_bool_var("")
+                    self.model.add(side).only_enforce_if(literal)
+                    differs.append(literal)
+        self.model.add_bool_or(differs)
+
+    def sum(self, variables: Sequence[cp_model.IntVar]) -> cp_model.LinearExprT:
+        return cp_model.LinearExpr.sum(variables)
+
+    @staticmethod
+    def weighted_sum(variables: Sequence[cp_model.IntVar], weights: Sequence[int]) -> cp_model.LinearExprT:
+        return cp_model.LinearExpr.weighted_sum(variables, weights)
+
+    def assignment(
+        self, counts: Ints | Mapping[tuple[int, int], int], *, seconds: float = 10.0, deterministic: bool = False, objective: bool = False
+    ) -> list[int] | None:
+        """The value of every variable of the model under a placement (int64[G, N], or the pods by (class, node)): a complete hint. None
+        where the model refuses it.
+        ``objective``: the best values for the model's objective. ``seconds``: of the clock, or CP-SAT's own where ``deterministic``."""
+        model = self.model.clone()
+        if not objective:
+            model.proto.clear_objective()
+        for (g, n), variable in self.x.items():
+            k = counts[g, n] if isinstance(counts, np.ndarray) else counts.get((g, n), 0)
+            model.add(model.get_int_var_from_proto_index(variable.index) == int(k))
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        if deterministic:
+            solver.parameters.max_deterministic_time = min(seconds, 2.0)
+        else:
+            solver.parameters.max_time_in_seconds = seconds
+        solver.parameters.catch_sigint_signal = False
+        status = solver.solve(model)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None
+        return list(solver.response_proto.solution)

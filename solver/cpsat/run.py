@@ -1,0 +1,126 @@
+"""One CP-SAT solve: limits, workers, stopping, and what may be believed of its answer."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from solver.runtime.deadline import Budget
+from solver.runtime.options import Options
+
+#: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
+DETERMINISTIC_WORKERS = 4
+#: (incumbent, bound) of a solve, in the model's own terms
+OnValue = Callable[[int, int], None]
+
+
+class _Watch(cp_model.CpSolverSolutionCallback):
+    """Passes on the incumbent and the bound of a solve."""
+
+    def __init__(self, on_value: OnValue | None) -> None:
+        super().__init__()
+        self._on_value = on_value
+
+    def on_solution_callback(self) -> None:
+        if self._on_value is not None:
+            self._on_value(round(self.objective_value), round(self.best_objective_bound))
+
+
+@dataclass
+class Answer:
+    """Of one solve: CP-SAT's status, the solution (values by variable index), and a lower bound if one was proved."""
+
+    status: cp_model.CpSolverStatus
+    solution: list[int] | None
+    bound: int | None
+
+
+class Short(TypedDict):
+    """Limits of a small solve beside the main ones."""
+
+    seconds: float
+    deterministic: bool
+
+
+class CpSat:
+    """Solves models under the options of one run, within its budget, and stops when told to."""
+
+    def __init__(self, options: Options, budget: Budget, stop: threading.Event) -> None:
+        self.options, self.budget, self.stop = options, budget, stop
+
+    def _solver(self, seconds: float, *, tight: bool, quick: bool, workers: int | None) -> cp_model.CpSolver:
+        solver = cp_model.CpSolver()
+        parameters = solver.parameters
+        parameters.num_workers = workers or self.options.workers or _cores()
+        parameters.random_seed = self.options.seed
+        parameters.catch_sigint_signal = False
+        if self.options.deterministic:
+            # Named subsolvers: with all of them an interleaved search given a hint fails a check inside CP-SAT 9.15 (max_lp).
+            parameters.interleave_search = True
+            parameters.num_workers = self.options.workers or DETERMINISTIC_WORKERS
+            parameters.subsolvers.extend(["default_lp", "quick_restart", "no_lp"])
+        if quick:
+            parameters.cp_model_probing_level = 0
+            parameters.max_presolve_iterations = 1
+        if tight:
+            parameters.linearization_level = 2
+        self.budget.grant(solver, seconds)
+        return solver
+
+    def run(
+        self,
+        model: cp_model.CpModel,
+        seconds: float,
+        on_value: OnValue | None = None,
+        *,
+        tight: bool = False,
+        quick: bool = False,
+        workers: int | None = None,
+    ) -> Answer:
+        """Solve in a thread of its own, so that ``stop`` and ^C are heard while CP-SAT works. ``tight``: with the full linear relaxation;
+        ``quick``: with little presolve, for small models and short times.
+        The bound is a lower one for minimising, an upper one for maximising."""
+        solver = self._solver(seconds, tight=tight, quick=quick, workers=workers)
+        bounds: list[float] = []
+        solver.best_bound_callback = bounds.append
+        watch = _Watch(on_value)
+        result: list[cp_model.CpSolverStatus] = []
+        thread = threading.Thread(target=lambda: result.append(solver.solve(model, watch)), daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(0.05)
+            if self.stop.is_set():
+                solver.stop_search()
+        status = result[0] if result else cp_model.UNKNOWN
+        self.budget.spend(solver)
+        solved = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+        # Without a solution the response's bound may be an unset 0: only what was reported on the way counts then.
+        maximise = model.proto.objective.scaling_factor < 0
+        proved = solver.best_objective_bound if solved else (min if maximise else max)(bounds, default=None)
+        bound = None
+        if proved is not None and np.isfinite(proved):
+            bound = int(np.floor(proved + 1e-6)) if maximise else int(np.ceil(proved - 1e-6))
+        return Answer(status, list(solver.response_proto.solution) if solved else None, bound)
+
+    def short(self) -> Short:
+        """The time that completing a hint may take."""
+        return {"seconds": min(10.0, max(0.2, self.budget.left() / 4)), "deterministic": self.options.deterministic}
+
+    def done(self) -> bool:
+        return self.stop.is_set() or self.budget.left() <= 0
+
+
+def add_hint(model: cp_model.CpModel, values: Sequence[int]) -> None:
+    """A complete hint: the value of every variable, by index."""
+    for index, value in enumerate(values):
+        model.add_hint(model.get_int_var_from_proto_index(index), value)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

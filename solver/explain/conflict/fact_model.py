@@ -1,0 +1,219 @@
+"""The CP-SAT model of a unit with every constraint under a literal that says what it is about, so that facts can be left out.
+
+Every class has a variable on every node; what rules exclude outright is a constraint like all others. Leaving literals free relaxes the
+model, and a set of facts is to blame where the model with these facts alone is infeasible (minimal unsatisfiable sets and their
+extraction by deletion: Marques-Silva, doi:10.1109/ISMVL.2010.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Cluster, Ids
+from models.kube.selectors import Bools
+from solver.cpsat.model import Encoding, Part
+from solver.rules.base import Rule
+from solver.rules.node_resources_fit import NodeResourcesFit
+
+#: Domains of a topology key beyond which facts are not told apart by them.
+MOST_DOMAINS = 64
+#: Cells of nodes at most, and variables for the pods of a class in a cell.
+MOST_CELLS, MOST_TOTALS = 256, 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What a constraint is about: a rule (plugin name), a topic of it (see ``Rule.bars`` and ``Encoding.about``), the classes concerned,
+    and the cell of nodes (a value of ``FactEncoding.cell_of``) where it is about one node."""
+
+    rule: str
+    topic: Hashable
+    classes: tuple[int, ...]
+    cell: int | None = None
+
+
+class FactModel(cp_model.CpModel):
+    """Adds a literal, if ``under`` gives one, to the enforcement literals of every constraint."""
+
+    under: Callable[[], cp_model.IntVar] | None = None
+
+    def _enforced(self, constraint: cp_model.Constraint) -> cp_model.Constraint:
+        return constraint if self.under is None else constraint.only_enforce_if(self.under())
+
+    def add(self, ct: Any) -> cp_model.Constraint:
+        return self._enforced(super().add(ct))
+
+    def add_bool_or(self, *literals: Any) -> cp_model.Constraint:
+        return self._enforced(super().add_bool_or(*literals))
+
+    def add_implication(self, a: Any, b: Any) -> cp_model.Constraint:
+        return self._enforced(super().add_implication(a, b))
+
+    def add_at_most_one(self, *literals: Any) -> cp_model.Constraint:
+        """As a sum: CP-SAT has no enforcement literals for it."""
+        listed = literals[0] if len(literals) == 1 and isinstance(literals[0], Sequence) else literals
+        return self.add(cp_model.LinearExpr.sum(list(listed)) <= 1)
+
+
+class FactEncoding(Encoding):
+    """The model of all rules over all nodes, with ``needed`` pods to be placed.
+
+    ``barred``: per tag of what is excluded outright, bool[N] for each class concerned. ``cell_of``: int32[N], equal for nodes that are in
+    the same domains of all ``keys`` (topology keys that the classes' rules speak of) and that the same exclusions concern. The pods of a
+    class in a cell are a variable of their own, and capacities are stated over cells as well: few rows, by which most proofs are short.
+    """
+
+    named = True
+    model: FactModel
+
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule], needed: int) -> None:
+        self.cluster = cluster
+        self.literals: dict[Tag, cp_model.IntVar] = {}
+        self.barred: dict[Tag, dict[int, Bools]] = {}
+        for rule in rules:
+            for g in range(cluster.n_classes):
+                self._bar(rule, g)
+        self.keys: list[str] = []
+        self.cell_of: Ids = np.zeros(cluster.n_nodes, dtype=np.int32)
+        self._divide()
+        self._rule = ""
+        self._totals: dict[tuple[int, int], cp_model.IntVar] = {}  # pods by (class, cell)
+        self._home: dict[int, tuple[int, int]] = {}  # of each x, by index
+        super().__init__(cluster, rules)
+        self.model.add(self.sum(list(self.left.values())) <= sum(self.fits) - needed)
+
+    def _bar(self, rule: Rule, g: int) -> None:
+        for topic, mask in rule.bars(g):
+            if mask.any():
+                bars = self.barred.setdefault(Tag(rule.name, topic, (g,)), {})
+                bars[g] = bars[g] | mask if g in bars else mask
+
+    def _divide(self) -> None:
+        """Divide the nodes into cells, by key after key and then by exclusions, as long as cells are not too many."""
+        most = max(1, MOST_TOTALS // max(1, self.cluster.n_classes))
+        for key in _keys(self.cluster):
+            if self._divided(self.cluster.domains(key)[0], most):
+                self.keys.append(key)
+        for mask in {m.tobytes(): m for bars in self.barred.values() for m in bars.values()}.values():
+            self._divided(mask, most)
+
+    def _divided(self, column: Bools | Ids, most: int) -> bool:
+        table = np.stack([self.cell_of, column.astype(np.int32)], axis=1)
+        cells = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
+        if int(cells.max(initial=0)) >= min(most, MOST_CELLS):
+            return False
+        self.cell_of = cells
+        return True
+
+    def _new_model(self) -> FactModel:
+        return FactModel()
+
+    def _whole(self, rules: Sequence[Rule]) -> Part:
+        nodes = np.arange(self.cluster.n_nodes, dtype=np.int32)
+        counts = [int(k) for k in self.cluster.count]
+        return Part({g: (nodes, np.full(len(nodes), k, dtype=np.int64)) for g, k in enumerate(counts)}, dict(enumerate(counts)))
+
+    def _encode(self, rule: Rule) -> None:
+        if not self._totals:
+            self._add_totals()
+        self._rule = rule.name
+        for tag, bars in self.barred.items():
+            if tag.rule == rule.name:
+                for g, mask in bars.items():
+                    with self.about(tag.topic, (g,)):
+                        self.model.add(self.sum(self.variables(g, np.flatnonzero(mask))) == 0)
+        with self.about(None, range(self.cluster.n_classes)):
+            rule.encode(self)
+        if isinstance(rule, NodeResourcesFit):
+            self._encode_totals(rule)
+
+    def _add_totals(self) -> None:
+        self._size = np.bincount(self.cell_of)
+        for g in range(self.cluster.n_classes):
+            parts: dict[int, list[cp_model.IntVar]] = {}
+            for n, cell in enumerate(self.cell_of.tolist()):
+                variable = self.x[g, n]
+                self._home[variable.index] = g, cell
+                parts.setdefault(cell, []).append(variable)
+            for cell, variables in parts.items():
+                total = self.model.new_int_var(0, self.fits[g], "")
+                self.model.add(cp_model.LinearExpr.sum(variables) == total)
+                self._totals[g, cell] = total
+                if self.fits[g] > 1:
+                    self._wide.add(total.index)
+            # Said of totals, too: propagation does not see it through the sums.
+            self.model.add(cp_model.LinearExpr.sum([*(self._totals[g, cell] for cell in parts), self.left[g]]) == self.fits[g])
+
+    def _encode_totals(self, rule: NodeResourcesFit) -> None:
+        """Σ demand · (pods in the cell) ≤ room of the cell, per resource."""
+        cluster, every = self.cluster, list(range(self.cluster.n_classes))
+        for cell in range(len(self._size)):
+            nodes = np.flatnonzero(self.cell_of == cell)
+            totals = [self._totals[g, cell] for g in every]
+            with self.about("pods", every, int(nodes[0])):
+                self.model.add(self.sum(totals) <= int(np.maximum(rule.slots[nodes], 0).sum()))
+            for r, resource in enumerate(cluster.resources):
+                unit = gcd(*(int(d) for d in cluster.demand[:, r]))
+                if unit:
+                    room = int((np.maximum(rule.free[nodes, r], 0) // unit).sum())
+                    with self.about(resource, every, int(nodes[0])):
+                        self.model.add(self.weighted_sum(totals, [int(d) // unit for d in cluster.demand[:, r]]) <= room)
+
+    def _shorter(self, variables: Sequence[cp_model.IntVar]) -> Sequence[cp_model.IntVar]:
+        """With the pods of a class in a cell in place of those on all nodes of the cell."""
+        if len(variables) < 2:
+            return variables
+        parts: dict[tuple[int, int], list[cp_model.IntVar]] = {}
+        found = []
+        for variable in variables:
+            home = self._home.get(variable.index)
+            if home is None:
+                found.append(variable)
+            else:
+                parts.setdefault(home, []).append(variable)
+        for home, members in parts.items():
+            found += [self._totals[home]] if len(members) == self._size[home[1]] else members
+        return found
+
+    def sum(self, variables: Sequence[cp_model.IntVar]) -> cp_model.LinearExprT:
+        return super().sum(self._shorter(variables))
+
+    @contextmanager
+    def _under(self, literal: Callable[[], cp_model.IntVar] | None) -> Iterator[None]:
+        before, self.model.under = self.model.under, literal
+        try:
+            yield
+        finally:
+            self.model.under = before
+
+    def about(self, topic: Hashable, classes: Sequence[int] = (), node: int | None = None) -> AbstractContextManager[None]:
+        tag = Tag(self._rule, topic, tuple(classes), None if node is None else int(self.cell_of[node]))
+        return self._under(lambda: self._literal(tag))
+
+    def _literal(self, tag: Tag) -> cp_model.IntVar:
+        found = self.literals.get(tag)
+        if found is None:
+            found = self.literals[tag] = self.model.new_bool_var("")
+        return found
+
+    def _new_any(self, variables: Sequence[cp_model.IntVar]) -> cp_model.IntVar:
+        with self._under(None):  # shared by constraints of other tags
+            return super()._new_any(self._shorter(variables))
+
+
+def _keys(cluster: Cluster) -> list[str]:
+    """The topology keys that the classes' hard rules speak of, with not too many domains, those with few first."""
+    keys = {gang.key for gang in cluster.gangs if gang.key is not None}
+    for cls in cluster.classes:
+        keys.update(term.key for term in cls.anti)
+        keys.update(spread.key for spread in cls.spread)
+        keys.update(cls.affinity.keys if cls.affinity is not None else ())
+    size = {key: cluster.domains(key)[1] for key in keys}
+    return sorted((key for key in keys if size[key] <= MOST_DOMAINS), key=lambda key: (size[key], key))

@@ -1,0 +1,216 @@
+"""Why a unit of pods cannot be placed: a smallest set of rules and capacities that together make it impossible.
+
+The facts of the model (solver.explain.conflict.fact_model) are first taken in coarse groups; a core by CP-SAT's assumptions, where one is found quickly, and
+deletion leave a smallest set of them, whose members are then split (by workload, term, claim and port, at last by topology domain) and
+reduced anew, as far as the set stays readable.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster.cluster import Affinity, Spread, Term
+from models.disruption.owners import Owners
+from models.documents.placement import Cause, Fact
+from models.kube.objects import pod_key
+from solver import rules
+from solver.explain.conflict.fact_model import FactEncoding, Tag
+from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.sentences import facts
+from solver.explain.conflict.subset_check import Question
+from solver.explain.conflict.wording import listed
+from solver.rules.gang_scheduling import GangScheduling
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.runtime.deadline import Budget
+from solver.runtime.options import Options
+
+#: Facts of one cause at most, unless there is no coarser way to say it.
+READABLE = 20
+WORKERS = 2
+#: What an operator would rather not have to read comes first, and is left out where the rest is reason enough.
+_DROPPED_FIRST = (
+    "NodeResourceTopologyMatch", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits", "VolumeBinding",
+    "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "TaintToleration", "NodeUnschedulable", "NodeName",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tags that make one fact. ``domain``: of what topology key (key, code) its nodes are, where all are of one."""
+
+    tags: tuple[Tag, ...]
+    domain: tuple[str, int] | None = None
+
+
+def minimal_cause(
+    unit: Unit, *, seconds: float, stop: threading.Event | None = None, seed: int = 0, deterministic: bool = False
+) -> Cause | None:
+    """A smallest-by-inclusion set of facts that make it impossible to place the needed pods of the unit. The names of the rules in it are
+    those of its facts.
+
+    None: the rules together leave a placement (whether it can be bound in some order is not asked), or nothing is known in time. Every
+    cause that is returned is proved; ``minimal`` is not set where time ran out before each fact was shown to be needed.
+    """
+    pods = [pod_key(unit.snapshot.pods[i]) for i in unit.pods]
+    hopeless = _hopeless(unit)
+    if hopeless is not None:
+        return Cause(pods=pods, facts=[hopeless], minimal=True)
+    cluster = unit.cluster()
+    options = Options(time_limit=seconds, seed=seed, deterministic=deterministic, workers=None if deterministic else WORKERS)
+    budget = Budget(options, time.monotonic())
+    encoding = FactEncoding(cluster, rules.build(cluster), unit.needed)
+    question = Question(encoding, options, budget, stop or threading.Event())
+    reduction = Reduction(question, seconds)
+    found = reduction.run()
+    if found is None:
+        return None
+    return Cause(pods=pods, facts=facts(encoding, unit.needed, [(g.tags, g.domain) for g in found]), minimal=reduction.exact)
+
+
+def _hopeless(unit: Unit) -> Fact | None:
+    """What no rule is needed for: more pods asked for than there are, or no nodes at all."""
+    if unit.needed > len(unit.pods):
+        owners = Owners(unit.snapshot)
+        message = f"at least {unit.needed} pods have to be placed, and there are {len(unit.pods)}"
+        return Fact(GangScheduling.name, listed(map(owners.of, (unit.snapshot.pods[i] for i in unit.pods))), message)
+    return Fact(NodeResourcesFit.name, "Node", "the input has no nodes") if unit.needed and not unit.snapshot.nodes else None
+
+
+class Reduction:
+    """Deletion over ever finer groups. ``exact``: each group that is left was shown to be needed."""
+
+    def __init__(self, question: Question, seconds: float) -> None:
+        self._question, self._encoding = question, question.encoding
+        self._seconds = seconds
+        self._owners = Owners(self._encoding.cluster.snapshot)
+        self.exact = True
+
+    def run(self) -> list[Group] | None:
+        """The groups of a smallest set; None where the facts together are possible, or nothing is known in time."""
+        groups = _grouped(self._encoding.literals, _kind)
+        groups.sort(key=lambda group: _DROPPED_FIRST.index(group.tags[0].rule))
+        verdict, core = self._question.core([g.tags for g in groups], self._seconds)
+        if verdict is None:
+            verdict = self._impossible(groups, self._seconds)
+        if not verdict:
+            return None
+        groups = [groups[i] for i in core] or groups
+        found = self._shrink([], groups, None) or []
+        for split in (self._by_topic, self._by_owner, self._by_exclusion, self._by_domain):
+            found = self._refined(found, split)
+            if split == self._by_owner:
+                found = self._merged(found)
+        return found
+
+    def _merged(self, groups: list[Group]) -> list[Group]:
+        """Exclusions of the same nodes by one rule for several owners are one fact again."""
+        found: dict[Hashable, Group] = {}
+        for i, group in enumerate(groups):
+            masks = {mask.tobytes() for tag in group.tags for mask in self._encoding.barred.get(tag, {}).values()}
+            topics = {tag.topic for tag in group.tags}
+            key: Hashable = (group.tags[0].rule, frozenset(masks)) if topics == {None} and masks else i
+            found[key] = Group((*found[key].tags, *group.tags)) if key in found else group
+        return list(found.values())
+
+    def _impossible(self, groups: Iterable[Group], seconds: float) -> bool | None:
+        return self._question.impossible([tag for group in groups for tag in group.tags], seconds)
+
+    def _shrink(self, fixed: Sequence[Group], candidates: Sequence[Group], most: int | None) -> list[Group] | None:
+        """Those of the candidates that are needed beside ``fixed``, tried in halves while that goes well. With ``most`` None where they are
+        more, or where it cannot be told in time: better coarse and minimal."""
+        kept: list[Group] = []
+        rest = list(candidates)
+        size = len(rest) // 2 if len(rest) > 8 else 1
+        while rest:
+            share = max(1.0, self._seconds / 10)
+            verdict = self._impossible([*fixed, *kept, *rest[size:]], share)
+            if verdict:
+                rest = rest[size:]
+                size *= 2
+            elif size > 1:
+                size = max(1, size // 2)
+            else:
+                kept.append(rest.pop(0))
+                if most is not None and (verdict is None or len(kept) > most):
+                    return None
+                self.exact &= verdict is not None
+        return kept
+
+    def _refined(self, groups: list[Group], split: Callable[[Group, list[Group]], list[Group]]) -> list[Group]:
+        """Each group in its parts, as far as they are needed and not too many; the others stay needed as they are."""
+        done: list[Group] = []
+        for i, group in enumerate(groups):
+            parts = split(group, groups)
+            others = [*done, *groups[i + 1 :]]
+            needed = self._shrink(others, parts, max(1, READABLE - len(others))) if len(parts) > 1 else None
+            done += [group] if needed is None else needed
+        return done
+
+    @staticmethod
+    def _by_topic(group: Group, _: list[Group]) -> list[Group]:
+        return _grouped(group.tags, lambda tag: tag.topic)
+
+    def _by_owner(self, group: Group, _: list[Group]) -> list[Group]:
+        topics = {tag.topic for tag in group.tags}
+        if (len(topics) == 1 and None not in topics) or group.tags[0].rule == GangScheduling.name:
+            return [group]
+        pods = [cls.pod for cls in self._encoding.cluster.classes]
+        return _grouped(group.tags, lambda tag: tuple(sorted({self._owners.of(pods[g]) for g in tag.classes})))
+
+    def _by_exclusion(self, group: Group, groups: list[Group]) -> list[Group]:
+        """Nodes apart that the exclusions of the cause leave to different pods."""
+        if any(tag.cell is None for tag in group.tags):
+            return [group]
+        columns = [mask for other in groups for tag in other.tags for mask in self._encoding.barred.get(tag, {}).values()]
+        first = np.unique(self._encoding.cell_of, return_index=True)[1]
+        return _grouped(group.tags, lambda tag: tuple(bool(mask[first[tag.cell]]) for mask in columns))
+
+    def _by_domain(self, group: Group, groups: list[Group]) -> list[Group]:
+        """By the domains of the first topology key of the cause's rules that tells the group's nodes apart."""
+        if any(tag.cell is None for tag in group.tags):
+            return [group]
+        for key in self._topology(groups):
+            codes = self._encoding.cluster.domains(key)[0]
+            cells = self._encoding.cell_of
+            first = np.unique(cells, return_index=True)[1]
+            code = {tag: int(codes[first[tag.cell]]) for tag in group.tags}
+            if len(set(code.values())) > 1:
+                parts: dict[int, list[Tag]] = {}
+                for tag, value in code.items():
+                    parts.setdefault(value, []).append(tag)
+                return [Group(tuple(tags), (key, value)) for value, tags in sorted(parts.items())]
+        return [group]
+
+    def _topology(self, groups: Iterable[Group]) -> list[str]:
+        """The topology keys of the rules in these groups, those of gangs and affinity first, then those with few domains."""
+        found: dict[str, int] = {}
+        for tag in (tag for group in groups for tag in group.tags):
+            topic = tag.topic[1] if isinstance(tag.topic, tuple) else tag.topic
+            if tag.rule == GangScheduling.name:
+                found |= {gang.key: 0 for gang in self._encoding.cluster.gangs if gang.key is not None}
+            elif isinstance(topic, Affinity):
+                found |= dict.fromkeys(topic.keys, 0)
+            elif isinstance(topic, Term | Spread):
+                found.setdefault(topic.key, 1)
+        domains = self._encoding.cluster.domains
+        return sorted(found.keys() & set(self._encoding.keys), key=lambda key: (found[key], domains(key)[1], key))
+
+
+def _kind(tag: Tag) -> Hashable:
+    """The coarsest group of a tag: one for each rule and kind of topic, resources apart."""
+    if tag.rule == NodeResourcesFit.name:
+        return tag.rule, tag.topic
+    kind = tag.topic[0] if isinstance(tag.topic, tuple) else type(tag.topic).__name__
+    return tag.rule, kind
+
+
+def _grouped(tags: Iterable[Tag], key: Callable[[Tag], Hashable]) -> list[Group]:
+    found: dict[Hashable, list[Tag]] = {}
+    for tag in tags:
+        found.setdefault(key(tag), []).append(tag)
+    return [Group(tuple(members)) for members in found.values()]

@@ -1,0 +1,76 @@
+"""Pods that are to be placed together against a cluster in which everything else stays where it is: can they, all of them?"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.policy import DEFAULT, Policy
+from models.kube.objects import is_terminal
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+from solver import rules
+from solver.bind_order.order import find_order
+from solver.cpsat.model import Encoding
+from solver.cpsat.run import CpSat
+from solver.runtime.deadline import Budget
+from solver.runtime.options import Options
+
+#: Assignments without a bind order that are cut off before the question stays open.
+CUTS = 20
+
+
+@dataclass(frozen=True)
+class Unit:
+    """``pods``: indices into ``snapshot.pods``, the members of one gang or pods of one kind, whatever their own nodeName says. Bound pods
+    of the snapshot hold their place, all others are left out of sight. ``needed``: how many of ``pods`` have to be placed."""
+
+    snapshot: Snapshot
+    pods: tuple[int, ...]
+    needed: int
+    exempt: tuple[str, ...] = ()
+    policy: Policy = DEFAULT
+
+    def scope(self) -> Scope:
+        """What holds its place, and what is to be placed."""
+        own = set(self.pods)
+        nodes = {node.metadata.name for node in self.snapshot.nodes}
+        fixed = [
+            i
+            for i, pod in enumerate(self.snapshot.pods)
+            if i not in own and pod.spec.nodeName in nodes and pod.spec.nodeName and not is_terminal(pod)
+        ]
+        return Scope(fixed=fixed, pending=list(self.pods))
+
+    def cluster(self) -> Cluster:
+        """The compiled instance whose pending pods are the unit's."""
+        return compile_cluster(self.snapshot, self.scope(), daemon_namespaces=self.exempt, policy=self.policy)
+
+    def feasible(self, seconds: float, stop: threading.Event | None = None, *, seed: int = 0, deterministic: bool = False) -> bool | None:
+        """Whether ``needed`` pods of the unit can be placed and bound in some order; None: not known in time."""
+        cluster = self.cluster()
+        if not len(cluster.nodes.names):
+            return not self.needed
+        options = Options(time_limit=seconds, seed=seed, deterministic=deterministic)
+        budget = Budget(options, time.monotonic())
+        stop = stop or threading.Event()
+        encoding = Encoding(cluster, rules.build(cluster))
+        placed = sum(encoding.fits) - encoding.sum(list(encoding.left.values()))
+        encoding.model.add(placed >= self.needed)
+        sure = True
+        for _ in range(CUTS):
+            answer = CpSat(options, budget, stop).run(encoding.model, budget.left(), tight=len(encoding.x) <= 2_000)
+            if answer.solution is None:
+                return False if answer.status == cp_model.INFEASIBLE and sure else None
+            counts = encoding.counts(answer.solution)
+            found = find_order(cluster, counts, seed=seed)
+            if found.sequence is not None:
+                return True
+            sure &= found.exhausted
+            encoding.forbid(counts, found.stuck)
+        return None

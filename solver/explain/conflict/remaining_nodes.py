@@ -1,0 +1,109 @@
+"""What the facts of a cause leave of the nodes, for the numbers in their sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from models.disruption.owners import Owners, name
+from models.kube.objects import Pod, pod_key
+from models.kube.selectors import Bools
+from solver.explain.conflict.fact_model import FactEncoding, Tag
+from solver.explain.conflict.wording import listed
+from solver.rules.node_resources_fit import NodeResourcesFit
+
+#: The facts of a cause: the tags of each, and the topology domain (key, code) of its nodes, where it was split by a key.
+Core = Sequence[tuple[tuple[Tag, ...], tuple[str, int] | None]]
+
+
+class View:
+    """``open``: per class bool[N], the nodes that no exclusion of the cause keeps it from; ``room``: per class int64[N], the pods that each
+    node takes under the exclusions and capacities of the cause; ``bars``: rule -> class -> bool[N] that its facts exclude."""
+
+    def __init__(self, encoding: FactEncoding, core: Core) -> None:
+        self.encoding, self.cluster, self.core = encoding, encoding.cluster, core
+        self._owners = Owners(encoding.cluster.snapshot)
+        self.bars: dict[str, dict[int, Bools]] = {}
+        for tags, _ in core:
+            for g, mask in self.excluded(tags).items():
+                mine = self.bars.setdefault(tags[0].rule, {})
+                mine[g] = mine[g] | mask if g in mine else mask
+        every = range(self.cluster.n_classes)
+        self.open = [~np.logical_or.reduce([self.nowhere, *(bars[g] for bars in self.bars.values() if g in bars)]) for g in every]
+        self.room = [self._rooms(g) for g in every]
+
+    @property
+    def nowhere(self) -> Bools:
+        return np.zeros(self.cluster.n_nodes, dtype=bool)
+
+    def excluded(self, tags: Sequence[Tag]) -> dict[int, Bools]:
+        """Per class the nodes that these tags exclude, bool[N]."""
+        found: dict[int, Bools] = {}
+        for tag in tags:
+            for g, mask in self.encoding.barred.get(tag, {}).items():
+                found[g] = found[g] | mask if g in found else mask
+        return found
+
+    def _rooms(self, g: int) -> Ints:
+        room = np.where(self.open[g], self.cluster.count[g], 0).astype(np.int64)
+        for tags, _ in self.core:
+            if tags[0].rule == NodeResourcesFit.name:
+                where = self.inside(tags)
+                for resource in {str(tag.topic) for tag in tags}:
+                    demand = int(self.demand(resource)[g])
+                    if demand:
+                        room[where] = np.minimum(room, self.free(resource) // demand)[where]
+        return room
+
+    def open_to(self, classes: Sequence[int]) -> Bools:
+        """bool[N]: the nodes that some of the classes may get."""
+        return np.asarray(np.logical_or.reduce([self.nowhere, *(self.open[g] for g in classes)]), dtype=bool)
+
+    def free(self, resource: str) -> Ints:
+        """int64[N]: what is left of a resource, or of the pod slots (``pods``)."""
+        cluster = self.cluster
+        return np.maximum(cluster.slots if resource == "pods" else cluster.free[:, cluster.resources.index(resource)], 0)
+
+    def demand(self, resource: str) -> Ints:
+        """int64[G]."""
+        cluster = self.cluster
+        return np.ones_like(cluster.count) if resource == "pods" else cluster.demand[:, cluster.resources.index(resource)]
+
+    def inside(self, tags: Sequence[Tag]) -> Bools:
+        """bool[N]: the nodes that a fact is about."""
+        cells = [tag.cell for tag in tags if tag.cell is not None]
+        return np.isin(self.encoding.cell_of, cells) if cells else ~self.nowhere
+
+    def domain(self, key: str, code: int) -> str:
+        """``key=value``; ``no key`` of code -1."""
+        return f"{key}={self.cluster.nodes.column(key)[1][code]}" if code >= 0 else f"no {key}"
+
+    def pods(self, classes: Sequence[int]) -> list[Pod]:
+        cluster = self.cluster
+        return [cluster.snapshot.pods[i] for i in sorted(i for g in classes for i in cluster.classes[g].pods)]
+
+    def objects(self, classes: Sequence[int]) -> str:
+        """Whose pods, as ``Deployment prod/db``; several ones by name."""
+        return listed(self._owners.of(pod) for pod in self.pods(classes))
+
+    def whom(self, classes: Sequence[int]) -> str:
+        """``the 8 pods of train/worker``, ``default/p``."""
+        pods = self.pods(classes)
+        if len(pods) == 1:
+            return pod_key(pods[0])
+        owners = dict.fromkeys(self._owners.of(pod) for pod in pods)
+        named = [name(owner) for owner in owners if not owner.startswith("Pod ")]
+        bare = [name(owner) for owner in owners if owner.startswith("Pod ")]
+        if named and bare:
+            named.append(f"{len(bare)} bare pod{'s' * (len(bare) > 1)}")
+        return f"the {len(pods)} pods of {listed(named)}" if named else f"the {len(pods)} pods {listed(bare)}"
+
+    def names(self, nodes: Bools) -> str:
+        return listed(self.cluster.nodes.names[n] for n in np.flatnonzero(nodes).tolist())
+
+    def of_all(self, nodes: Bools) -> str:
+        """``3 of 10 nodes``."""
+        total = self.cluster.n_nodes
+        return f"{int(np.count_nonzero(nodes))} of {total} node{'s' * (total != 1)}"

@@ -1,0 +1,191 @@
+"""The facts of a cause in sentences, with the numbers that make them one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from models.cluster.cluster import Affinity, domain_sum
+from models.documents.placement import Fact
+from models.kube.selectors import Bools
+from solver import rules
+from solver.explain.conflict.fact_model import FactEncoding
+from solver.explain.conflict.remaining_nodes import Core, View
+from solver.explain.conflict.topology_sentences import affinity_words, spread_words
+from solver.explain.conflict.wording import NAMES, amounts, listed, node_rule
+from solver.rules.gang_scheduling import GangScheduling
+from solver.rules.volumes import Volume
+
+
+@dataclass(frozen=True)
+class Item:
+    """One topic of one fact. ``barred``: bool[N], the nodes that it excludes for all its classes; ``inside``: those that it is about."""
+
+    view: View
+    topic: object
+    classes: list[int]
+    barred: Bools
+    inside: Bools
+    needed: int
+
+    @property
+    def pods(self) -> str:
+        return self.view.whom(self.classes)
+
+
+def facts(encoding: FactEncoding, needed: int, core: Core) -> list[Fact]:
+    """One fact for each part of a cause, sorted; the numbers are those that the other facts leave."""
+    view = View(encoding, core)
+    found = []
+    for tags, domain in core:
+        rule, topics = tags[0].rule, list(dict.fromkeys(tag.topic for tag in tags))
+        fact = Fact(rule, "", "", None if domain is None else view.domain(*domain))
+        said: dict[str, None] = {}
+        for topic in topics[:NAMES]:
+            mine = [tag for tag in tags if tag.topic == topic]
+            classes = sorted({g for tag in mine for g in tag.classes}) or list(range(encoding.cluster.n_classes))
+            excluded = view.excluded(mine)
+            barred = np.logical_and.reduce([excluded.get(g, view.nowhere) for g in classes])
+            fact.object = fact.object or view.objects(classes)
+            said[_WORDS.get(rule, _static)(fact, Item(view, topic, classes, barred, view.inside(tags), needed))] = None
+        fact.message = "; ".join([*said, *([f"and {len(topics) - NAMES} more of the kind"] if len(topics) > NAMES else [])])
+        found.append(fact)
+    return sorted(found, key=lambda fact: (fact.rule, fact.object, fact.domain or "", fact.resource or "", fact.message))
+
+
+def _static(fact: Fact, item: Item) -> str:
+    rule = next(rule for rule in rules.build(item.view.cluster) if rule.name == fact.rule)
+    words = listed(rule.message(g, item.barred) for g in item.classes)
+    return f"{item.view.of_all(item.barred)} reject {item.pods}: {words}"
+
+
+def _selection(fact: Fact, item: Item) -> str:
+    asked = listed(node_rule(item.view.cluster.classes[g].pod) for g in item.classes)
+    return f"{asked} leaves {item.view.of_all(~item.barred)} for {item.pods}"
+
+
+def _ports(fact: Fact, item: Item) -> str:
+    several = len(item.view.pods(item.classes)) > 1
+    parts = [f"is taken on {item.view.of_all(item.barred)}"] if item.barred.any() else []
+    parts += ["goes to one pod per node"] if several else []
+    return f"host port {item.topic} {' and '.join(parts)}; {item.pods} ask{'' if several else 's'} for it"
+
+
+def _capacity(fact: Fact, item: Item) -> str:
+    view, resource = item.view, str(item.topic)
+    fact.resource = resource
+    free, demand = view.free(resource), view.demand(resource)
+    asking = [g for g in item.classes if demand[g] and (view.open[g] & item.inside).any()]
+    # Pods that can go nowhere else, where there are any; others may, and need not.
+    asking = [g for g in asking if not (view.open[g] & ~item.inside).any()] or asking or [g for g in item.classes if demand[g]]
+    pods, nodes = view.pods(asking), item.inside & view.open_to(asking)
+    count, there, most = int(nodes.sum()), int(free[nodes].sum()), int(free[nodes].max(initial=0))
+    asked = sum(int(demand[g] * view.cluster.count[g]) for g in asking)
+    fact.object = f"Node {view.names(nodes)}" if count else "Node"
+    fact.domain = fact.domain or _selected(view, asking, nodes)
+    place = f" of {fact.domain}" if fact.domain else " that the other rules leave" if count < view.cluster.n_nodes else ""
+    who = f"the {count} nodes{place} have" if count != 1 else f"{view.names(nodes)}{f' ({fact.domain})' if fact.domain else ''} has"
+    shown = dict(zip((there, asked, most), amounts(resource, (there, asked, most)), strict=True))
+    sentence = f"{who} {shown[there]} free, {view.whom(asking)} ask{'s' * (len(pods) == 1)} for {shown[asked]}"
+    if item.needed < int(view.cluster.count.sum()):
+        sentence += f" ({item.needed} pods are needed)"
+    fitting = int(min(view.room[asking[0]][nodes].sum(), view.cluster.count[asking[0]])) if len(asking) == 1 else None
+    best = _best_domain(view, resource, nodes)
+    if there >= asked and count > 1 and not best:
+        if fitting is not None and 0 < fitting < len(pods):
+            sentence += f", and no more than {fitting} fit whole"
+        else:
+            sentence += f", and no node has more than {shown[most]}"
+    return sentence + best
+
+
+def _selected(view: View, classes: Sequence[int], nodes: Bools) -> str | None:
+    """A label that these classes select and that all nodes have which are left for them."""
+    chosen = [set((view.cluster.classes[g].pod.spec.nodeSelector or {}).items()) for g in classes]
+    for key, value in sorted(set.intersection(*chosen)) if chosen else ():
+        if nodes.any() and all(view.cluster.nodes.labels(n).get(key) == value for n in np.flatnonzero(nodes).tolist()):
+            return f"{key}={value}"
+    return None
+
+
+def _best_domain(view: View, resource: str, nodes: Bools) -> str:
+    """Where all pods must be in one domain of a key, the domain with most."""
+    keys = {key for tags, _ in view.core for tag in tags if isinstance(tag.topic, Affinity) for key in tag.topic.keys}
+    keys |= {gang.key for gang in view.cluster.gangs if gang.key and any(tags[0].rule == GangScheduling.name for tags, _ in view.core)}
+    said = []
+    for key in sorted(keys):
+        codes, size = view.cluster.domains(key)
+        per_domain = domain_sum(codes, size, np.where(nodes, view.free(resource), 0))
+        if np.count_nonzero(per_domain) > 1:
+            best = int(np.argmax(per_domain))
+            said.append(f"; the most in one domain is {amounts(resource, [int(per_domain[best])])[0]} in {view.domain(key, best)}")
+    return "".join(said)
+
+
+def _gang(fact: Fact, item: Item) -> str:
+    said, view = [], item.view
+    for gang in view.cluster.gangs:
+        fact.object = f"Gang {gang.name}"
+        if gang.key is None:
+            said.append(f"at least {gang.needed} pods of {gang.name} or none")
+        elif gang.home:
+            home = listed(view.domain(gang.key, d) for d in gang.home)
+            said.append(f"all pods of {gang.name} go where members run already: {home}")
+        else:
+            size = view.cluster.domains(gang.key)[1]
+            said.append(f"all pods of {gang.name} go to one domain of {gang.key}, of which there {'are' if size != 1 else 'is'} {size}")
+    return "; ".join(said)
+
+
+def _numa(fact: Fact, item: Item) -> str:
+    view = item.view
+    trees = view.nowhere
+    trees[[n for n, tree in view.cluster.trees.items() if tree.rejects]] = True
+    nodes = trees & item.inside & (view.open_to(item.classes) | item.barred)
+    policies = listed(sorted({view.cluster.trees[n].policy for n in np.flatnonzero(nodes).tolist()}))
+    fact.object = f"Node {view.names(nodes)}" if nodes.any() else "Node"
+    place = f" of {fact.domain}" if fact.domain else ""
+    return f"{view.of_all(nodes)}{place} align NUMA zones ({policies}): their zones do not hold {item.pods}"
+
+
+def _volumes(fact: Fact, item: Item) -> str:
+    view, topic = item.view, item.topic
+    if isinstance(topic, Volume):
+        fact.object = f"PersistentVolume {topic.name}"
+        return f"volume {topic.name} serves one claim only"
+    key = str(topic)
+    if all(key not in cls.claims for cls in view.cluster.classes):
+        full = f"; {view.of_all(item.barred)} have no room for those of one more pod" if item.barred.any() else ""
+        return f"nodes attach a limited number of volumes of {key}, which {item.pods} mount{full}"
+    claim = view.cluster.volumes.claim(key)
+    fact.object = f"PersistentVolumeClaim {key}"
+    if claim.missing:
+        return f"claim {key} does not exist"
+    if fact.rule == "VolumeRestrictions":
+        return f"claim {key} is ReadWriteOncePod and " + ("in use" if item.barred.all() else f"mounted by {item.pods}")
+    left = f"leaves {view.of_all(~item.barred)}"
+    if fact.rule == "VolumeZone":
+        return f"the zone of claim {key}'s volume {left}"
+    if not claim.delayed:
+        return f"the volume of claim {key} {left}" if not item.barred.all() else f"claim {key} is not bound, or its volume is out of reach"
+    meets = f"; {item.pods} share it and must meet on one node" if claim.one_node and len(view.pods(item.classes)) > 1 else ""
+    candidates = f"one of the volumes {listed(claim.volumes)}" if claim.volumes else "a new volume"
+    return f"claim {key} is not bound yet and needs {candidates}: that {left}{meets}"
+
+
+def _spread(fact: Fact, item: Item) -> str:
+    return spread_words(fact, item.view, item.topic, item.classes, item.barred)
+
+
+def _affinity(fact: Fact, item: Item) -> str:
+    return affinity_words(fact, item.view, item.topic, item.classes, item.barred)
+
+
+_WORDS: Final[dict[str, Callable[[Fact, Item], str]]] = {
+    "NodeResourcesFit": _capacity, "NodeAffinity": _selection, "NodePorts": _ports, "GangScheduling": _gang,
+    "PodTopologySpread": _spread, "InterPodAffinity": _affinity, "NodeVolumeLimits": _volumes, "VolumeBinding": _volumes,
+    "VolumeRestrictions": _volumes, "VolumeZone": _volumes, "NodeResourceTopologyMatch": _numa,
+}  # fmt: skip

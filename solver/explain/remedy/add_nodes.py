@@ -1,0 +1,159 @@
+"""The fewest nodes of one shape that the cluster has whose addition makes room for a unit, and cordoned nodes that would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from models.cluster.cluster import Cluster
+from models.documents.placement import WayOut
+from models.kube.objects import controller_of
+from models.kube.selectors import taints_key
+from solver.explain.conflict.placement_question import Unit
+from solver.explain.remedy.apply import gang_of, with_nodes
+from solver.explain.remedy.smallest_working import least
+from solver.explain.remedy.time_slices import Clock
+from solver.rules.node_static import NodeAffinity, TaintToleration
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Nodes that are the same to the unit when empty: ``like``: the first of them; ``labels``: values of the topology keys in play."""
+
+    like: str
+    labels: tuple[tuple[str, str], ...]
+    size: tuple[int, ...]  # allocatable, pod slots last
+
+
+def fewest(unit: Unit, cluster: Cluster, clock: Clock, share: float) -> WayOut | None:
+    """The way out, or None: there is none, or none was found in time. The smallest number of nodes counts first, then the smallest shape.
+    Argument ``least`` says ``unproved`` where fewer might do.
+
+    More nodes than pods are never asked for. ``share``: of the whole time, for all questions together.
+    """
+    if any((owner := controller_of(unit.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in unit.pods):
+        return None  # each new node would bring a pod more
+    search = _Search(unit, cluster, clock.section(share))
+    best: tuple[int, Shape] | None = None
+    groups: dict[tuple[int, ...], list[Shape]] = {}
+    for shape in shapes(unit, cluster):
+        groups.setdefault(shape.size, []).append(shape)
+    # Large nodes tell soonest how few may do; of smaller ones then no more are asked for.
+    for size, members in sorted(groups.items(), reverse=True):
+        most = unit.needed if best is None else best[0]
+        k = min(most, search.guess(size)) if best is None else most
+        while k:
+            found = search.one_of(members, k)
+            if found is None and k == most:
+                break
+            if found is None:
+                k = min(most, 2 * k)
+                continue
+            number = least(lambda n, found=found, k=k: n == k or search.works([found], n), 1, k, k)  # type: ignore[misc]
+            assert number is not None
+            search.sure &= number[1]
+            best = (number[0], found)
+            most = k = number[0] - 1
+            members = [shape for shape in members if shape != found]
+    return None if best is None else way(best[1], best[0], sure=search.sure)
+
+
+@dataclass
+class _Search:
+    unit: Unit
+    cluster: Cluster
+    section: Clock
+    sure: bool = True
+
+    def __post_init__(self) -> None:
+        hosts = {s.key for c in self.cluster.classes for s in c.spread} - set(domain_keys(self.unit, self.cluster))
+        self._together = not hosts  # a node that is a domain of its own may be in the way of a spread
+
+    def works(self, shapes: Sequence[Shape], k: int) -> bool | None:
+        return self.section.ask(with_nodes(self.unit, [f"{k}:{shape.like}" for shape in shapes]), 0.25)
+
+    def one_of(self, shapes: Sequence[Shape], k: int) -> Shape | None:
+        """A shape of which k nodes do, the first by halves; what all of them together do not achieve, none of them does."""
+        if not shapes:
+            return None
+        if len(shapes) == 1 or self._together:
+            answer = self.works(shapes, k)
+            self.sure &= answer is not None
+            if not answer:
+                return None
+            if len(shapes) == 1:
+                return shapes[0]
+        half = len(shapes) // 2
+        first = self.one_of(shapes[:half], k)
+        return first if first is not None else self.one_of(shapes[half:], k)
+
+    def guess(self, size: tuple[int, ...]) -> int:
+        """How many empty nodes of a size hold all that the unit asks for, in the resource that needs most."""
+        total: list[int] = (self.cluster.demand * self.cluster.count[:, None]).sum(axis=0).tolist()
+        return max([1, *(-(-asked // have) for asked, have in zip(total, size, strict=False) if have > 0)])
+
+
+def way(shape: Shape, k: int, *, sure: bool = True) -> WayOut:
+    """k nodes of a shape."""
+    where = ", ".join(f"{key}={value}" for key, value in shape.labels)
+    message = f"add {k} node{'s' if k != 1 else ''} like {shape.like}{f' ({where})' if where else ''}"
+    arguments = {"count": str(k), "like": shape.like, **({} if sure else {"least": "unproved"})}
+    return WayOut("addNodes", message, arguments, ["--add-nodes", f"{k}:{shape.like}"])
+
+
+def shapes(unit: Unit, cluster: Cluster) -> list[Shape]:
+    """Distinct shapes of nodes that could take some pod of the unit if they were empty, the smallest first."""
+    keys = domain_keys(unit, cluster)
+    fits = np.zeros(cluster.n_nodes, dtype=bool)
+    rules = [NodeAffinity(cluster), TaintToleration(cluster)]  # a new node is not cordoned
+    for g in range(cluster.n_classes):
+        barred = np.logical_or.reduce([rule.never(g) for rule in rules])
+        fits |= ~barred & (cluster.allocatable >= cluster.demand[g]).all(axis=1)
+    found: dict[object, Shape] = {}
+    for n in np.flatnonzero(fits).tolist():
+        node = unit.snapshot.nodes[n]
+        labels = node.metadata.labels or {}
+        here = tuple((key, labels[key]) for key in keys if key in labels)
+        listed = node.status.allocatable if node.status is not None else None
+        slots = int(str((listed or {}).get("pods", 0)) or 0) if str((listed or {}).get("pods", 0)).isdigit() else 0
+        size = (*cluster.allocatable[n].tolist(), slots)
+        admits = tuple(bool(mask[n]) for mask in cluster.node_sets)
+        signature = (here, size, taints_key(cluster.nodes.taints(n)), admits, tuple(key in labels for key in _own_keys(cluster)))
+        if signature not in found:
+            found[signature] = Shape(node.metadata.name or "", here, size)
+    return sorted(found.values(), key=lambda shape: shape.size)
+
+
+def domain_keys(unit: Unit, cluster: Cluster) -> list[str]:
+    """The topology keys that a rule of the unit, or of running pods against it, reads, but for those whose values are node names."""
+    keys = set(_own_keys(cluster))
+    gang = gang_of(unit)
+    if gang is not None and gang.key is not None:
+        keys.add(gang.key)
+    found = []
+    for key in sorted(keys):
+        codes, values = cluster.nodes.column(key)
+        if key != HOSTNAME and any(values[d] != cluster.nodes.names[n] for n, d in enumerate(codes.tolist()) if d >= 0):
+            found.append(key)
+    return found
+
+
+def _own_keys(cluster: Cluster) -> list[str]:
+    keys = {t.key for c in cluster.classes for t in c.anti} | {s.key for c in cluster.classes for s in c.spread}
+    keys |= {k for c in cluster.classes if c.affinity for k in c.affinity.keys}
+    keys |= {fixed.term.key for fixed in cluster.fixed_anti if cluster.matches(fixed.term.matcher).any()}
+    return sorted(keys)
+
+
+def uncordoned(cluster: Cluster) -> Iterator[WayOut]:
+    """Each cordoned node that would take a pod of the unit otherwise, as a way out to be tried."""
+    rules = [NodeAffinity(cluster), TaintToleration(cluster)]
+    for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():
+        if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in rules) for g in range(cluster.n_classes)):
+            node = cluster.nodes.names[n]
+            yield WayOut("uncordon", f"uncordon {node}", {"node": node})

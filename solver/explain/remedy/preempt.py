@@ -1,0 +1,207 @@
+"""The fewest running pods of lower priority whose absence makes room for a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ids, Ints
+from models.documents.placement import WayOut
+from models.kube.objects import pod_key
+from models.kube.selectors import Bools
+from solver import rules
+from solver.cpsat.model import Encoding, Part
+from solver.explain.conflict.placement_question import Unit
+from solver.explain.remedy.apply import applied
+from solver.explain.remedy.time_slices import Clock
+from solver.explain.remedy.victim_resources import HostedFit
+from solver.explain.remedy.victims import Hosted, candidates, hosted, mattering
+from solver.rules.base import Rule
+from solver.rules.eligibility import fits, possible
+from solver.rules.node_resources_fit import NodeResourcesFit
+
+#: Placements without a bind order that are cut off before the question stays open.
+CUTS = 20
+#: Candidates that are asked about one by one, where no model speaks for them.
+ASKED = 100
+#: Places for each pod of the unit on the nodes that are tried first.
+AMPLE = 2
+#: Pods named in one sentence.
+NAMED = 5
+
+
+@dataclass
+class _Model:
+    host: Hosted
+    encoding: Encoding
+    gone: cp_model.LinearExprT  # candidates that leave
+    exact: bool  # no candidate had to be set aside
+
+
+def fewest(unit: Unit, clock: Clock, share: float) -> WayOut | None:
+    """The way out, or None: there is none, or none was found in time. Argument ``least`` says ``unproved`` where fewer might do.
+
+    ``share``: of the whole time, for all solves together.
+    """
+    section = clock.section(share)
+    chosen = candidates(unit)
+    if not chosen:
+        return None
+    built = _build(unit, chosen, section)
+    found = _solved(unit, built, section) if built is not None else None
+    return _asked(unit, chosen, section) if found is None and (built is None or not built.exact) else found
+
+
+def _solved(unit: Unit, built: _Model, section: Clock) -> WayOut | None:
+    sure = built.exact
+    for _ in range(CUTS):
+        solution, optimal = _fewest(built, section)
+        if solution is None:
+            return None
+        sure &= optimal
+        counts = built.encoding.counts(solution)
+        gone = [i for g in built.host.guests for n, pods in built.host.at[g].items() for i in pods[int(counts[g, n]) :]]
+        way = _way(unit, gone, sure=sure)
+        verdict = section.ask(applied(unit, way), 0.5)
+        if verdict:
+            return way
+        sure &= verdict is False
+        built.encoding.forbid(counts, built.host.guests)
+    return None
+
+
+def _fewest(built: _Model, section: Clock) -> tuple[list[int] | None, bool]:
+    """The best solution found, and whether it is the best there is. Parts of the cluster go first, which give good solutions fast: for a
+    gang that must be in one domain each of those, which together are all; else the nodes where room costs least, then all."""
+    host, encoding = built.host, built.encoding
+    gang = next((gang for gang in host.cluster.gangs if gang.key is not None), None)
+    best: list[int] | None = None
+    optimal = True
+    if gang is not None and gang.key is not None:
+        codes = host.cluster.domains(gang.key)[0]
+        parts = [(codes == d, 0.5) for d in encoding.domains(gang.classes, codes)]
+    else:
+        parts = [(cheap, 0.3) for cheap in [_cheap(built)] if not cheap.all()] + [(np.ones(host.cluster.n_nodes, dtype=bool), 0.4)]
+    for inside, share in parts:
+        model = encoding.model.clone()
+        for g in host.own if gang is None else gang.classes:
+            for n in encoding.nodes_of(g).tolist():
+                if not inside[n]:
+                    model.add(encoding.x[g, n] == 0)
+        if best is not None:
+            model.add(built.gone <= _value(built, best) - 1)
+        model.minimize(built.gone)
+        answer = section.solve(model, share, tight=True)
+        best = answer.solution or best
+        proved = answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+        optimal = proved if gang is None else optimal and proved
+    return best, optimal
+
+
+def _cheap(built: _Model) -> Bools:
+    """bool[N]: for each class of the unit the nodes on which its first pod makes fewest candidates leave, with room for so many times its
+    pods."""
+    host, encoding = built.host, built.encoding
+    chosen = np.zeros(host.cluster.n_nodes, dtype=bool)
+    for g in host.own:
+        price = {n: _price(host, g, n) for n in encoding.nodes_of(g).tolist()}
+        wanted = AMPLE * encoding.fits[g]
+        for n in sorted(price, key=lambda n: (price[n], n)):
+            if wanted <= 0:
+                break
+            chosen[n] = True
+            wanted -= encoding.upper(g, n)
+    return chosen
+
+
+def _price(host: Hosted, g: int, n: int) -> int:
+    """Candidates, the largest first, that leave a node at least for one pod of a class."""
+    here = [(h, len(nodes[n])) for h, nodes in host.at.items() if n in nodes]
+    demand, most = host.cluster.demand, 0
+    for r in np.flatnonzero(demand[g]).tolist():
+        short = int(demand[g, r]) - int(host.cluster.free[n, r]) + sum(int(demand[h, r]) * k for h, k in here)
+        count = 0
+        for size, k in sorted(((int(demand[h, r]), k) for h, k in here), reverse=True):
+            if short <= 0 or not size:
+                break
+            taken = min(k, -(-short // size))
+            count, short = count + taken, short - taken * size
+        most = max(most, count)
+    return most
+
+
+def _value(built: _Model, solution: Sequence[int]) -> int:
+    return sum(solution[built.encoding.left[g].index] for g in built.host.guests)
+
+
+def _asked(unit: Unit, chosen: Sequence[int], section: Clock) -> WayOut | None:
+    """Without a model, where running pods break rules among themselves: all candidates go, then one after the other stays."""
+    gone = list(chosen)
+    if len(gone) > ASKED or not section.ask(applied(unit, _way(unit, gone, sure=False))):
+        return None
+    for i in chosen:
+        fewer = [j for j in gone if j != i]
+        if section.ask(applied(unit, _way(unit, fewer, sure=False))):
+            gone = fewer
+    return _way(unit, gone, sure=False)
+
+
+def _build(unit: Unit, chosen: Sequence[int], section: Clock) -> _Model | None:
+    """The model, of those candidates that matter. Where running pods break rules among themselves, some of them hold their place."""
+    chosen = mattering(unit, chosen)
+    exact = True
+    for _ in range(2):
+        if not chosen:
+            return None
+        host = hosted(unit, chosen)
+        encoding = _encode(host)
+        placed = sum(encoding.fits[g] for g in host.own) - encoding.sum([encoding.left[g] for g in host.own])
+        gone = encoding.sum([encoding.left[g] for g in host.guests])
+        trial = encoding.model.clone()
+        trial.add(placed == 0)
+        trial.minimize(gone)
+        answer = section.solve(trial)
+        if answer.solution is None:
+            return None
+        odd = {
+            i
+            for g in host.guests
+            for n, pods in host.at[g].items()
+            for i in pods[answer.solution[encoding.x[g, n].index] :]
+        }  # fmt: skip
+        if not odd:
+            encoding.model.add(placed >= unit.needed)
+            return _Model(host, encoding, gone, exact)
+        exact = False
+        chosen = [i for i in chosen if i not in odd]
+    return None
+
+
+def _encode(host: Hosted) -> Encoding:
+    cluster = host.cluster
+    active: list[Rule] = [HostedFit(cluster, host) if isinstance(rule, NodeResourcesFit) else rule for rule in rules.build(cluster)]
+    limits = possible(cluster, active)
+    cells: dict[int, tuple[Ids, Ints]] = {}
+    for g in host.own:
+        nodes = np.flatnonzero(limits[g]).astype(np.int32)
+        cells[g] = (nodes, limits[g, nodes])
+    for g in host.guests:
+        here = sorted((n, len(pods)) for n, pods in host.at[g].items())
+        cells[g] = (np.array([n for n, _ in here], dtype=np.int32), np.array([k for _, k in here], dtype=np.int64))
+    most = fits(cluster, limits).tolist()
+    pods = {g: int(most[g]) for g in host.own} | {g: cluster.classes[g].count for g in host.guests}
+    return Encoding(cluster, active, Part(cells, pods))
+
+
+def _way(unit: Unit, gone: Sequence[int], *, sure: bool) -> WayOut:
+    pods = sorted((unit.snapshot.pods[i] for i in gone), key=pod_key)
+    named = [f"{pod_key(pod)} on {pod.spec.nodeName}" for pod in pods[:NAMED]]
+    more = ", …" if len(pods) > NAMED else ""
+    message = f"evict {len(pods)} pod{'s' if len(pods) != 1 else ''} of lower priority: {', '.join(named)}{more}"
+    arguments = {"pods": ",".join(pod_key(pod) for pod in pods)}
+    if not sure:
+        arguments["least"] = "unproved"
+    return WayOut("evict", message, arguments)

@@ -1,0 +1,220 @@
+"""Rules of pods that could be relaxed: each as a way out that is still to be proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from models.cluster.cluster import HARD_EFFECTS, Cluster
+from models.cluster.compile import host_ports, required_terms
+from models.disruption.owners import Owners, name
+from models.documents.placement import WayOut
+from models.kube import objects
+from models.kube.objects import Pod, PodAffinityTerm, Taint
+from models.kube.selectors import Selector, canonical, label_key_requirements, selector_matches, tolerates
+from models.snapshot.snapshot import Snapshot
+from solver.explain.conflict.placement_question import Unit
+from solver.explain.remedy.apply import gang_of
+from solver.explain.remedy.pod_edits import text
+
+TERMS: Final = {"podAffinity": "affinity", "podAntiAffinity": "anti-affinity"}
+
+
+@dataclass(frozen=True)
+class Idea:
+    """A way out to be tried: ``rule``: the scheduler plugin that it loosens; ``size``: how much it gives up, to compare it with others."""
+
+    rule: str
+    size: int
+    way: WayOut
+
+
+def spread_constraints(unit: Unit) -> list[tuple[str, objects.TopologySpreadConstraint]]:
+    """Owner and DoNotSchedule constraint, each once."""
+    found: dict[tuple[str, str], tuple[str, objects.TopologySpreadConstraint]] = {}
+    for owner, pod in _templates(unit):
+        for constraint in pod.spec.topologySpreadConstraints or ():
+            if constraint.whenUnsatisfiable == "DoNotSchedule":
+                found[owner, text(constraint)] = owner, constraint
+    return list(found.values())
+
+
+def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) -> WayOut:
+    """A maxSkew raised to ``skew``."""
+    return WayOut(
+        "raiseMaxSkew",
+        f"raise maxSkew over {constraint.topologyKey} of {name(owner)} from {constraint.maxSkew} to {skew}",
+        {"workload": owner, "constraint": text(constraint), "to": str(skew)},
+    )
+
+
+def ideas(unit: Unit, cluster: Cluster) -> list[Idea]:
+    """What could be relaxed, without what is tried with numbers (maxSkew, replicas, nodes): the gentlest first. What several owners have
+    in common is tried for each of them and for all of them together."""
+    found: dict[tuple[str, str], Idea] = {}
+    groups: dict[str, list[Idea]] = {}
+    for idea in [*_own(unit, cluster), *_repelling(unit, cluster)]:
+        arguments = dict(idea.way.arguments)
+        owner = arguments.pop("workload", "")
+        key = idea.way.change + msgspec.json.encode(arguments, order="sorted").decode()
+        if (owner, key) not in found:
+            found[owner, key] = idea
+            groups.setdefault(key, []).append(idea)
+    joint = [_joint(group) for group in groups.values() if len(group) > 1]
+    return sorted([*found.values(), *joint, *_topology(unit)], key=lambda idea: (idea.size, idea.way.message))
+
+
+def _joint(group: list[Idea]) -> Idea:
+    owners = "; ".join(idea.way.arguments["workload"] for idea in group)
+    first, *rest = group
+    names = ", ".join(name(idea.way.arguments["workload"]) for idea in rest)
+    way = WayOut(first.way.change, f"{first.way.message}; the same of {names}", {**first.way.arguments, "workload": owners})
+    return Idea(first.rule, max(idea.size for idea in group) + 10 * len(rest), way)
+
+
+def _templates(unit: Unit) -> Iterator[tuple[str, Pod]]:
+    """Owner and a pod of it, one for each distinct set of rules."""
+    snapshot = unit.snapshot
+    for owner, pods in Owners(snapshot).group(unit.pods).items():
+        seen: set[bytes] = set()
+        for i in pods:
+            spec = snapshot.pods[i].spec
+            key = msgspec.json.encode((spec.affinity, spec.nodeSelector, spec.topologySpreadConstraints, spec.tolerations, spec.containers))
+            if key not in seen:
+                seen.add(key)
+                yield owner, snapshot.pods[i]
+
+
+def _own(unit: Unit, cluster: Cluster) -> Iterator[Idea]:
+    taints = _taints(cluster)
+    for owner, pod in _templates(unit):
+        who = name(owner)
+        for taint in taints:
+            if not any(tolerates(t, taint) for t in pod.spec.tolerations or ()):
+                arguments = {"workload": owner, "key": taint.key, "effect": taint.effect}
+                if taint.value:
+                    arguments["value"] = taint.value
+                yield Idea("TaintToleration", 1, WayOut("tolerate", f"let {who} tolerate the taint {_taint(taint)}", arguments))
+        for constraint in pod.spec.topologySpreadConstraints or ():
+            if constraint.whenUnsatisfiable == "DoNotSchedule":
+                message = f"make the spread of {who} over {constraint.topologyKey} ScheduleAnyway"
+                yield Idea("PodTopologySpread", 3, WayOut("scheduleAnyway", message, {"workload": owner, "constraint": text(constraint)}))
+        for size, kind in ((4, "podAntiAffinity"), (5, "podAffinity")):
+            for term in required_terms(pod, kind):
+                yield _term(owner, kind, term, size)
+        for key, value in (pod.spec.nodeSelector or {}).items():
+            way = WayOut(
+                "dropNodeSelector", f"drop {key}={value} from the nodeSelector of {who}", {"workload": owner, "key": key, "value": value}
+            )
+            yield Idea("NodeAffinity", 6, way)
+        for expression in _expressions(pod):
+            words = f"{expression.key} {expression.operator}{f' {sorted(expression.values)}' if expression.values else ''}".replace("'", "")
+            way = WayOut(
+                "dropNodeAffinity",
+                f"drop {words} from the required node affinity of {who}",
+                {"workload": owner, "expression": text(expression)},
+            )
+            yield Idea("NodeAffinity", 6, way)
+        for _, protocol, port in sorted(host_ports(pod.spec)):
+            way = WayOut(
+                "dropHostPort",
+                f"give up host port {port}/{protocol} of {who}",
+                {"workload": owner, "port": str(port), "protocol": protocol},
+            )
+            yield Idea("NodePorts", 7, way)
+
+
+def _term(owner: str, kind: str, term: PodAffinityTerm, size: int) -> Idea:
+    about = selector_text(canonical(term.labelSelector))
+    message = f"make the {TERMS[kind]} of {name(owner)} over {term.topologyKey} ({about}) preferred"
+    return Idea("InterPodAffinity", size, WayOut("preferTerm", message, {"workload": owner, "kind": kind, "term": text(term)}))
+
+
+def _topology(unit: Unit) -> Iterator[Idea]:
+    gang = gang_of(unit)
+    if gang is not None and gang.required and gang.key is not None:
+        way = WayOut("preferTopology", f"make the topology {gang.key} of gang {gang.name} preferred", {"gang": gang.name, "key": gang.key})
+        yield Idea("GangScheduling", 2, way)
+
+
+def _repelling(unit: Unit, cluster: Cluster) -> Iterator[Idea]:
+    """Anti-affinity of running pods of other owners against pods of the unit."""
+    snapshot = unit.snapshot
+    where = {
+        cluster.nodes.names[n]
+        for fixed in cluster.fixed_anti
+        if cluster.matches(fixed.term.matcher).any()
+        for n in fixed.nodes.tolist()
+    }  # fmt: skip
+    if not where:
+        return
+    owners = Owners(snapshot)
+    own = [pod for _, pod in _templates(unit)]
+    seen: set[tuple[str, str]] = set()
+    for i in cluster.scope.fixed:
+        pod = snapshot.pods[i]
+        if pod.spec.nodeName not in where:
+            continue
+        for term in required_terms(pod, "podAntiAffinity"):
+            key = (owners.of(pod), text(term))
+            if key not in seen:
+                seen.add(key)
+                if any(_matches(snapshot, pod, term, target) for target in own):
+                    yield _term(key[0], "podAntiAffinity", term, 8)
+
+
+def _matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, target: Pod) -> bool:
+    labels = target.metadata.labels or {}
+    extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
+    if not selector_matches(canonical(term.labelSelector, extra), labels):
+        return False
+    here = target.metadata.namespace or "default"
+    if not term.namespaces and term.namespaceSelector is None:
+        return here == (pod.metadata.namespace or "default")
+    listed = snapshot.namespaces.get(here)
+    found = (listed.metadata.labels or {}) if listed is not None else {}
+    return here in (term.namespaces or ()) or selector_matches(canonical(term.namespaceSelector), found)
+
+
+def _taints(cluster: Cluster) -> list[Taint]:
+    """Taints that reject, each once."""
+    found: dict[tuple[str, str, str], Taint] = {}
+    for n in range(cluster.n_nodes):
+        for taint in cluster.nodes.taints(n):
+            if taint.effect in HARD_EFFECTS:
+                found[taint.key, taint.value or "", taint.effect] = taint
+    return [taint for _, taint in sorted(found.items())]
+
+
+def _taint(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _expressions(pod: Pod) -> Iterable[objects.NodeSelectorRequirement]:
+    """The requirements of required node affinity, each once."""
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
+    if affinity is None:
+        return []
+    found: dict[str, objects.NodeSelectorRequirement] = {}
+    for selector in (affinity.requiredDuringSchedulingIgnoredDuringExecution, affinity.requiredDuringSchedulingRequiredDuringExecution):
+        for term in selector.nodeSelectorTerms or () if selector is not None else ():
+            for requirement in (*(term.matchExpressions or ()), *(term.matchFields or ())):
+                found[text(requirement)] = requirement
+    return found.values()
+
+
+def selector_text(selector: Selector | None) -> str:
+    """A label selector in a few words: ``app=db``."""
+    if selector is None:
+        return "no pods"
+    words = []
+    for key, operator, values in selector:
+        if operator in ("In", "NotIn"):
+            equal = "=" if operator == "In" else "!="
+            words.append(f"{key}{equal}{values[0]}" if len(values) == 1 else f"{key}{equal}({'|'.join(values)})")
+        else:
+            words.append(key if operator == "Exists" else f"!{key}")
+    return ",".join(words) or "all pods"

@@ -1,0 +1,189 @@
+"""The cheapest changes after which pods that cannot be placed can be, each proved by solving again on the changed objects.
+
+What is cheap, for an operator (ranks, and within a rank the size): a maxSkew raised by 1 (0); a cordoned node uncordoned, else nodes added
+(1, by their number); running pods of lower priority evicted (2, by their number); fewer replicas of one workload, or a lower min-member
+(3, by how many pods that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration added, a required
+topology preferred, a spread ScheduleAnyway, anti-affinity, affinity, a node selector, a host port, the anti-affinity of running pods, in
+this order; of several owners at once 10 more each); two relaxations together (6), where nothing else works.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from models.cluster.cluster import Cluster
+from models.documents.placement import WayOut
+from models.kube.objects import TopologySpreadConstraint
+from solver.explain.conflict.placement_question import Unit
+from solver.explain.remedy import add_nodes, fewer_pods, preempt
+from solver.explain.remedy.apply import applied
+from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
+from solver.explain.remedy.smallest_working import least
+from solver.explain.remedy.time_slices import Clock
+
+__all__ = ["applied", "ways_out"]
+
+_SPREAD: Final = "PodTopologySpread"
+#: Rules that running pods make worse than an empty node is.
+_FULL: Final = frozenset({"NodeResourcesFit", "NodePorts", "InterPodAffinity", _SPREAD, "NodeVolumeLimits", "NodeResourceTopologyMatch"})
+#: Rules that new nodes may help with, and rules that gone pods may help with.
+_NODES: Final = _FULL | {"GangScheduling"}
+_PODS: Final = _FULL | {"VolumeRestrictions"}
+#: Shares of the whole time.
+_EACH, _GROWING, _LEAVING, _FEWER = 0.1, 0.4, 0.4, 0.2
+
+
+def ways_out(
+    unit: Unit,
+    rules: Collection[str],
+    *,
+    seconds: float,
+    stop: threading.Event | None = None,
+    seed: int = 0,
+    deterministic: bool = False,
+    most: int = 5,
+) -> list[WayOut]:
+    """At most ``most`` changes, the cheapest first, each of which alone makes a unit placeable that is not.
+
+    ``rules``: the scheduler plugins of a minimal cause: a change that frees must touch one of them, so only such changes are tried (none
+    given: all). ``seconds``: for everything (CP-SAT's deterministic ones where ``deterministic``); what is not decided within the share
+    of one question is left out. Numbers (maxSkew, nodes, pods evicted) are the least that work and the number of pods that stay the
+    greatest, unless the arguments say ``least`` or ``most``: ``unproved``.
+    """
+    clock = Clock(seconds, stop or threading.Event(), seed, deterministic)
+    search = _Search(unit, frozenset(rules), clock, most)
+    search.run()
+    return search.found[:most]
+
+
+@dataclass
+class _Search:
+    unit: Unit
+    rules: frozenset[str]
+    clock: Clock
+    most: int
+    found: list[WayOut] = field(default_factory=list)
+
+    def run(self) -> None:
+        cluster = self.unit.cluster()
+        if not cluster.n_nodes or not cluster.n_classes:
+            return
+        for stage in (self._nudged(), self._grown(cluster), self._freed(), self._fewer(), self._raised(), self._dropped(cluster)):
+            for way in stage:
+                self.found.append(way)
+                if len(self.found) >= self.most:
+                    return
+        if not self.found:
+            self._pairs(cluster)
+
+    def _touches(self, rules: Collection[str]) -> bool:
+        return not self.rules or not self.rules.isdisjoint(rules)
+
+    def _works(self, way: WayOut) -> bool | None:
+        return self.clock.ask(applied(self.unit, way), _EACH)
+
+    def _nudged(self) -> Iterator[WayOut]:
+        if self._touches({_SPREAD}):
+            for owner, constraint in spread_constraints(self.unit):
+                way = raised(owner, constraint, constraint.maxSkew + 1)
+                if self._works(way):
+                    yield way
+
+    def _grown(self, cluster: Cluster) -> Iterator[WayOut]:
+        if self._touches(_NODES | {"NodeUnschedulable"}):
+            for way in itertools.islice(add_nodes.uncordoned(cluster), self.most):
+                if self._works(way):
+                    yield way
+                    break
+        if self._touches(_NODES):
+            found = add_nodes.fewest(self.unit, cluster, self.clock, _GROWING)
+            if found is not None:
+                yield found
+
+    def _freed(self) -> Iterator[WayOut]:
+        if self._touches(_PODS):
+            way = preempt.fewest(self.unit, self.clock, _LEAVING)
+            if way is not None:
+                yield way
+
+    def _fewer(self) -> Iterator[WayOut]:
+        """Whatever the cause is: pods that are not there need nothing."""
+        fewer = fewer_pods.replicas(self.unit, self.clock, _FEWER)
+        members = fewer_pods.members(self.unit, self.clock, _FEWER)
+        yield from sorted([*fewer, *([members] if members is not None else [])], key=_lost)
+
+    def _raised(self) -> Iterator[WayOut]:
+        """maxSkew by more than 1: beyond what all pods of the selector together make, a greater one says no more."""
+        if not self._touches({_SPREAD}):
+            return
+        found: list[tuple[int, WayOut]] = []
+        known = {way.message for way in self.found}
+        for owner, constraint in spread_constraints(self.unit):
+            if raised(owner, constraint, constraint.maxSkew + 1).message in known:
+                continue
+            top = constraint.maxSkew + len(self.unit.snapshot.pods)
+
+            def asked(skew: int, owner: str = owner, constraint: TopologySpreadConstraint = constraint) -> bool | None:
+                return self._works(raised(owner, constraint, skew))
+
+            if not asked(top):
+                continue
+            skew = least(lambda k, top=top, asked=asked: k == top or asked(k), constraint.maxSkew + 1, top)  # type: ignore[misc]
+            if skew is not None:
+                way = raised(owner, constraint, skew[0])
+                if not skew[1]:
+                    way.arguments["least"] = "unproved"
+                found.append((skew[0] - constraint.maxSkew, way))
+        yield from (way for _, way in sorted(found, key=lambda f: (f[0], f[1].message)))
+
+    def _dropped(self, cluster: Cluster) -> Iterator[WayOut]:
+        known = {(way.arguments["workload"], way.arguments["constraint"]) for way in self.found if way.change == "raiseMaxSkew"}
+        joint_done: set[str] = set()
+        for idea in ideas(self.unit, cluster):
+            arguments = idea.way.arguments
+            if not self._touches({idea.rule}) or (arguments.get("workload"), arguments.get("constraint")) in known:
+                continue
+            kind = idea.way.change + "".join(f"{k}={v};" for k, v in sorted(arguments.items()) if k != "workload")
+            if ";" in arguments.get("workload", "") and kind in joint_done:
+                continue  # one owner alone does it
+            if self._works(idea.way):
+                joint_done.add(kind)
+                yield idea.way
+
+    def _pairs(self, cluster: Cluster) -> None:
+        """Two relaxations, of which one touches the cause."""
+        listed = [*self._skews(), *(idea for idea in ideas(self.unit, cluster) if ";" not in idea.way.arguments.get("workload", ""))]
+        pairs = sorted(itertools.combinations(range(len(listed)), 2), key=lambda p: (listed[p[0]].size + listed[p[1]].size, p))
+        for a, b in pairs:
+            if not self.clock.left() or len(self.found) >= self.most:
+                return
+            first, second = listed[a], listed[b]
+            if self._touches({first.rule, second.rule}) and not _same(first, second):
+                way = together([first.way, second.way])
+                if self._works(way):
+                    self.found.append(way)
+
+    def _skews(self) -> list[Idea]:
+        return [Idea(_SPREAD, 0, raised(owner, c, c.maxSkew + 1)) for owner, c in spread_constraints(self.unit)]
+
+
+def _same(first: Idea, second: Idea) -> bool:
+    """Whether both are about the same constraint of the same owner."""
+    one, two = first.way.arguments, second.way.arguments
+    return "constraint" in one and one["constraint"] == two.get("constraint") and one.get("workload") == two.get("workload")
+
+
+def _lost(way: WayOut) -> tuple[int, str]:
+    return int(way.arguments["from"]) - int(way.arguments["to"]), way.message
+
+
+def together(ways: Sequence[WayOut]) -> WayOut:
+    """Several changes as one way out."""
+    arguments = {"changes": str(len(ways))}
+    for i, way in enumerate(ways, 1):
+        arguments |= {f"{i}.change": way.change, **{f"{i}.{key}": value for key, value in way.arguments.items()}}
+    return WayOut("combination", "; and ".join(way.message for way in ways), arguments, [o for way in ways for o in way.options])

@@ -1,0 +1,119 @@
+"""Running pods of lower priority that could make room for a unit: which they are, and the instance in which they could leave.
+
+There they are pending pods that may only be where they are, or nowhere. What they repel, hold and provide is the same as of pods that hold
+their place, but their own filters are not asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from models.cluster.cluster import Cluster, GangGroup
+from models.cluster.compile import compile_cluster
+from models.kube import objects, pod_requests
+from models.kube.objects import Pod, Toleration, controller_of, is_terminating
+from models.snapshot.scope import Scope, is_mirror
+from solver import rules
+from solver.explain.conflict.placement_question import Unit
+from solver.explain.remedy.apply import gang_of
+from solver.rules.eligibility import possible
+
+
+@dataclass
+class Hosted:
+    """``own``: classes of the unit; ``guests``: classes of candidates; ``at``: the candidates (indices into ``snapshot.pods``) of each
+    such class by node, those that should leave first at the end."""
+
+    cluster: Cluster
+    own: list[int]
+    guests: list[int]
+    at: dict[int, dict[int, list[int]]]
+
+
+def candidates(unit: Unit) -> list[int]:
+    """Running pods of lower priority than all of the unit's that could be evicted: no DaemonSet's, no static pods, none that is on its way
+    out already, none of the unit's own gang."""
+    pods = unit.snapshot.pods
+    priority = min((pods[i].spec.priority or 0 for i in unit.pods), default=0)
+    gang = gang_of(unit)
+    kin = set(gang.bound) if gang is not None else set()
+    found = []
+    for i in unit.scope().fixed:
+        pod = pods[i]
+        owner = controller_of(pod)
+        lower = (pod.spec.priority or 0) < priority and i not in kin
+        if lower and not is_mirror(pod) and not is_terminating(pod) and (owner is None or owner.kind != "DaemonSet"):
+            found.append(i)
+    return found
+
+
+def hosted(unit: Unit, chosen: Sequence[int]) -> Hosted:
+    """The instance in which these pods could leave."""
+    before = unit.snapshot.pods
+    pods = list(before)
+    lowest = min(before[i].spec.priority or 0 for i in chosen)
+    for i in chosen:
+        pods[i] = _guest(before[i], lowest)
+    leaving = set(chosen)
+    scope = unit.scope()
+    cluster = compile_cluster(
+        replace(unit.snapshot, pods=pods),
+        Scope(fixed=[i for i in scope.fixed if i not in leaving], pending=[*unit.pods, *chosen]),
+        daemon_namespaces=unit.exempt,
+        policy=unit.policy,
+    )
+    own = [g for g, c in enumerate(cluster.classes) if c.pods[0] not in leaving]
+    guests = [g for g, c in enumerate(cluster.classes) if c.pods[0] in leaving]
+    for g in guests:
+        cluster.classes[g].gang = None
+    # a gang of candidates runs already: it may lose members
+    gangs = [gang if set(gang.classes) & set(own) else GangGroup(gang.name, (), 0) for gang in cluster.gangs]
+    index = {name: n for n, name in enumerate(cluster.nodes.names)}
+    at: dict[int, dict[int, list[int]]] = {}
+    for g in guests:
+        here = at[g] = {}
+        for i in sorted(cluster.classes[g].pods, key=lambda i: (-(before[i].spec.priority or 0), i)):
+            here.setdefault(index[before[i].spec.nodeName or ""], []).append(i)
+    return Hosted(replace(cluster, gangs=gangs), own, guests, at)
+
+
+def _guest(pod: Pod, priority: int) -> Pod:
+    """A running pod as one that could be placed, without what it once asked of its node; one priority for all, so that those which differ
+    in nothing else are one class."""
+    anti = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
+    spec = msgspec.structs.replace(
+        pod.spec,
+        affinity=objects.Affinity(podAntiAffinity=anti) if anti is not None else None,
+        nodeSelector=None,
+        topologySpreadConstraints=None,
+        tolerations=[Toleration(operator="Exists")],
+        priority=priority,
+    )
+    if _resized(pod):  # what it holds is what its status says
+        asked: objects.ResourceList = {k: f"{v}m" if k == "cpu" else v for k, v in pod_requests.pod_request(pod).items()}
+        ports = [p for c in (*(spec.containers or ()), *(spec.initContainers or ())) for p in c.ports or ()]
+        box = objects.Container("all", objects.ResourceRequirements(requests=asked), ports or None)
+        spec = msgspec.structs.replace(spec, containers=[box], initContainers=None, overhead=None, resources=None)
+    return msgspec.structs.replace(pod, spec=spec, status=None)
+
+
+def _resized(pod: Pod) -> bool:
+    if pod.status is None:
+        return False
+    listed = (*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ()))
+    return any(s.resources is not None or s.allocatedResources is not None for s in listed)
+
+
+def mattering(unit: Unit, chosen: Sequence[int]) -> list[int]:
+    """Candidates on nodes that the unit could use, and those whose presence is felt elsewhere."""
+    found: list[int] = []
+    host = hosted(unit, chosen)
+    active = rules.build(host.cluster)
+    useful = possible(host.cluster, active)[host.own].sum(axis=0) > 0
+    for g in host.guests:
+        felt = bool(host.cluster.classes[g].claims) or any(rule.concerned(g) for rule in active if not rule.local)
+        found += [i for n, pods in host.at[g].items() if felt or useful[n] for i in pods]
+    return sorted(found)

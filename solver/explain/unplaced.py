@@ -1,0 +1,169 @@
+"""What could not be placed, and why: a minimal cause and the cheapest ways out for each gang, and for each kind of pod, that is left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from models.cluster.cluster import Cluster
+from models.documents import placement as doc
+from models.documents.policy import Policy
+from models.edits.binding import bound_as
+from models.gangs import gangs
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from solver.explain.per_node import PodVerdict
+
+#: Gangs and kinds of pods that are looked into, highest priority first.
+MOST = 8
+#: Seconds for one of them at least, so that some get an answer where there is no time for all.
+LEAST = 4.0
+#: Shares of the time of one of them: for the cause, and for the ways out.
+CAUSE, OUT = 0.5, 0.5
+
+
+@dataclass(frozen=True)
+class Left:
+    """Pods that were left together. ``pods``: indices into ``snapshot.pods``; ``ask``: those that are asked about, ``needed`` of them.
+    ``classes``: of which none can be placed if these cannot; ``unaided``: no other waiting pod could help them."""
+
+    pods: tuple[int, ...]
+    ask: tuple[int, ...]
+    needed: int
+    gang: str | None
+    priority: int
+    classes: tuple[int, ...] = ()
+    unaided: bool = True
+
+
+def left_of(cluster: Cluster, dealt: Sequence[int]) -> list[Left]:
+    """The gangs that got no node, and of other classes the pods that did not; ``dealt``: pods of each class that did. Highest priority
+    first."""
+    found = []
+    for k, gang in enumerate(cluster.gangs):
+        if gang.needed > 1 and not any(dealt[g] for g in gang.classes):
+            pods = cluster.declared[k].pods
+            found.append(
+                Left(
+                    pods,
+                    pods,
+                    gang.needed,
+                    gang.name,
+                    cluster.classes[gang.classes[0]].priority,
+                    gang.classes,
+                    _unaided(cluster, gang.classes),
+                )
+            )
+    for g, cls in enumerate(cluster.classes):
+        rest = tuple(cls.pods[dealt[g] :])
+        gang_of = None if cls.gang is None else cluster.gangs[cls.gang]
+        torn = gang_of is not None and gang_of.needed > 1 and not any(dealt[h] for h in gang_of.classes)
+        if rest and not torn:
+            found.append(
+                Left(
+                    rest,
+                    rest[:1],
+                    1,
+                    None if gang_of is None else gang_of.name,
+                    cls.priority,
+                    (g,),
+                    gang_of is None and _unaided(cluster, (g,)),
+                )
+            )
+    return sorted(found, key=lambda left: -left.priority)
+
+
+def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:
+    """Whether no other waiting pod can help these: none that their affinity asks for or their spread counts, no mates of a gang."""
+    own, gang = set(classes), cluster.classes[classes[0]].gang
+    if gang is not None and own != set(cluster.gangs[gang].classes):
+        return False
+    needs = {a.full for g in own if (a := cluster.classes[g].affinity) is not None}
+    needs |= {s.matcher for g in own for s in cluster.classes[g].spread if s.matcher is not None}
+    return all(own.issuperset(cluster.matching(m).tolist()) for m in needs)
+
+
+def asked(snapshot: Snapshot, verdicts: Sequence[PodVerdict], *, whole: bool, tiers: Sequence[str] = ()) -> list[Left]:
+    """What `explain` looks into: the gangs of the pods, all of them if they are to be placed together (``whole``), and kinds of pods that
+    fit on no node. ``tiers``: the policy's networkTiers."""
+    index = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
+    verdicts = [v for v in verdicts if v.pod in index]
+    pods = [index[v.pod] for v in verdicts]
+    scope = select(snapshot)
+    named = set(pods)
+    everyone = replace(
+        scope,
+        pending=sorted({*scope.pending, *pods}),
+        fixed=[i for i in scope.fixed if i not in named],
+        gated=[i for i in scope.gated if i not in named],
+    )
+    found: list[Left] = []
+    seen: set[int] = set()
+    for gang in gangs.find(snapshot, everyone, tiers=tiers):
+        if gang.needed > 1 and not seen.issuperset(gang.pods) and not set(pods).isdisjoint(gang.pods):
+            seen.update(gang.pods)
+            found.append(Left(gang.pods, gang.pods, gang.needed, gang.name, 0))
+    alike: dict[int, list[int]] = {}
+    for i, verdict in zip(pods, verdicts, strict=True):
+        if i not in seen and (whole or not verdict.feasible):
+            alike.setdefault(0 if whole else id(verdict.rejected), []).append(i)
+    for members in alike.values():
+        rest = tuple(members)
+        found.append(Left(rest, rest if whole else rest[:1], len(rest) if whole else 1, None, 0))
+    return found
+
+
+def explain_left(
+    snapshot: Snapshot,
+    left: Sequence[Left],
+    placed: Sequence[tuple[int, str]],
+    *,
+    policy: Policy,
+    exempt: tuple[str, ...],
+    seconds: float,
+    stop: threading.Event,
+    seed: int = 0,
+    deterministic: bool = False,
+    heard: Callable[[str], None] | None = None,
+) -> list[tuple[Left, doc.Cause]]:
+    """The cause and the ways out of each, within ``seconds``. ``snapshot``: movable pods that are placed anew are bound to no node in it;
+    ``placed``: (index of a pod, its node) of what was placed. What cannot be placed on its own, and no other waiting pod could help, is
+    explained by running pods and rules alone; otherwise the other pods count where they were placed. Ways out always count them."""
+    from solver.explain.conflict.minimal_conflict import minimal_cause  # these take ortools, which takes long to import
+    from solver.explain.conflict.placement_question import Unit
+    from solver.explain.remedy.search import ways_out
+
+    together = bound_as(snapshot, placed) if placed else snapshot
+    found = []
+    end = time.monotonic() + seconds
+    for number, entry in enumerate(left[:MOST]):
+        rest = seconds * (1 - number / min(MOST, len(left))) if deterministic else end - time.monotonic()
+        if stop.is_set() or (number and rest <= 0):
+            break
+        share = max(0.5, min(rest, LEAST), rest / (min(MOST, len(left)) - number))
+        if heard is not None:
+            heard(entry.gang or pod_key(snapshot.pods[entry.pods[0]]))
+        unit = Unit(together, entry.ask, entry.needed, exempt, policy)
+        cause = None
+        if entry.unaided:
+            by_itself = Unit(snapshot, entry.ask, entry.needed, exempt, policy)
+            cause = minimal_cause(by_itself, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
+        alone = cause is not None
+        if cause is None and (placed or not entry.unaided):
+            cause = minimal_cause(unit, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
+        if cause is None:
+            continue
+        cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
+        cause.gang, cause.alone, cause.together = entry.gang, alone, entry.needed
+        rules = sorted({fact.rule for fact in cause.facts})
+        cause.waysOut = ways_out(unit, rules, seconds=share * OUT, stop=stop, seed=seed, deterministic=deterministic)
+        ours = {pod_key(snapshot.pods[i]) for i, _ in placed}  # these do not run yet, so they cannot be evicted
+        cause.waysOut = [way for way in cause.waysOut if ours.isdisjoint(way.arguments.get("pods", "").split(","))]
+        found.append((entry, cause))
+    return found

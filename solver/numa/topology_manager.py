@@ -1,0 +1,68 @@
+"""The kubelet of one node whose Topology Manager rejects: its zones, and what it has given out, in the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from models.numa.containers import INIT, ContainerClass, ZoneAsk
+from models.numa.node_topology import Tree
+from solver.numa import zone_pools
+
+Asks = tuple[ZoneAsk, ...]
+
+
+class Kubelet:
+    """``placed``: the classes of the pods that arrived, in order."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.placed: list[int] = []
+        self._free = self._fresh()
+
+    def _fresh(self) -> zone_pools.Free:
+        return [dict(zone) for zone in self.tree.available]
+
+    def asks(self, cls: ContainerClass) -> Asks:
+        """What it aligns of a pod."""
+        return zone_pools.asks(cls, self.tree)
+
+    def never(self, cls: ContainerClass, allocatable: Mapping[str, int]) -> bool:
+        """Whether it rejects pods of the class even on the empty node."""
+        return bool(zone_pools.lacking(cls, self.tree, allocatable)) or zone_pools.items(cls, self.tree, hints=False) is None
+
+    def accepts(self, wanted: Asks) -> bool:
+        return self.room(wanted, 1) == 1
+
+    def room(self, wanted: Asks, most: int) -> int:
+        """How many such pods it takes one after the other, at most ``most``."""
+        free = [dict(zone) for zone in self._free]
+        k = 0
+        while k < most and zone_pools.first_fit(self.tree, free, wanted) is not None:
+            k += 1
+        return k
+
+    def most(self, wanted: Asks) -> int | None:
+        """No more such pods than this ever, whatever the order: all zones together hold them. None: they ask for nothing that lasts."""
+        per_pod: dict[str, int] = {}
+        for ask in wanted:
+            if ask.container != INIT:
+                for name, amount in ask.amounts:
+                    per_pod[name] = per_pod.get(name, 0) + amount
+        whole = (1 << len(self.tree.zones)) - 1
+        return min((zone_pools.total(self.tree, whole, name) // amount for name, amount in per_pod.items()), default=None)
+
+    def path(self) -> object:
+        """What is left per zone, which depends on the order of arrival."""
+        return tuple(tuple(sorted(zone.items())) for zone in self._free)
+
+    def take(self, g: int, wanted: Asks) -> None:
+        """A pod of class g arrives."""
+        zone_pools.first_fit(self.tree, self._free, wanted)
+        self.placed.append(g)
+
+    def lose(self, g: int, wanted: Mapping[int, Asks]) -> None:
+        """The last pod of class g never came: the others arrive anew. ``wanted``: what each class asks here."""
+        self.placed.pop(len(self.placed) - 1 - self.placed[::-1].index(g))
+        self._free = self._fresh()
+        for h in self.placed:
+            zone_pools.first_fit(self.tree, self._free, wanted[h])

@@ -1,0 +1,210 @@
+"""Containers and NUMA zones of one node in CP-SAT: how many pods of each class get which pools.
+
+For each class, one variable per pattern, that is, per choice of pools for its items; patterns sum up to the pods of the class on the
+node. For every set of zones, what is taken from pools inside it fits what it has (Hall's condition, doi:10.1112/jlms/s1-10.37.26).
+A container that the kubelet would not reject gets a wider pool only where no tighter one has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+
+from ortools.sat.python import cp_model
+
+from models.documents.policy import Closeness
+from models.numa.containers import WHOLE, Amounts, ContainerClass
+from models.numa.node_topology import Tree
+from solver.numa import zone_pools
+from solver.numa.zone_pools import Item
+
+#: Patterns of one class on one node; beyond, the containers that hints concern least stay without zones (named in the result).
+MOST_PATTERNS = 2_000
+
+
+@dataclass
+class Pattern:
+    """``pools``: one per item. ``pods``: how many pods have it."""
+
+    pools: tuple[int, ...]
+    pods: cp_model.IntVar
+
+
+@dataclass
+class Layout:
+    """One class on the node. ``pods``: variable or number; ``upper``: at most."""
+
+    containers: ContainerClass
+    items: list[Item]
+    pods: cp_model.IntVar | int
+    upper: int
+    patterns: list[Pattern] = field(default_factory=list)
+
+    def pool(self, pattern: Pattern, container: int) -> int | None:
+        """The pool of a container under a pattern; None where it gets none of its own."""
+        for item, pool in zip(self.items, pattern.pools, strict=True):
+            if item.container in (container, WHOLE):
+                return pool
+        return None
+
+
+def chosen_items(cls: ContainerClass, tree: Tree, *, hints: bool) -> tuple[list[Item] | None, list[int]]:
+    """The items of a class on a node, and the containers that are left without zones because patterns would be too many."""
+    found = zone_pools.items(cls, tree, hints=hints)
+    dropped: list[int] = []
+    if found is None:
+        return None, dropped
+    while prod(len(item.pools) for item in found) > MOST_PATTERNS:
+        soft = [item for item in found if not item.hard]
+        if not soft:
+            break
+        least = min(soft, key=lambda item: (_weight(cls, item.container), -item.container))
+        found.remove(least)
+        dropped.append(least.container)
+    return found, dropped
+
+
+def _weight(cls: ContainerClass, container: int) -> int:
+    inner = sum(abs(w) for i, j, w in cls.inner if container in (i, j))
+    return inner + sum(abs(w) for _, w in cls.entries[container]) + len(cls.hits[container])
+
+
+class NodeZones:
+    """The zones of one node as part of a CP-SAT model. Add all classes with :meth:`add`, then :meth:`close` it once."""
+
+    def __init__(self, model: cp_model.CpModel, tree: Tree) -> None:
+        self.model, self.tree = model, tree
+        self.layouts: dict[int, Layout] = {}
+        self._used: dict[tuple[int, str], list[tuple[cp_model.IntVar, int]]] = {}
+
+    def add(self, g: int, cls: ContainerClass, pods: cp_model.IntVar | int, upper: int, *, hints: bool) -> None:
+        """A class with items here; classes without any are not the model's concern."""
+        items, _ = chosen_items(cls, self.tree, hints=hints)
+        if items:
+            self.layouts[g] = Layout(cls, items, pods, upper)
+
+    def close(self) -> None:
+        """Make the patterns and add the rows."""
+        load = self._loads()
+        for layout in self.layouts.values():
+            choices = [self._pools(item, load) for item in layout.items]
+            for pools in product(*choices):
+                layout.patterns.append(Pattern(pools, self.model.new_int_var(0, layout.upper, "")))
+            self.model.add(cp_model.LinearExpr.sum([p.pods for p in layout.patterns]) == layout.pods)
+        self._capacity()
+        self._guards()
+
+    def _loads(self) -> dict[str, int]:
+        """What all items together could take, per resource."""
+        load: dict[str, int] = {}
+        for layout in self.layouts.values():
+            for item in layout.items:
+                for name, amount in item.amounts:
+                    load[name] = load.get(name, 0) + layout.upper * amount
+        return load
+
+    def _pools(self, item: Item, load: Mapping[str, int]) -> tuple[int, ...]:
+        """The item's pools; those around tighter ones only if the tighter ones could all be full."""
+        if item.hard:
+            return item.pools
+        others = {name: load[name] - amount for name, amount in item.amounts}
+        found = []
+        for pool in item.pools:
+            inside = zone_pools.wider(item.pools, pool)
+            least = [p for p in inside if not zone_pools.wider(inside, p)]
+            if not least or self._could_fill(least, item.amounts, others):
+                found.append(pool)
+        return tuple(found)
+
+    def _could_fill(self, tight: Sequence[int], amounts: Amounts, load: Mapping[str, int]) -> bool:
+        """Whether each pool could lack some resource at once; ``load``: what there is to fill them with."""
+        if len(tight) > 8:
+            return True
+        for lack in product(amounts, repeat=len(tight)):
+            need: dict[str, int] = {}
+            for pool, (name, amount) in zip(tight, lack, strict=True):
+                need[name] = need.get(name, 0) + max(0, zone_pools.total(self.tree, pool, name) - amount + 1)
+            if all(value <= load[name] for name, value in need.items()):
+                return True
+        return False
+
+    # --- what pools hold -------------------------------------------------------------------------------------------------------
+
+    def _inside(self, zones: int, name: str) -> list[tuple[cp_model.IntVar, int]]:
+        """(pattern, amount) of all that is taken from pools inside a set of zones. Containers that were moved out to the whole node for
+        lack of room take nothing from its zones."""
+        key = (zones, name)
+        if key not in self._used:
+            whole = (1 << len(self.tree.zones)) - 1
+            found = []
+            for layout in self.layouts.values():
+                for pattern in layout.patterns:
+                    amount = sum(
+                        dict(item.amounts).get(name, 0)
+                        for item, pool in zip(layout.items, pattern.pools, strict=True)
+                        if pool & zones == pool and (item.hard or pool != whole)
+                    )
+                    if amount:
+                        found.append((pattern.pods, amount))
+            self._used[key] = found
+        return self._used[key]
+
+    def _sets(self) -> list[int]:
+        whole = (1 << len(self.tree.zones)) - 1
+        pools = {p for layout in self.layouts.values() for item in layout.items for p in item.pools if item.hard or p != whole}
+        return zone_pools.unions(self.tree, pools)
+
+    def _capacity(self) -> None:
+        names = sorted({name for layout in self.layouts.values() for item in layout.items for name, _ in item.amounts})
+        for zones in self._sets():
+            for name in names:
+                used = self._inside(zones, name)
+                capacity = zone_pools.total(self.tree, zones, name)
+                if sum(amount * self._most(variable) for variable, amount in used) > capacity:
+                    self.model.add(self._load(used) <= capacity)
+
+    @staticmethod
+    def _most(variable: cp_model.IntVar) -> int:
+        return int(variable.proto.domain[1])
+
+    @staticmethod
+    def _load(used: Sequence[tuple[cp_model.IntVar, int]]) -> cp_model.LinearExprT:
+        return cp_model.LinearExpr.weighted_sum([v for v, _ in used], [a for _, a in used])
+
+    def _guards(self) -> None:
+        """Wherever an item has a wider pool, every tighter one inside it that could hold it alone is too full."""
+        users: dict[tuple[Amounts, tuple[int, ...], int], list[cp_model.IntVar]] = {}
+        for layout in self.layouts.values():
+            for index, item in enumerate(layout.items):
+                if not item.hard:
+                    for pattern in layout.patterns:
+                        if zone_pools.wider(item.pools, pattern.pools[index]):
+                            users.setdefault((item.amounts, item.pools, pattern.pools[index]), []).append(pattern.pods)
+        sets, whole = self._sets(), (1 << len(self.tree.zones)) - 1
+        for (amounts, pools, pool), patterns in users.items():
+            present = self.model.new_bool_var("")
+            for variable in patterns:
+                self.model.add(variable == 0).only_enforce_if(~present)
+            for tighter in zone_pools.wider(pools, pool):
+                # Full is a set of zones around the tighter pool that has no room for one more, in some resource. Sets that hold the
+                # wider pool hold its container already.
+                full = []
+                for around in sets:
+                    if tighter & around == tighter and (pool == whole or pool & around != pool):
+                        for name, amount in amounts:
+                            literal = self.model.new_bool_var("")
+                            lack = zone_pools.total(self.tree, around, name) - amount + 1
+                            self.model.add(self._load(self._inside(around, name)) >= lack).only_enforce_if(literal)
+                            full.append(literal)
+                self.model.add_bool_or(full).only_enforce_if(present)
+
+
+def levels(tree: Tree, closeness: Closeness) -> list[tuple[int, int]]:
+    """(set of zones, points that two containers gain beyond sameNode when both pools are inside it); nested sets add up."""
+    whole = (1 << len(tree.zones)) - 1
+    outer = zone_pools.sockets(tree) if len(set(tree.socket)) > 1 else [whole]
+    found = [(s, closeness.sameSocket - closeness.sameNode) for s in outer]
+    found += [(1 << z, closeness.sameZone - closeness.sameSocket) for z in range(len(tree.zones))]
+    return [(zones, points) for zones, points in found if points]

@@ -1,0 +1,218 @@
+"""The NUMA zones of a finished placement: node by node, since zones of different nodes have nothing to do with each other.
+
+Where hints concern containers on the node, the best choice under the same model that the search used; where only the kubelet's Topology
+Manager has a say, what it will take itself, in bind order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Cluster
+from models.numa.containers import INIT, WHOLE, ContainerClass
+from models.numa.node_topology import Tree
+from solver.cpsat.linear_sum import Points
+from solver.numa import zone_pools
+from solver.numa.zone_patterns import NodeZones, chosen_items
+from solver.numa.zone_pools import Free, Item
+from solver.objective.container_affinity import ContainerPoints, Pools, Zones
+from solver.objective.encoding import node_points
+
+#: Deterministic seconds of CP-SAT for the zones of all nodes together, and the least for one.
+EFFORT, LEAST = 0.5, 0.01
+
+
+def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> Zones:
+    """Choose zones for the pods of a placement, given as (class, node, pods) in bind order."""
+    zones = Zones()
+    involved = set(found.involved)
+    per_node: dict[int, list[int]] = {}
+    for g, n, k in sequence:
+        if cluster.classes[g].containers is not None:
+            per_node.setdefault(n, []).extend([g] * k)
+    effort = max(LEAST, EFFORT / max(1, len(found.zoned & per_node.keys())))
+    for n, pods in sorted(per_node.items()):
+        tree = cluster.trees.get(n)
+        if tree is not None:
+            chosen = _first(cluster, tree, pods)
+            hints = bool(cluster.policy.multipliers.containerAffinity)
+            zones.zoneless.update((g, i) for g in set(pods) for i in chosen_items(_class(cluster, g), tree, hints=hints)[1])
+            hinted = [g for g in pods if g in involved]
+            if hinted and n in found.zoned:
+                taken = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
+                key = (n, tuple(pods), tuple(chosen))
+                if key not in found.solved and found.stop is not None and found.stop.is_set():
+                    found.solved[key] = list(chosen)
+                if key not in found.solved:
+                    found.solved[key] = _best(cluster, found, n, tree, pods, chosen, effort)
+                chosen = found.solved[key]
+                now = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
+                if sorted(map(str, taken)) != sorted(map(str, now)):
+                    zones.elsewhere.append(n)
+                chosen = _rest(cluster, found, n, tree, pods, chosen)
+            for g, pools in zip(pods, chosen, strict=True):
+                zones.pools.setdefault((g, n), []).append(pools)
+        else:
+            chosen = [(None,) * len(_class(cluster, g).requests) for g in pods]
+        zones.points += found.on_node(n, [(g, pools) for g, pools in zip(pods, chosen, strict=True) if g in involved])
+    return zones
+
+
+def _class(cluster: Cluster, g: int) -> ContainerClass:
+    found = cluster.classes[g].containers
+    assert found is not None
+    return found
+
+
+def _first(cluster: Cluster, tree: Tree, pods: Sequence[int]) -> list[Pools]:
+    """Zones without a search: aligned pods as the kubelet takes them, in bind order; then each other container that hints concern in the
+    tightest pool with room."""
+    hints = bool(cluster.policy.multipliers.containerAffinity)
+    free: Free = [dict(zone) for zone in tree.available]
+    listed = [chosen_items(_class(cluster, g), tree, hints=hints)[0] or [] for g in pods]
+    chosen: list[dict[int, int]] = []
+    for g in pods:
+        wanted = zone_pools.asks(_class(cluster, g), tree)
+        got = zone_pools.first_fit(tree, free, wanted) or []
+        chosen.append({ask.container: pool for ask, pool in zip(wanted, got, strict=False) if ask.container != INIT})
+    room = _Room(tree)
+    for items, pools in zip(listed, chosen, strict=True):
+        for item in items:
+            if item.hard and item.container in pools:
+                room.put(item, pools[item.container])
+    for items, pools in zip(listed, chosen, strict=True):
+        for item in items:
+            if not item.hard:
+                pools[item.container] = room.take(item)
+    return [
+        tuple(pools.get(i, pools.get(WHOLE)) for i in range(len(_class(cluster, g).requests)))
+        for g, pools in zip(pods, chosen, strict=True)
+    ]
+
+
+def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: Tree, pods: Sequence[int], chosen: Sequence[Pools]) -> list[Pools]:
+    """Zones one by one for the containers that the model leaves out because patterns would be too many: each where it gains most, twice."""
+    chosen = list(chosen)
+    todo: list[tuple[int, Item]] = []
+    room = _Room(tree)
+    for k, g in enumerate(pods):
+        kept, dropped = chosen_items(_class(cluster, g), tree, hints=True)
+        for item in kept or ():
+            pool = chosen[k][item.container] if item.container != WHOLE else next((p for p in chosen[k] if p is not None), None)
+            if pool is not None and (item.hard or pool != room.whole):
+                room.put(item, pool)
+        every = zone_pools.items(_class(cluster, g), tree, hints=True) or ()
+        todo += [(k, item) for item in every if item.container in dropped and not item.hard]
+    involved = set(found.involved)
+
+    def points(k: int, item: Item, pool: int) -> int:
+        pools = list(chosen[k])
+        pools[item.container] = pool
+        trial = [(g, tuple(pools) if j == k else chosen[j]) for j, g in enumerate(pods) if g in involved]
+        return found.on_node(n, trial)
+
+    for again in (False, True):
+        if again and any(pool is not None and pool.bit_count() > 1 for pools in chosen for pool in pools):
+            break  # a container that moved would leave room that a wider pool of another then must not ignore
+        for k, item in todo:
+            if again:
+                room.put(item, chosen[k][item.container] or 0, sign=-1)
+            pool = max(room.open(item), key=lambda p: points(k, item, p))
+            if pool != room.whole:
+                room.put(item, pool)
+            pools = list(chosen[k])
+            pools[item.container] = pool
+            chosen[k] = tuple(pools)
+    return chosen
+
+
+class _Room:
+    """What pools hold, for containers that the kubelet does not align: they get the tightest pool that leaves no set of zones short."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.whole = (1 << len(tree.zones)) - 1
+        self.used: dict[int, dict[str, int]] = {}
+
+    def put(self, item: Item, pool: int, *, sign: int = 1) -> None:
+        held = self.used.setdefault(pool, {})
+        for name, amount in item.amounts:
+            held[name] = held.get(name, 0) + sign * amount
+
+    def open(self, item: Item) -> list[int]:
+        """The pools that a container may have now: those with room and none tighter inside that has; else the whole node."""
+        fitting = [p for p in item.pools if p != self.whole and self._fits(p, item)]
+        return [p for p in fitting if not zone_pools.wider(fitting, p)] or [self.whole]
+
+    def take(self, item: Item) -> int:
+        pool = self.open(item)[0]
+        if pool != self.whole:
+            self.put(item, pool)
+        return pool
+
+    def _fits(self, pool: int, item: Item) -> bool:
+        for zones in zone_pools.unions(self.tree, {*self.used, pool}):
+            if pool & zones == pool:
+                for name, amount in item.amounts:
+                    inside = sum(held.get(name, 0) for p, held in self.used.items() if p & zones == p)
+                    if inside + amount > zone_pools.total(self.tree, zones, name):
+                        return False
+        return True
+
+
+def _best(
+    cluster: Cluster, found: ContainerPoints, n: int, tree: Tree, pods: Sequence[int], start: Sequence[Pools], effort: float
+) -> list[Pools]:
+    """The zones with the most points, or the start if nothing better is found in time."""
+    model = cp_model.CpModel()
+    node = NodeZones(model, tree)
+    upper: dict[int, int] = {}
+    for g in pods:
+        upper[g] = upper.get(g, 0) + 1
+    for g, k in upper.items():
+        node.add(g, _class(cluster, g), k, k, hints=True)
+    if not node.layouts:
+        return list(start)
+    node.close()
+    points = Points()
+    node_points(model, found, node, n, upper, dict(upper), 1, points)
+    # Among the best, the one nearest to the start, which is what the kubelet takes itself.
+    same = _kept(model, cluster, node, pods, start)
+    weights = [*((len(pods) + 1) * w for w in points.weights), *(1 for _ in same)]
+    model.maximize(cp_model.LinearExpr.weighted_sum([*points.variables, *same], weights))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = effort
+    solver.parameters.catch_sigint_signal = False
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return list(start)
+    dealt: dict[int, list[Pools]] = {}
+    for g, layout in node.layouts.items():
+        width = len(layout.containers.requests)
+        dealt[g] = [
+            tuple(layout.pool(pattern, i) for i in range(width)) for pattern in layout.patterns for _ in range(solver.value(pattern.pods))
+        ]
+    best = [dealt[g].pop(0) if g in dealt else pools for g, pools in zip(pods, start, strict=True)]
+
+    def value(chosen: Sequence[Pools]) -> int:
+        concerned: Mapping[int, None] = dict.fromkeys(found.involved)
+        return found.on_node(n, [(g, pools) for g, pools in zip(pods, chosen, strict=True) if g in concerned])
+
+    return best if value(best) > value(start) else list(start)
+
+
+def _kept(model: cp_model.CpModel, cluster: Cluster, node: NodeZones, pods: Sequence[int], start: Sequence[Pools]) -> list[cp_model.IntVar]:
+    """How many pods of each pattern are as in the start."""
+    kept = []
+    for g, layout in node.layouts.items():
+        width = len(_class(cluster, g).requests)
+        for pattern in layout.patterns:
+            pools = tuple(layout.pool(pattern, i) for i in range(width))
+            number = sum(h == g and chosen == pools for h, chosen in zip(pods, start, strict=True))
+            if number:
+                kept.append(model.new_int_var(0, number, ""))
+                model.add(kept[-1] <= pattern.pods)
+    return kept

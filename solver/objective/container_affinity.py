@@ -1,0 +1,122 @@
+"""Container affinity in points: Σ over ordered pairs of containers on one node of A(C1, C2) · closeness.
+
+On a node whose zones are not known (or that has one only) all containers are as close as can be, so pairs score by their node alone.
+Containers of fixed pods on a node with several zones are somewhere on it.
+
+Source: specification of container affinity, sections 4 and 5.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.numa.containers import ContainerClass
+
+if TYPE_CHECKING:
+    from models.numa.node_topology import Tree
+
+Pools = tuple[int | None, ...]  # per container; None: somewhere on the node
+
+
+@dataclass
+class Zones:
+    """``pools``: per (class, node), for each pod there in bind order the pool of each container. ``points``: raw points of container
+    affinity. ``elsewhere``: nodes where the kubelet's own order takes other zones than those chosen. ``zoneless``: (class, container)
+    that hints concern and that got none, the patterns being too many."""
+
+    pools: dict[tuple[int, int], list[Pools]] = field(default_factory=dict)
+    points: int = 0
+    elsewhere: list[int] = field(default_factory=list)
+    zoneless: set[tuple[int, int]] = field(default_factory=set)
+
+
+class ContainerPoints:
+    """``involved``: the classes that some hint concerns; ``zoned``: the nodes with more than one zone."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.levels = cluster.policy.closeness
+        on = bool(cluster.policy.multipliers.containerAffinity)
+        self.involved = [g for g, c in enumerate(cluster.classes) if on and c.containers is not None and c.containers.involved()]
+        self.zoned = {n for n, tree in cluster.trees.items() if len(tree.zones) > 1}
+        self._rows: dict[int, Ints] = {}
+        #: Set to stop choosing zones: nodes not yet solved keep the first choice.
+        self.stop: threading.Event | None = None
+        #: Zones found for (node, pods in bind order, the choice to start from), so that no node is solved twice.
+        self.solved: dict[tuple[int, tuple[int, ...], tuple[Pools, ...]], list[Pools]] = {}
+
+    def class_of(self, g: int) -> ContainerClass:
+        found = self.cluster.classes[g].containers
+        assert found is not None
+        return found
+
+    def predicates(self, classes: Iterable[int]) -> list[int]:
+        """The predicates that some container of the classes owns and some container satisfies."""
+        owned: set[int] = set()
+        hit: set[int] = set()
+        for g in classes:
+            cls = self.class_of(g)
+            owned.update(p for own in cls.entries for p, _ in own)
+            hit.update(p for own in cls.hits for p in own)
+        return sorted(owned & hit)
+
+    def owners(self, predicate: int, classes: Iterable[int]) -> list[tuple[int, int, int]]:
+        """(class, container, weight) of those that own a predicate."""
+        return [(g, i, w) for g in classes for i, own in enumerate(self.class_of(g).entries) for p, w in own if p == predicate]
+
+    def satisfying(self, predicate: int, classes: Iterable[int]) -> list[tuple[int, int]]:
+        """(class, container) of those that satisfy a predicate."""
+        return [(g, i) for g in classes for i, own in enumerate(self.class_of(g).hits) if predicate in own]
+
+    def static(self, g: int) -> Ints:
+        """int64[N]: points of one pod of the class against fixed pods, and between its own containers where zones do not matter."""
+        if g not in self._rows:
+            cls, fixed = self.class_of(g), self.cluster.fixed_containers
+            met = np.zeros(self.cluster.n_nodes, dtype=np.int64)
+            for own in cls.entries:
+                for predicate, weight in own:
+                    met += weight * fixed.satisfying.get(predicate, 0)
+            for predicates in cls.hits:
+                for predicate in predicates:
+                    met += fixed.owning.get(predicate, 0)
+            zoned = np.zeros(self.cluster.n_nodes, dtype=bool)
+            zoned[list(self.zoned)] = True
+            inner = self.levels.sameZone * sum(w for _, _, w in cls.inner)
+            self._rows[g] = np.where(zoned, met * self.levels.sameNode, met * self.levels.sameZone + inner).astype(np.int64)
+        return self._rows[g]
+
+    def inside(self, g: int, tree: Tree, pools: Sequence[int | None]) -> int:
+        """Points of the default-scope hints inside one pod on a node with zones."""
+        from solver.numa.zone_pools import closeness
+
+        return sum(w * closeness(tree, self.levels, pools[i], pools[j]) for i, j, w in self.class_of(g).inner)
+
+    def on_node(self, n: int, pods: Sequence[tuple[int, Pools]]) -> int:
+        """Raw points of the pending pods (class, pools of its containers) on one node, against fixed pods there included."""
+        return sum(self.per_pod(n, pods))
+
+    def per_pod(self, n: int, pods: Sequence[tuple[int, Pools]]) -> list[int]:
+        """The same by pod: a pair counts for the one that owns the hint."""
+        from solver.numa.zone_pools import closeness
+
+        tree = self.cluster.trees[n] if n in self.zoned else None
+        points = []
+        satisfying: dict[int, list[tuple[int, int, int | None]]] = {}
+        for k, (g, pools) in enumerate(pods):
+            points.append(int(self.static(g)[n]) + (self.inside(g, tree, pools) if tree is not None else 0))
+            for i, predicates in enumerate(self.class_of(g).hits):
+                for predicate in predicates:
+                    satisfying.setdefault(predicate, []).append((k, i, pools[i]))
+        for k, (g, pools) in enumerate(pods):
+            for i, own in enumerate(self.class_of(g).entries):
+                for predicate, weight in own:
+                    for other, j, met in satisfying.get(predicate, ()):
+                        if (k, i) != (other, j):
+                            points[k] += weight * (self.levels.sameZone if tree is None else closeness(tree, self.levels, pools[i], met))
+        return points

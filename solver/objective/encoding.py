@@ -1,0 +1,403 @@
+"""The soft objective as a linear expression of a CP-SAT model, with a relaxation as tight as each shape allows.
+
+Pods of one class repelling each other cost a convex function of their number per domain: its tangents are exact and tight. Pairs of
+different classes are products: where one side is 0 or 1 the product is linear, else the side with the smaller range is written in
+unary (McCormick's envelope on each unit, doi:10.1007/BF01580665).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ids, Ints
+from solver.cpsat.linear_sum import Points
+from solver.cpsat.model import Encoding
+from solver.numa.zone_patterns import NodeZones, levels
+from solver.objective.container_affinity import ContainerPoints
+from solver.objective.incremental_score import SoftState
+from solver.objective.preferences import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, SoftTally, Term
+from solver.objective.star_cuts import SCALE, Leaf, Plane, planes
+
+#: Products whose smaller side can exceed this are left to CP-SAT's own multiplication.
+UNARY = 12
+
+
+class _Sum:
+    """Σ of variables with factors in one domain, as one variable; ``high``: its largest value. ``classes``: what it is a sum over."""
+
+    def __init__(self, model: cp_model.CpModel, classes: frozenset[int], parts: Sequence[tuple[cp_model.IntVar, int]], high: int) -> None:
+        self.classes = classes
+        self.variables = [variable for variable, _ in parts]
+        self.parts = {variable.index: factor for variable, factor in parts}
+        self.high = high
+        if len(parts) == 1 and parts[0][1] == 1:
+            self.variable = parts[0][0]
+        elif parts:
+            self.variable = model.new_int_var(0, high, "")
+            model.add(cp_model.LinearExpr.weighted_sum(self.variables, [factor for _, factor in parts]) == self.variable)
+
+
+def _pods(encoding: Encoding, classes: Sequence[int], cells: Sequence[tuple[int, int]]) -> _Sum:
+    """Pods of some classes on some nodes."""
+    per_class: dict[int, int] = {}
+    for g, n in cells:
+        per_class[g] = per_class.get(g, 0) + encoding.upper(g, n)
+    high = sum(min(k, encoding.fits[g]) for g, k in per_class.items())
+    return _Sum(encoding.model, frozenset(classes), [(encoding.x[cell], 1) for cell in cells], high)
+
+
+class _Sums:
+    """Sums by (classes, domain), made once."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self._made: dict[tuple[tuple[int, ...], tuple[int, ...]], _Sum] = {}
+
+    def get(self, classes: Sequence[int], nodes: Ids) -> _Sum:
+        cells = [(g, n) for g in classes for n in nodes.tolist() if (g, n) in self.encoding.x]
+        key = (tuple(sorted({g for g, _ in cells})), tuple(sorted({n for _, n in cells})))
+        if key not in self._made:
+            self._made[key] = _pods(self.encoding, key[0], cells)
+        return self._made[key]
+
+
+def encode(encoding: Encoding, objective: Objective, state: SoftState | None = None, keys: frozenset[str] | None = None) -> Points:
+    """Add the soft families to the model; gives their weighted sum, to be maximised. ``state``: of the pods that stay where they are,
+    if the model is a part of the instance; pods whose containers have hints are not among those that it places. ``keys``: what its pods
+    are worth to each other over these topology keys and nothing else; what each is worth by itself is added by the caller."""
+    points = Points()
+    classes = sorted({g for g, _ in encoding.x})
+    for g in classes if keys is None else ():
+        row = objective.node_points(g) if state is None else state.steady(g)
+        for n in encoding.nodes_of(g).tolist():
+            points.add(encoding.x[g, n], int(row[n]), 0, encoding.upper(g, n))
+    sums = _Sums(encoding)
+    graphs: dict[str, list[_Graph]] = {}
+    concerned = {t for g in classes for t in objective.owned[g]} & {t for g in classes for t in objective.matching[g]}
+    for t in sorted(concerned.intersection(objective.pairs)):
+        term = objective.terms[t]
+        if keys is not None and term.key not in keys:
+            continue
+        multiplier = objective.multipliers[term.family]
+        members = encoding.cluster.members(term.key)
+        graph = graphs.setdefault(term.key, [_Graph() for _ in members])
+        for d in encoding.domains(term.matches, term.codes):
+            _term(encoding, sums, term, members[d], multiplier, points, graph[d])
+    for key, graph in graphs.items():
+        for finer in graphs:
+            if finer != key:
+                _inherit(encoding, sums, key, graph, finer, graphs[finer])
+    for graph in graphs.values():
+        _cut(encoding, graph)
+    for i in sorted({i for g in classes for i in objective.feeds[g]}) if state is not None else range(len(objective.tallies)):
+        tally = objective.tallies[i]
+        if keys is not None and tally.spread.key not in keys:
+            continue
+        _skew(encoding, sums, tally, (tally.base if state is None else state.counted(i)), points, objective)
+    if objective.containers.involved and state is None:
+        _containers(encoding, objective, points)
+    return points
+
+
+def _skew(encoding: Encoding, sums: _Sums, tally: SoftTally, base: Ints, points: Points, objective: Objective) -> None:
+    """Pods above min + maxSkew of one constraint; ``base``: int64[D], pods that are there."""
+    cost = -SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
+    where = encoding.domains(tally.matches.tolist(), tally.codes)
+    members = _members(tally.codes, tally.size)
+    arriving = {d: sums.get(tally.matches.tolist(), members[d]) for d in where}
+    still = np.ones(tally.size, dtype=bool)
+    still[where] = False
+    lowest = int(base[tally.usable].min())
+    highest = min([lowest + max((a.high for a in arriving.values()), default=0), *base[still & tally.usable].tolist()])
+    floor = encoding.model.new_int_var(lowest, max(lowest, highest), "")
+    for d, here in arriving.items():
+        count = int(base[d]) + here.variable
+        if tally.usable[d]:
+            encoding.model.add(floor <= count)
+        over = max(0, int(base[d]) + here.high - lowest - tally.spread.max_skew)
+        if over and tally.counted[d]:
+            excess = encoding.model.new_int_var(0, over, "")
+            encoding.model.add(excess >= count - floor - tally.spread.max_skew)
+            points.add(excess, cost, 0, over)
+    for level, domains in zip(*np.unique(base[still & tally.counted], return_counts=True), strict=True):
+        over = max(0, int(level) - lowest - tally.spread.max_skew)
+        if over:
+            excess = encoding.model.new_int_var(0, over, "")
+            encoding.model.add(excess >= int(level) - floor - tally.spread.max_skew)
+            points.add(excess, cost * int(domains), 0, over)
+
+
+def _containers(encoding: Encoding, objective: Objective, points: Points) -> None:
+    """Container affinity on every node."""
+    multiplier = objective.multipliers[CONTAINER_AFFINITY]
+    for n in range(encoding.cluster.n_nodes):
+        pods = {g: encoding.x[g, n] for g in objective.containers.involved if (g, n) in encoding.x}
+        if pods:
+            upper = {g: encoding.upper(g, n) for g in pods}
+            node_points(encoding.model, objective.containers, encoding.zones.get(n), n, pods, upper, multiplier, points)
+
+
+def node_points(
+    model: cp_model.CpModel,
+    found: ContainerPoints,
+    zones: NodeZones | None,
+    n: int,
+    pods: Mapping[int, cp_model.IntVar | int],
+    upper: Mapping[int, int],
+    multiplier: int,
+    points: Points,
+) -> None:
+    """Container affinity on one node: inside a pod a pattern of zones has its points; across pods, the containers in each set of zones
+    that own a predicate multiply with those that satisfy it. ``pods``: per class a variable or a number."""
+    levels_of = found.levels
+    zones = zones if n in found.zoned else None
+    here = [g for g in pods if g in found.involved]
+    fixed: dict[int, cp_model.IntVar] = {}
+
+    def variable(g: int) -> cp_model.IntVar:
+        count = pods[g]
+        if isinstance(count, int):
+            if g not in fixed:
+                fixed[g] = model.new_constant(count)
+            return fixed[g]
+        return count
+
+    def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> _Sum:
+        """How many of the (class, container) are inside a set of zones (None: anywhere on the node)."""
+        parts: dict[int, tuple[cp_model.IntVar, int]] = {}
+        high = 0
+        for g, i in containers:
+            layout = zones.layouts.get(g) if zones is not None else None
+            inside: list[cp_model.IntVar] = []
+            if spot is None:
+                inside = [variable(g)]
+            elif layout is not None:
+                inside = [p.pods for p in layout.patterns if (pool := layout.pool(p, i)) is not None and pool & spot == pool]
+            high += upper[g] if inside else 0
+            for each in inside:
+                parts[each.index] = (each, parts.get(each.index, (each, 0))[1] + 1)
+        return _Sum(model, frozenset(g for g, _ in containers), list(parts.values()), high)
+
+    for g in here:
+        points.add(variable(g), multiplier * int(found.static(g)[n]), 0, upper[g])
+        layout = zones.layouts.get(g) if zones is not None else None
+        for pattern in layout.patterns if layout is not None and zones is not None else ():
+            assert layout is not None
+            assert zones is not None
+            pools = [layout.pool(pattern, i) for i in range(len(layout.containers.requests))]
+            points.add(pattern.pods, multiplier * found.inside(g, zones.tree, pools), 0, layout.upper)
+        if layout is None and n in found.zoned:  # no zones to choose: somewhere on the node
+            points.add(variable(g), multiplier * levels_of.sameNode * sum(w for _, _, w in found.class_of(g).inner), 0, upper[g])
+    base = levels_of.sameNode if n in found.zoned else levels_of.sameZone
+    spots: list[tuple[int | None, int]] = [(None, base)] if base else []
+    spots += levels(zones.tree, levels_of) if zones is not None else []
+    for predicate in found.predicates(here):
+        owners, satisfying = found.owners(predicate, here), found.satisfying(predicate, here)
+        for spot, gain in spots:
+            matched = meeting(satisfying, spot)
+            for weight in sorted({w for _, _, w in owners}) if matched.variables else ():
+                own = [(g, i) for g, i, w in owners if w == weight]
+                owned = meeting(own, spot)
+                if owned.variables:
+                    _product(model, owned, matched, weight * gain * multiplier, points)
+                    alone = meeting([e for e in own if e in set(satisfying)], spot)
+                    for each in alone.variables:
+                        points.add(each, -weight * gain * multiplier * alone.parts[each.index], 0, int(each.proto.domain[1]))
+
+
+def _members(codes: Ids, size: int) -> list[Ids]:
+    return [np.flatnonzero(codes == d).astype(np.int32) for d in range(size)]
+
+
+_Pair = frozenset[frozenset[int]]
+
+
+@dataclass
+class _Graph:
+    """What pulls and repels in one domain, by the class sets that it is between. ``pulls``: products with their weights;
+    ``weights``: what one pair of pods can gain at most from them."""
+
+    sums: dict[frozenset[int], _Sum] = field(default_factory=dict)
+    pulls: dict[_Pair, list[tuple[int, cp_model.IntVar]]] = field(default_factory=dict)
+    weights: dict[_Pair, int] = field(default_factory=dict)
+    repels: dict[frozenset[int], tuple[int, cp_model.IntVar]] = field(default_factory=dict)
+
+    def pull(self, pair: _Pair, weight: int, paid: Sequence[cp_model.IntVar]) -> None:
+        self.weights[pair] = self.weights.get(pair, 0) + weight
+        self.pulls.setdefault(pair, []).extend((weight, variable) for variable in paid)
+
+
+def _inherit(encoding: Encoding, sums: _Sums, key: str, coarse: list[_Graph], finer: str, fine: list[_Graph]) -> None:
+    """Pods that meet in a finer domain meet in the coarser one around it: its pulls are bounded there too."""
+    codes = encoding.cluster.domains(key)[0]
+    members, inner = encoding.cluster.members(key), encoding.cluster.members(finer)
+    around = [set(codes[nodes].tolist()) for nodes in inner]
+    if len(inner) <= len(members) or any(len(where) != 1 or -1 in where for where in around):
+        return
+    taken: dict[tuple[int, _Pair], int] = {}
+    for where, graph in zip(around, fine, strict=True):
+        (d,) = where
+        for pair, paid in graph.pulls.items():
+            target = coarse[d]
+            for own in pair:
+                if own not in target.sums:
+                    target.sums[own] = sums.get(sorted(own), members[d])
+            if all(target.sums[own].classes == own for own in pair):
+                target.pulls.setdefault(pair, []).extend(paid)
+                taken[d, pair] = max(taken.get((d, pair), 0), graph.weights[pair])
+    for (d, pair), weight in taken.items():
+        coarse[d].weights[pair] = coarse[d].weights.get(pair, 0) + weight
+
+
+def _cut(encoding: Encoding, domains: list[_Graph]) -> None:
+    """Add the cuts of :mod:`solver.objective.star_cuts`: each pull belongs to one star, each repulsion too."""
+    pulls: dict[_Pair, int] = {}
+    repels: dict[frozenset[int], int] = {}
+    high: dict[frozenset[int], int] = {}
+    for graph in domains:
+        for pair, weight in graph.weights.items():
+            pulls[pair] = max(pulls.get(pair, 0), weight)
+        repels.update({own: weight for own, (weight, _) in graph.repels.items()})
+        for own, total in graph.sums.items():
+            high[own] = max(high.get(own, 0), total.high)
+    free = set(repels)
+    while pulls:
+        degree: dict[frozenset[int], int] = {}
+        for pair in pulls:
+            for own in pair:
+                degree[own] = degree.get(own, 0) + 1
+        centre = max(degree, key=lambda own: (degree[own], own in free, sorted(own)))
+        mine = [pair for pair in pulls if centre in pair]
+        others = [next(iter(pair - {centre})) for pair in mine]
+        weights = [pulls.pop(pair) for pair in mine]
+        own_repulsion = repels[centre] if centre in free else 0
+        last = [other for other in others if other in free and not any(other in pair for pair in pulls)]
+        free -= {centre, *last}
+        if not own_repulsion and not last:
+            continue
+        leaves = [
+            Leaf(w, repels[o] if o in last else 0, high[o], sum(encoding.fits[g] for g in o)) for o, w in zip(others, weights, strict=True)
+        ]
+        used = [graph for graph in domains if graph.sums]
+        pods = sum(encoding.fits[g] for g in centre)
+        for plane in planes(own_repulsion, high[centre], pods, leaves, len(used)):
+            for graph in used:
+                _bound(encoding, graph, plane, centre, own_repulsion, mine, others, leaves)
+
+
+def _bound(
+    encoding: Encoding,
+    graph: _Graph,
+    plane: Plane,
+    centre: frozenset[int],
+    repulsion: int,
+    pairs: Sequence[_Pair],
+    others: Sequence[frozenset[int]],
+    leaves: Sequence[Leaf],
+) -> None:
+    variables: list[cp_model.IntVar] = []
+    weights: list[int] = []
+
+    def add(variable: cp_model.IntVar, weight: int) -> None:
+        variables.append(variable)
+        weights.append(weight)
+
+    def repel(own: frozenset[int], weight: int) -> None:
+        """-weight · (k² - k)."""
+        if own in graph.repels:
+            add(graph.repels[own][1], -SCALE * weight)
+            add(graph.sums[own].variable, SCALE * weight)
+
+    for pair in pairs:
+        for weight, paid in graph.pulls.get(pair, ()):
+            add(paid, SCALE * weight)
+    if centre in graph.sums:
+        add(graph.sums[centre].variable, -plane.alpha)
+        if repulsion:
+            repel(centre, repulsion)
+    for other, leaf, beta in zip(others, leaves, plane.beta, strict=True):
+        if other in graph.sums:
+            add(graph.sums[other].variable, -beta)
+            if leaf.repulsion:
+                repel(other, leaf.repulsion)
+    if variables:
+        encoding.model.add(encoding.weighted_sum(variables, weights) <= plane.gamma)
+
+
+def _term(encoding: Encoding, sums: _Sums, term: Term, nodes: Ids, multiplier: int, points: Points, graph: _Graph) -> None:
+    """One term in one domain: owners of each weight against what the term matches."""
+    matched = sums.get(sorted(term.matches), nodes)
+    if not matched.variables:
+        return
+    for weight in sorted(set(term.own.values())):
+        owners = sorted(g for g, own in term.own.items() if own == weight)
+        owned = sums.get(owners, nodes)
+        if owned.variables:
+            _product(encoding.model, owned, matched, weight * multiplier, points, graph)
+            for g in owned.classes & matched.classes:
+                for n in nodes.tolist():
+                    if (g, n) in encoding.x:
+                        points.add(encoding.x[g, n], -weight * multiplier, 0, encoding.upper(g, n))
+
+
+def _product(model: cp_model.CpModel, a: _Sum, b: _Sum, weight: int, points: Points, graph: _Graph | None = None) -> None:
+    """weight · a · b (a·a for equal sums). ``graph`` takes note of what is between pods."""
+    graph = graph or _Graph()
+    graph.sums[a.classes] = a
+    graph.sums[b.classes] = b
+    if a.parts == b.parts:
+        square = _square(model, a, weight, points)
+        if square is not None and weight < 0 and a.classes not in graph.repels:
+            graph.repels[a.classes] = (-weight, square)
+    elif weight > 0 and not a.parts.keys() & b.parts.keys():
+        small, large = (a, b) if a.high <= b.high else (b, a)
+        paid = _attract(model, small, large, weight, points)
+        graph.pull(frozenset((a.classes, b.classes)), weight, paid)
+    else:
+        product = model.new_int_var(0, a.high * b.high, "")
+        model.add_multiplication_equality(product, [a.variable, b.variable])
+        points.add(product, weight, 0, a.high * b.high)
+
+
+def _square(model: cp_model.CpModel, a: _Sum, weight: int, points: Points) -> cp_model.IntVar | None:
+    """weight · a²: convex, so for a cost its tangents between neighbouring integers are exact. Gives the square (None: it is a)."""
+    high = a.high
+    if high == 1:
+        points.add(a.variable, weight, 0, 1)
+        return None
+    square = model.new_int_var(0, high * high, "")
+    if weight > 0:
+        model.add_multiplication_equality(square, [a.variable, a.variable])
+    else:
+        for k in range(high):
+            model.add(square >= (2 * k + 1) * a.variable - k * (k + 1))
+    points.add(square, weight, 0, high * high)
+    return square
+
+
+def _attract(model: cp_model.CpModel, small: _Sum, large: _Sum, weight: int, points: Points) -> list[cp_model.IntVar]:
+    """weight · small · large for a reward, with ``small`` in unary: unit k pays at most ``large``, and only where it is there."""
+    if small.high > UNARY:
+        product = model.new_int_var(0, small.high * large.high, "")
+        model.add_multiplication_equality(product, [small.variable, large.variable])
+        points.add(product, weight, 0, small.high * large.high)
+        return [product]
+    units: list[cp_model.IntVar] = [small.variable]
+    if small.high > 1:
+        units = [model.new_bool_var("") for _ in range(small.high)]
+        model.add(cp_model.LinearExpr.sum(units) == small.variable)
+        for first, second in pairwise(units):
+            model.add_implication(second, first)
+    parts = []
+    for unit in units:
+        paid = model.new_int_var(0, large.high, "")
+        model.add(paid <= large.variable)
+        model.add(paid <= large.high * unit)
+        points.add(paid, weight, 0, large.high)
+        parts.append(paid)
+    return parts

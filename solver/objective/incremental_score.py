@@ -1,0 +1,137 @@
+"""The soft objective of a placement that changes pod by pod: what one more pod would gain on each node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.cluster.cluster import Ids, Ints
+from solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, Term
+from solver.rules.batch_quota import Level, single
+
+
+class _Layer:
+    """All pair terms over one topologyKey. ``matched``, ``owned``: int64[T, D + 1] of pending pods; the last column stays 0, so that
+    nodes without the key (code -1) read it."""
+
+    def __init__(self, objective: Objective, key: str) -> None:
+        self.key = key
+        self.terms = [t for t in objective.pairs if objective.terms[t].key == key]
+        first = objective.terms[self.terms[0]]
+        self.codes: Ids = first.codes
+        self.matched = np.zeros((len(self.terms), first.size + 1), dtype=np.int64)
+        self.owned = np.zeros((len(self.terms), first.size + 1), dtype=np.int64)
+        at = {t: i for i, t in enumerate(self.terms)}
+        self.own: list[Ids] = []
+        self.weights: list[Ints] = []
+        self.matching: list[Ids] = []
+        for g in range(objective.cluster.n_classes):
+            own = [t for t in objective.owned[g] if t in at]
+            self.own.append(np.array([at[t] for t in own], dtype=np.int32))
+            self.weights.append(
+                np.array([objective.multipliers[objective.terms[t].family] * objective.terms[t].own[g] for t in own], dtype=np.int64)
+            )
+            self.matching.append(np.array([at[t] for t in objective.matching[g] if t in at], dtype=np.int32))
+
+    def touches(self, g: int) -> bool:
+        return bool(len(self.own[g]) or len(self.matching[g]))
+
+    def met(self, g: int, nodes: Ints) -> bool:
+        """Whether some pod that terms of the class match is in the domain of one of these nodes."""
+        return bool(self.matched[self.own[g]][:, self.codes[nodes]].any())
+
+    def gain(self, g: int) -> Ints:
+        """int64[N]."""
+        points = self.weights[g] @ self.matched[self.own[g]]
+        if len(self.matching[g]):
+            points = points + self.owned[self.matching[g]].sum(axis=0)
+        return np.asarray(points[self.codes], dtype=np.int64)
+
+    def place(self, g: int, n: int, k: int) -> None:
+        d = self.codes[n]
+        if d >= 0:
+            self.matched[self.matching[g], d] += k
+            self.owned[self.own[g], d] += k * self.weights[g]
+
+
+class SoftState:
+    """Counters of every soft family over a growing or shrinking placement; starts empty."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        keys = dict.fromkeys(objective.terms[t].key for t in objective.pairs)
+        layers = [_Layer(objective, key) for key in keys]
+        self._layers = [[layer for layer in layers if layer.touches(g)] for g in range(objective.cluster.n_classes)]
+        self._tallies: dict[int, Ints] = {}
+        self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
+
+    def steady(self, g: int) -> Ints:
+        """int64[N]: weighted points of a pod of class g on each node with the pods of the state, soft constraints of spread apart."""
+        points = self.objective.node_points(g)
+        for layer in self._layers[g]:
+            points = points + layer.gain(g)
+        return points
+
+    def gain(self, g: int) -> Ints:
+        """int64[N]: weighted points that one more pod of class g adds on each node."""
+        points = self.steady(g)
+        for i in self.objective.feeds[g]:
+            points = points + self._skew_gain(i)
+        return points
+
+    def _skew_gain(self, i: int) -> Ints:
+        tally, counts = self.objective.tallies[i], self.counted(i)
+        floor = int(counts[tally.usable].min())
+        over = counts - (floor + tally.spread.max_skew)
+        extra = (over >= 0).astype(np.int64)
+        lowest = np.flatnonzero(tally.usable & (counts == floor))
+        if len(lowest) == 1:  # raising the only emptiest domain lifts the limit of all
+            extra[lowest[0]] = -int(np.count_nonzero(tally.counted & (over > 0)))
+        return np.asarray(np.append(-self._skew_cost * extra, 0)[tally.codes], dtype=np.int64)
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        """Put k pods of class g on node n (k < 0: take them away)."""
+        for layer in self._layers[g]:
+            layer.place(g, n, k)
+        for i in self.objective.feeds[g]:
+            d = self.objective.tallies[i].codes[n]
+            if d >= 0:
+                self.counted(i)[d] += k
+
+    def counted(self, i: int) -> Ints:
+        """int64[D]: pods that a tally counts; made when first asked for, since a cluster has tens of thousands."""
+        found = self._tallies.get(i)
+        if found is None:
+            found = self._tallies[i] = self.objective.tallies[i].base.copy()
+        return found
+
+    # --- what construction asks -----------------------------------------------------------------------------------------------
+
+    def touches(self, g: int) -> bool:
+        """Whether points of the class depend on what is placed."""
+        return bool(self._layers[g] or self.objective.feeds[g])
+
+    def levels(self, g: int) -> list[Level]:
+        """Soft constraints that count the class."""
+        found = []
+        for i in self.objective.feeds[g]:
+            tally = self.objective.tallies[i]
+            found.append(Level(tally.codes, self.counted(i), tally.usable, tally.spread.max_skew, False, tally.codes >= 0, True))
+        return found
+
+    def shy(self, g: int) -> list[tuple[Ids, int]]:
+        """(codes, domains) of the keys over which pods of the class repel each other."""
+        return [(t.codes, t.size) for t in self._own(g) if t.own[g] < 0]
+
+    def flocking(self, g: int, nodes: Ints) -> list[str]:
+        """Keys over which pods of the class attract each other and none of these nodes has one near."""
+        placed = {layer.key: layer for layer in self._layers[g]}
+        return list(dict.fromkeys(t.key for t in self._own(g) if t.own[g] > 0 and not placed[t.key].met(g, nodes)))
+
+    def gregarious(self, g: int) -> bool:
+        """Whether pods of the class attract each other to one node."""
+        return any(t.own[g] > 0 and single(t.codes, t.size) for t in self._own(g))
+
+    def _own(self, g: int) -> list[Term]:
+        """Terms of the class that match itself."""
+        terms = (self.objective.terms[t] for t in self.objective.owned[g])
+        return [t for t in terms if g in t.matches]

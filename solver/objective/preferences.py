@@ -1,0 +1,267 @@
+"""The soft tier: what preferences a placement honours, by family, in whole points.
+
+Container affinity needs zones and stands apart (:mod:`solver.objective.container_affinity`). A weighted term scores
+Σ over domains (Σ owners' weights) · (matched pods) less each pod with itself, so a term costs two counters per domain, not a matrix
+over pairs of classes. Only what a placement decides counts: pairs of two fixed pods are left out.
+
+Source: pkg/scheduler/framework/plugins/{nodeaffinity,tainttoleration,interpodaffinity,podtopologyspread}/scoring.go for what matches;
+the sum over all ordered pairs is this project's own objective (design, "Objective").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
+from models.kube.selectors import Bools, tolerates
+from solver.objective.container_affinity import ContainerPoints
+from solver.objective.sparse_placement import Placed
+from solver.rules.base import Rule
+
+NODE_AFFINITY: Final = "nodeAffinity"
+TAINTS: Final = "taints"
+POD_AFFINITY: Final = "podAffinity"
+REQUIRED_AFFINITY: Final = "requiredAffinity"
+TOPOLOGY_SPREAD: Final = "topologySpread"
+CONTAINER_AFFINITY: Final = "containerAffinity"
+FAMILIES: Final = (NODE_AFFINITY, TAINTS, POD_AFFINITY, REQUIRED_AFFINITY, TOPOLOGY_SPREAD, CONTAINER_AFFINITY)
+#: Points lost per untolerated PreferNoSchedule taint of a pod, and per pod above maxSkew of a ScheduleAnyway constraint.
+TAINT_COST: Final = 100
+SKEW_COST: Final = 100
+#: The rules that say whether a pending pod could ever use a node, for the minimum of a soft spread constraint.
+USABLE: Final = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeResourcesFit")
+
+
+@dataclass
+class Term:
+    """One distinct (matched pods, topologyKey) with all that own it. ``own``: weight per pod of each owning class, in raw points."""
+
+    family: str
+    key: str
+    codes: Ids  # [N]
+    size: int
+    own: dict[int, int]
+    matches: frozenset[int]  # classes
+    fixed_matched: Ints  # [D]: fixed pods it matches
+    fixed_owned: Ints  # [D]: weights of fixed pods that own it
+
+    @property
+    def fixed(self) -> bool:
+        """Whether fixed pods take part."""
+        return bool(self.fixed_matched.any() or self.fixed_owned.any())
+
+    def static(self, g: int) -> Ints:
+        """int64[D]: points of one pod of class g against the fixed pods, both ways."""
+        return np.asarray(self.own.get(g, 0) * self.fixed_matched + int(g in self.matches) * self.fixed_owned, dtype=np.int64)
+
+    def value(self, placed: Placed) -> int:
+        """Points between pending pods."""
+        matched = placed.per_domain(sorted(self.matches), self.codes, self.size)
+        total = 0
+        for g, weight in self.own.items():
+            domains, pods = placed.in_domains(g, self.codes)
+            total += weight * (int(pods @ matched[domains]) - int(g in self.matches) * int(pods.sum()))
+        return total
+
+
+@dataclass
+class SoftTally:
+    """One distinct ScheduleAnyway constraint."""
+
+    spread: SoftSpread
+    codes: Ids  # [N], -1 for nodes that are not eligible
+    size: int
+    base: Ints  # [D]: fixed pods counted
+    counted: Bools  # [D]: eligible domains
+    usable: Bools  # [D]: those that set the minimum
+    matches: Ids  # classes
+    owners: list[int]  # classes
+
+    def excess(self, counts: Ints) -> int:
+        """Pods above min + maxSkew; ``counts``: int64[D]."""
+        floor = int(counts[self.usable].min()) + self.spread.max_skew
+        return int(np.maximum(counts[self.counted] - floor, 0).sum())
+
+    def arriving(self, placed: Placed) -> Ints:
+        """int64[D]: counts of a placement."""
+        return self.base + placed.per_domain(self.matches.tolist(), self.codes, self.size)
+
+
+class Objective:
+    """The soft families of a compiled cluster, but for container affinity. ``rules``: in the state of the fixed pods."""
+
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
+        self.cluster = cluster
+        weights = cluster.policy.multipliers
+        self.multipliers = {family: int(getattr(weights, family)) for family in FAMILIES}
+        self.terms: list[Term] = []
+        self._term_ids: dict[tuple[int, str, bool], int] = {}
+        self._rows: dict[tuple[object, ...], Ints] = {}
+        for g, cls in enumerate(cluster.classes):
+            for pull in cls.pulls:
+                own = self._term(pull).own
+                own[g] = own.get(g, 0) + pull.weight
+        for pull, nodes in cluster.fixed_pulls.items():
+            term = self._term(pull)
+            term.fixed_owned = term.fixed_owned + pull.weight * domain_sum(term.codes, term.size, nodes)
+        for term in self.terms:
+            term.own = {g: weight for g, weight in term.own.items() if weight}
+        self.terms = [t for t in self.terms if t.matches or (t.own and t.fixed_matched.any())]
+        self.owned: list[list[int]] = [[] for _ in cluster.classes]
+        self.matching: list[list[int]] = [[] for _ in cluster.classes]
+        for t, term in enumerate(self.terms):
+            for g in term.own:
+                self.owned[g].append(t)
+            for g in term.matches:
+                self.matching[g].append(t)
+        self.pairs = [t for t, term in enumerate(self.terms) if term.own and term.matches]
+        self._fixed = [term.fixed for term in self.terms]
+        self.tallies = self._tallies(rules)
+        self.feeds: list[list[int]] = [[] for _ in cluster.classes]
+        for i, tally in enumerate(self.tallies):
+            for g in tally.matches.tolist():
+                self.feeds[g].append(i)
+        self.carried: list[list[int]] = [[] for _ in cluster.classes]  # tallies by the first class that carries them
+        for i, tally in enumerate(self.tallies):
+            self.carried[tally.owners[0]].append(i)
+        self._paired = set(self.pairs)
+        self._taints = self._taint_rows()
+        self.containers = ContainerPoints(cluster)
+
+    def _term(self, pull: Pull) -> Term:
+        key = (pull.matcher, pull.key, pull.required)
+        if key not in self._term_ids:
+            cluster = self.cluster
+            codes, size = cluster.domains(pull.key)
+            self._term_ids[key] = len(self.terms)
+            self.terms.append(
+                Term(
+                    REQUIRED_AFFINITY if pull.required else POD_AFFINITY, pull.key, codes, size,
+                    {}, frozenset(cluster.matching(pull.matcher).tolist()),
+                    cluster.fixed_per_domain(pull.matcher, pull.key), cluster.none(size),
+                )
+            )  # fmt: skip
+        return self.terms[self._term_ids[key]]
+
+    def _tallies(self, rules: Sequence[Rule]) -> list[SoftTally]:
+        cluster = self.cluster
+        judges = [rule for rule in rules if rule.name in USABLE]
+        owners: dict[SoftSpread, list[int]] = {}
+        for g, cls in enumerate(cluster.classes):
+            for spread in dict.fromkeys(cls.soft_spread):
+                owners.setdefault(spread, []).append(g)
+        eligible: dict[tuple[str, int], tuple[Ids, Bools]] = {}
+        known: dict[bytes, Bools] = {}  # most constraints can use the same domains
+        found = []
+        for spread, own in owners.items():
+            codes, size = cluster.domains(spread.key)
+            where = (spread.key, spread.eligible)
+            if where not in eligible:
+                inside = cluster.node_sets[spread.eligible] & (codes >= 0)
+                counted = np.zeros(size, dtype=bool)
+                counted[codes[inside]] = True
+                eligible[where] = np.where(inside, codes, -1).astype(np.int32), counted
+            codes, counted = eligible[where]
+            reach = np.zeros(cluster.n_nodes, dtype=bool)
+            for g in own:
+                reach |= ~np.logical_or.reduce([rule.never(g) for rule in judges])
+            usable = np.zeros(size, dtype=bool)
+            usable[codes[reach & (codes >= 0)]] = True
+            usable = known.setdefault(usable.tobytes(), usable)
+            if usable.any():
+                base = cluster.fixed_per_domain(spread.matcher, spread.key, settled=True, eligible=spread.eligible)
+                found.append(SoftTally(spread, codes, size, base, counted, usable, cluster.matching(spread.matcher), own))
+        return found
+
+    def _taint_rows(self) -> dict[int, Ints]:
+        """Per toleration set, int64[N]: points lost to PreferNoSchedule taints."""
+        cluster = self.cluster
+        listed = [[t for t in cluster.nodes.taints(n) if t.effect == "PreferNoSchedule"] for n in range(cluster.n_nodes)]
+        soft = [n for n, taints in enumerate(listed) if taints]
+        rows: dict[int, Ints] = {}
+        if not soft or not self.multipliers[TAINTS]:
+            return rows
+        for index in {c.tolerations for c in cluster.classes}:
+            row = np.zeros(cluster.n_nodes, dtype=np.int64)
+            for n in soft:
+                row[n] = -TAINT_COST * sum(not any(tolerates(t, taint) for t in cluster.toleration_sets[index]) for taint in listed[n])
+            if row.any():
+                rows[index] = row
+        return rows
+
+    @property
+    def taints(self) -> bool:
+        """Whether some PreferNoSchedule taint is not tolerated."""
+        return bool(self._taints)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no preference concerns the pods to be placed."""
+        listed = self.terms or self.tallies or self._taints or self.containers.involved
+        return not (listed or any(c.prefers for c in self.cluster.classes))
+
+    # --- points that depend on one pod and one node --------------------------------------------------------------------------
+
+    def static(self, g: int, family: str) -> Ints:
+        """int64[N]: raw points of one pod of class g on each node, without regard to other pending pods."""
+        cluster, cls = self.cluster, self.cluster.classes[g]
+        row = np.zeros(cluster.n_nodes, dtype=np.int64)
+        if family == NODE_AFFINITY:
+            for chosen, weight in cls.prefers:
+                row += weight * cluster.node_sets[chosen]
+        elif family == TAINTS:
+            row = self._taints.get(cls.tolerations, row)
+        elif family in (POD_AFFINITY, REQUIRED_AFFINITY):
+            for t in dict.fromkeys((*self.owned[g], *self.matching[g])):
+                term = self.terms[t]
+                if term.family == family and self._fixed[t]:
+                    row = row + np.append(term.static(g), 0)[term.codes]
+        return row
+
+    def node_points(self, g: int) -> Ints:
+        """int64[N]: the sum of :meth:`static` over the families, times their multipliers."""
+        cls = self.cluster.classes[g]
+        concerned = (t for t in sorted({*self.owned[g], *self.matching[g]}) if self._fixed[t])
+        touched = tuple((t, self.terms[t].own.get(g, 0), g in self.terms[t].matches) for t in concerned)
+        key = (cls.prefers, cls.tolerations if cls.tolerations in self._taints else -1, touched)
+        if key not in self._rows:
+            row = np.zeros(self.cluster.n_nodes, dtype=np.int64)
+            for family in (NODE_AFFINITY, TAINTS, POD_AFFINITY, REQUIRED_AFFINITY):
+                row = row + self.multipliers[family] * self.static(g, family)
+            self._rows[key] = row
+        return self._rows[key]
+
+    # --- the value of a placement --------------------------------------------------------------------------------------------
+
+    def families(self, counts: Ints | Placed, classes: Sequence[int] | None = None) -> dict[str, int]:
+        """Raw points per family of a placement (int64[G, N]); ``classes``: of these only, which nothing ties to others."""
+        placed = counts if isinstance(counts, Placed) else Placed(counts)
+        found = dict.fromkeys(FAMILIES, 0)
+        for g in placed.classes if classes is None else classes:
+            nodes, pods = placed.of(g)
+            for family in self.static_families(g):
+                found[family] += int(self.static(g, family)[nodes] @ pods)
+        inside = None if classes is None else set(classes)
+        pairs = self.pairs if inside is None else sorted({t for g in inside for t in self.owned[g]} & self._paired)
+        for t in pairs:
+            found[self.terms[t].family] += self.terms[t].value(placed)
+        tallies = range(len(self.tallies)) if inside is None else sorted({i for g in inside for i in self.carried[g]})
+        for i in tallies:
+            found[TOPOLOGY_SPREAD] -= SKEW_COST * self.tallies[i].excess(self.tallies[i].arriving(placed))
+        return found
+
+    def static_families(self, g: int) -> list[str]:
+        """The families in which single nodes can be worth something to the class."""
+        cls = self.cluster.classes[g]
+        found = [NODE_AFFINITY] if cls.prefers else []
+        if cls.tolerations in self._taints:
+            found.append(TAINTS)
+        return found + sorted({self.terms[t].family for t in (*self.owned[g], *self.matching[g]) if self._fixed[t]})
+
+    def total(self, families: dict[str, int]) -> int:
+        """The weighted sum of the families."""
+        return sum(self.multipliers[family] * points for family, points in families.items())

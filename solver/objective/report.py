@@ -1,0 +1,312 @@
+"""What became of the preferences: points by family and by workload, and which were not met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints, PodClass, Pull
+from models.documents import placement as doc
+from models.kube.objects import Pod, controller_of, pod_key
+from solver.numa.zone_pools import closeness
+from solver.objective.container_affinity import Zones
+from solver.objective.preferences import (
+    CONTAINER_AFFINITY,
+    FAMILIES,
+    NODE_AFFINITY,
+    POD_AFFINITY,
+    REQUIRED_AFFINITY,
+    SKEW_COST,
+    TAINTS,
+    TOPOLOGY_SPREAD,
+    Objective,
+)
+from solver.objective.sparse_placement import Placed
+
+#: So many unmet preferences are listed.
+LISTED = 50
+
+
+def workload(pod: Pod) -> str:
+    """``Kind namespace/name`` of the controller, or of the pod itself."""
+    owner = controller_of(pod)
+    if owner is None:
+        return f"Pod {pod_key(pod)}"
+    return f"{owner.kind} {pod.metadata.namespace or 'default'}/{owner.name}"
+
+
+def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> doc.Preferences:
+    """The preference part of a result. ``counts``: int64[G, N]."""
+    families = objective.families(counts)
+    families[CONTAINER_AFFINITY] = zones.points
+    best = _best(objective, counts)
+    weights = objective.multipliers
+    listed = [
+        doc.FamilyResult(family, families[family], max(best[family], families[family]), weights[family])
+        for family in FAMILIES
+        if weights[family] and (families[family] or best[family] or _present(objective, family))
+    ]
+    unmet = _Unmet(objective, counts, sequence, zones)
+    found = sorted(unmet.found, key=lambda u: (-u.lost, u.workload, u.preference))
+    lost: dict[str, int] = {}
+    for entry in found:
+        lost[entry.workload] = lost.get(entry.workload, 0) + entry.lost
+    gained = _gained(objective, counts, sequence, zones)
+    names = sorted(gained.keys() | lost.keys(), key=lambda name: (-lost.get(name, 0), name))
+    rows = [doc.WorkloadResult(name, gained.get(name, 0), lost.get(name, 0)) for name in names if gained.get(name) or lost.get(name)]
+    return doc.Preferences(listed, rows, found[:LISTED])
+
+
+def _present(objective: Objective, family: str) -> bool:
+    if family == TAINTS:
+        return objective.taints
+    if family == NODE_AFFINITY:
+        return any(cls.prefers for cls in objective.cluster.classes)
+    if family == TOPOLOGY_SPREAD:
+        return bool(objective.tallies)
+    if family == CONTAINER_AFFINITY:
+        return bool(objective.containers.involved)
+    return any(term.family == family for term in objective.terms)
+
+
+def _best(objective: Objective, counts: Ints) -> dict[str, int]:
+    """Per family, points that the placed pods could have if nothing else mattered: every pull met in full, no repulsion felt beyond what
+    the number of domains forces."""
+    cluster = objective.cluster
+    placed = counts.sum(axis=1)
+    found = dict.fromkeys(FAMILIES, 0)
+    for g in np.flatnonzero(placed).tolist():
+        for family in objective.static_families(g):
+            row = objective.static(g, family)
+            found[family] += int(placed[g]) * int(row.max(initial=0) if row.size else 0)
+    for t in objective.pairs:
+        term = objective.terms[t]
+        matched = int(placed[sorted(term.matches)].sum())
+        domains = max(1, term.size)
+        for g, weight in term.own.items():
+            pods = int(placed[g])
+            if weight > 0:
+                found[term.family] += weight * pods * (matched - int(g in term.matches))
+            elif g in term.matches and cluster.nodes.with_keys([term.key]).all():
+                each, more = divmod(pods, domains)
+                found[term.family] += weight * (each * (each - 1) * (domains - more) + (each + 1) * each * more)
+    containers = objective.containers
+    levels = containers.levels
+    for g in containers.involved:
+        pods, cls = int(placed[g]), containers.class_of(g)
+        found[CONTAINER_AFFINITY] += pods * sum(max(w * levels.sameZone, w * levels.sameNode) for _, _, w in cls.inner)
+        for own in cls.entries:
+            for predicate, weight in own:
+                satisfying = sum(int(placed[h]) for h, _ in containers.satisfying(predicate, containers.involved))
+                satisfying += int(np.max(cluster.fixed_containers.satisfying.get(predicate, np.zeros(1))))
+                found[CONTAINER_AFFINITY] += pods * satisfying * max(weight * levels.sameZone, weight * levels.sameNode, 0)
+        for predicate in {p for own in cls.hits for p in own}:
+            owned = cluster.fixed_containers.owning.get(predicate)
+            if owned is not None:
+                hits = sum(predicate in own for own in cls.hits)
+                most = max(int(w) * level for w in (owned.max(), owned.min()) for level in (levels.sameZone, levels.sameNode))
+                found[CONTAINER_AFFINITY] += pods * hits * max(0, most)
+    return found
+
+
+def _gained(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[str, int]:
+    """Weighted points by workload: pairs count for the owner of the preference, or for the pending pod if a fixed one owns it.
+    Constraints of topology spread belong to many pods and are left to ``lost``."""
+    cluster = objective.cluster
+    placed = Placed(counts)
+    pairs = set(objective.pairs)
+    points: dict[tuple[int, int], int] = {}
+    for g in placed.classes:
+        nodes, _ = placed.of(g)
+        row = objective.node_points(g)[nodes]
+        for t in objective.owned[g]:
+            if t in pairs:
+                term = objective.terms[t]
+                met = placed.per_domain(sorted(term.matches), term.codes, term.size) - int(g in term.matches)
+                row = row + objective.multipliers[term.family] * term.own[g] * np.append(met, 0)[term.codes[nodes]]
+        points.update(((g, n), value) for n, value in zip(nodes.tolist(), row.tolist(), strict=True))
+    gained: dict[str, int] = {}
+    dealt = [0] * cluster.n_classes
+    at = dict.fromkeys(zones.pools, 0)
+    involved = set(objective.containers.involved)
+    shared = _container_shares(objective, sequence, zones) if involved else {}
+    for g, n, k in sequence:
+        for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
+            name = workload(cluster.snapshot.pods[i])
+            position = at.get((g, n), 0)
+            at[g, n] = position + 1
+            extra = shared.get((g, n), [0] * (position + 1))[position]
+            gained[name] = gained.get(name, 0) + points[g, n] + extra
+        dealt[g] += k
+    return gained
+
+
+def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> list[dict[str, dict[int, int]]]:
+    """Per class and workload: its pods on each node."""
+    found: list[dict[str, dict[int, int]]] = [{} for _ in cluster.classes]
+    dealt = [0] * cluster.n_classes
+    for g, n, k in sequence:
+        for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
+            nodes = found[g].setdefault(workload(cluster.snapshot.pods[i]), {})
+            nodes[n] = nodes.get(n, 0) + 1
+        dealt[g] += k
+    return found
+
+
+def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[tuple[int, int], list[int]]:
+    """Weighted container points of each pod, per (class, node) in bind order."""
+    found = objective.containers
+    per_node: dict[int, list[int]] = {}
+    for g, n, k in sequence:
+        if g in found.involved:
+            per_node.setdefault(n, []).extend([g] * k)
+    shares: dict[tuple[int, int], list[int]] = {}
+    for n, pods in per_node.items():
+        taken: dict[int, int] = {}
+        listed = []
+        for g in pods:
+            known = zones.pools.get((g, n))
+            index = taken.get(g, 0)
+            taken[g] = index + 1
+            listed.append((g, known[index] if known is not None else (None,) * len(found.class_of(g).requests)))
+        for g, value in zip(pods, found.per_pod(n, listed), strict=True):
+            shares.setdefault((g, n), []).append(value * objective.multipliers[CONTAINER_AFFINITY])
+    return shares
+
+
+class _Unmet:
+    """Collects what each workload lost, one entry per preference."""
+
+    def __init__(self, objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> None:
+        self.objective, self.counts = objective, counts
+        self._book: dict[tuple[str, str, str], tuple[int, int]] = {}
+        cluster = objective.cluster
+        self._pods = _pods_of(cluster, sequence)
+        self._placed, self._total = Placed(counts), counts.sum(axis=1)
+        for g in self._placed.classes:
+            self._nodes(cluster, g, cluster.classes[g])
+            self._pairs(cluster, g, cluster.classes[g])
+        self._spread(cluster)
+        self._containers(cluster, zones)
+
+    @property
+    def found(self) -> list[doc.Unmet]:
+        return [doc.Unmet(owner, family, text, pods, lost) for (owner, family, text), (pods, lost) in self._book.items()]
+
+    def _enter(self, owner: str, family: str, text: str, pods: int, lost: int) -> None:
+        lost *= self.objective.multipliers[family]
+        if lost > 0:
+            before = self._book.get((owner, family, text), (0, 0))
+            self._book[owner, family, text] = (before[0] + pods, before[1] + lost)
+
+    def _add(self, g: int, family: str, text: str, lost: Ints) -> None:
+        """``lost``: raw points that the class's pods lost together on each node that holds some; they are shared out by pods."""
+        if not lost.any():
+            return
+        nodes, here = self._placed.of(g)
+        rest = lost.copy()
+        for owner, pods in self._pods[g].items():
+            own = np.array([pods.get(n, 0) for n in nodes.tolist()], dtype=np.int64)
+            share = lost * own // here
+            rest -= share
+            self._enter(owner, family, text, int(own[lost > 0].sum()), int(share.sum()))
+        if rest.any() and self._pods[g]:
+            self._enter(next(iter(self._pods[g])), family, text, 0, int(rest.sum()))
+
+    def _nodes(self, cluster: Cluster, g: int, cls: PodClass) -> None:
+        nodes, pods = self._placed.of(g)
+        for chosen, weight in cls.prefers:
+            missed = ~cluster.node_sets[chosen][nodes]
+            self._add(g, NODE_AFFINITY, f"preferred node affinity of weight {weight}", weight * pods * missed)
+        taints = -self.objective.static(g, TAINTS)[nodes] * pods
+        self._add(g, TAINTS, "PreferNoSchedule taints that it does not tolerate", taints)
+
+    def _pairs(self, cluster: Cluster, g: int, cls: PodClass) -> None:
+        nodes, pods = self._placed.of(g)
+        for pull in cls.pulls:
+            codes, size = cluster.domains(pull.key)
+            matching = cluster.matching(pull.matcher)
+            fixed = cluster.fixed_count(pull.matcher)
+            standing = self._placed.per_domain(matching.tolist(), codes, size) + cluster.fixed_per_domain(pull.matcher, pull.key)
+            itself = int(g in matching)
+            met = np.append(standing - itself, 0)[codes[nodes]]
+            all_of_them = int(self._total[matching].sum()) + int(fixed.sum()) - itself
+            per_pod = pull.weight * (all_of_them - met) if pull.weight > 0 else -pull.weight * met
+            family = REQUIRED_AFFINITY if pull.required else POD_AFFINITY
+            self._add(g, family, _text(pull), np.asarray(per_pod * pods, dtype=np.int64))
+
+    def _spread(self, cluster: Cluster) -> None:
+        for tally in self.objective.tallies:
+            over = tally.excess(tally.arriving(self._placed))
+            if not over:
+                continue
+            owner = cluster.classes[tally.owners[0]]
+            text = f"ScheduleAnyway maxSkew {tally.spread.max_skew} over {tally.spread.key}"
+            self._enter(workload(cluster.snapshot.pods[owner.pods[0]]), TOPOLOGY_SPREAD, text, over, SKEW_COST * over)
+
+    def _containers(self, cluster: Cluster, zones: Zones) -> None:
+        found = self.objective.containers
+        for g in found.involved:
+            cls = found.class_of(g)
+            wanted = sum(max(w * found.levels.sameZone, w * found.levels.sameNode) for _, _, w in cls.inner)
+            lost = []
+            for n, k in zip(*(part.tolist() for part in self._placed.of(g)), strict=True):
+                if n in found.zoned:
+                    lost.append(sum(wanted - found.inside(g, cluster.trees[n], pools) for pools in zones.pools.get((g, n), ())))
+                else:
+                    lost.append((wanted - found.levels.sameZone * sum(w for _, _, w in cls.inner)) * k)
+            self._add(g, CONTAINER_AFFINITY, "hints between its own containers", np.array(lost, dtype=np.int64))
+            outer = self._outer(cluster, g, zones)
+            if outer > 0 and self._pods[g]:
+                placed = int(self.counts[g].sum())
+                for owner, pods in self._pods[g].items():
+                    part = sum(pods.values())
+                    self._enter(owner, CONTAINER_AFFINITY, "hints towards containers of other pods", part, outer * part // placed)
+
+    def _outer(self, cluster: Cluster, g: int, zones: Zones) -> int:
+        """Points that the scoped hints of a class lost: all that could be near for a pull, what is near for a push."""
+        found = self.objective.containers
+        cls, levels = found.class_of(g), found.levels
+        placed = self.counts.sum(axis=1)
+        lost = 0
+        for i, own in enumerate(cls.entries):
+            for predicate, weight in own:
+                near = self._near(cluster, g, i, predicate, zones)
+                if weight > 0:
+                    fixed = cluster.fixed_containers.satisfying.get(predicate)
+                    others = sum(int(placed[h]) for h, _ in found.satisfying(predicate, found.involved))
+                    others += int(fixed.sum()) if fixed is not None else 0
+                    own_hit = int(predicate in cls.hits[i])
+                    lost += weight * (int(placed[g]) * (others - own_hit) * levels.sameZone - near)
+                else:
+                    lost -= weight * near
+        return lost
+
+    def _near(self, cluster: Cluster, g: int, i: int, predicate: int, zones: Zones) -> int:
+        """Σ of closeness between container i of the class's pods and the containers that satisfy a predicate."""
+        found = self.objective.containers
+        total = 0
+        for n in np.flatnonzero(self.counts[g]).tolist():
+            tree = cluster.trees[n] if n in found.zoned else None
+            fixed = cluster.fixed_containers.satisfying.get(predicate)
+            outer = found.levels.sameZone if tree is None else found.levels.sameNode
+            total += int(self.counts[g, n]) * outer * (int(fixed[n]) if fixed is not None else 0)
+            here = [(h, j) for h, j in found.satisfying(predicate, found.involved) if self.counts[h, n]]
+            if tree is None:
+                met = sum(int(self.counts[h, n]) for h, _ in here) - int((g, i) in here)
+                total += int(self.counts[g, n]) * met * outer
+                continue
+            for k, mine in enumerate(zones.pools.get((g, n), ())):
+                for h, j in here:
+                    for m, theirs in enumerate(zones.pools.get((h, n), ())):
+                        if (g, k, i) != (h, m, j):
+                            total += closeness(tree, found.levels, mine[i], theirs[j])
+        return total
+
+
+def _text(pull: Pull) -> str:
+    if pull.required:
+        return f"more pods of its required affinity, per {pull.key}"
+    kind = "affinity" if pull.weight > 0 else "anti-affinity"
+    return f"preferred pod {kind} of weight {abs(pull.weight)}, per {pull.key}"

@@ -1,0 +1,260 @@
+"""The strategy tier: what breaks ties once every preference has its due.
+
+`spread` minimises Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable, rounded up. f is u²/100
+between multiples of 100, linearly interpolated: convex, whole numbers, and a node at 90 % costs as much as nine at 30 %. u counts up to
+a thousand times allocatable, which only nodes with less than they run with reach.
+`pack` minimises the nodes that run anything but DaemonSet and static pods, or the sum of their prices, in thousandths.
+Values are negative costs, so that every tier is maximised.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.kube import quantity
+from models.kube.objects import Pod, controller_of
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import InputError
+
+if TYPE_CHECKING:
+    from solver.cpsat.linear_sum import Encodes, Points
+
+#: Width of a linear piece of f, in thousandths.
+STEP = 100
+#: Beyond a thousand times what is allocatable, in thousandths, more does not cost more: sums of squares stay within 64 bits.
+CAP = 1_000_000
+#: A node with less memory, in bytes, counts as one without: its utilisation may be beyond what 64 bits hold.
+LEAST_MEMORY = 16 * 2**20
+#: Dearest node, in thousandths: sums over millions of nodes stay within 64 bits.
+_DEAREST = 10**12
+#: Rows stay below this, so that CP-SAT can sum them.
+_LARGEST = 2**58
+_COLUMNS = 2  # cpu and memory lead the resources
+
+
+def bend(u: Ints) -> Ints:
+    """f(u), elementwise."""
+    k = u // STEP
+    return np.asarray(STEP * k * k + (2 * k + 1) * (u - STEP * k), dtype=np.int64)
+
+
+class Spread:
+    """Even utilisation."""
+
+    name = "spread"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        width = min(_COLUMNS, len(cluster.resources))
+        whole = cluster.allocatable[:, :width]
+        self.total = np.where(whole < np.array([1, LEAST_MEMORY])[:width], 0, whole)
+        self.used = np.maximum(whole - cluster.free[:, :width], 0)
+        self.demand = cluster.demand[:, :width]
+
+    def _load(self, used: Ints) -> Ints:
+        """int64[N, 2]: utilisation in thousandths, rounded up; nodes without the resource have none."""
+        safe = np.maximum(self.total, 1)
+        if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:  # beyond what 64 bits multiply
+            safe, used = safe.astype(object), used.astype(object)
+        found = np.minimum(used // safe, CAP) * 1000 - (-(used % safe) * 1000) // safe
+        return np.asarray(np.where(self.total > 0, np.minimum(found, CAP), 0), dtype=np.int64)
+
+    def value(self, counts: Ints) -> int:
+        """Of a placement int64[G, N]."""
+        return -int(bend(self._load(self.used + counts.T @ self.demand)).sum())
+
+    def bound(self, counts: Ints, *, complete: bool) -> int:
+        """No placement of the same pods is better: the demand is poured over the nodes in fractions. By Lagrangian duality any price
+        per unit gives a bound; the one used is where pouring would end."""
+        best = -int(bend(self._load(self.used)).sum())
+        if not complete or (self._load(self.used + counts.T @ self.demand) >= CAP).any():
+            return best
+        total = 0
+        for r in range(self.demand.shape[1]):
+            total += self._poured(self.used[:, r], self.total[:, r], int((counts.sum(axis=1) * self.demand[:, r]).sum()))
+        return min(best, -total)
+
+    def _poured(self, used: Ints, total: Ints, demand: int) -> int:
+        """Least Σ f in fractions, rounded up. Equal nodes are poured together."""
+        here = total > 0
+        if not here.any():
+            return 0
+        kinds, number = np.unique(np.stack([used[here], total[here]], axis=1), axis=0, return_counts=True)
+        nodes = [(int(u), int(t), int(k)) for (u, t), k in zip(kinds, number, strict=True)]
+        segments: list[tuple[float, float, Fraction]] = []  # (slope, room, slope exactly); floats only find the price
+        for u, t, k in nodes:
+            at = Fraction(1000 * u, t)
+            for piece in range(int(at // STEP), 10):
+                room = Fraction(t * STEP, 1000) if piece > at // STEP else Fraction(t, 1000) * (STEP * (piece + 1) - at)
+                segments.append(((2 * piece + 1) / t, float(room) * k, Fraction((2 * piece + 1) * 1000, t)))
+        segments.sort(key=lambda segment: segment[0])
+        left = float(demand)
+        price = Fraction(0)
+        for _, width, slope in segments:
+            price = slope
+            left -= width
+            if left <= 0:
+                break
+        cost = price * demand + sum(k * self._least(u, t, price) for u, t, k in nodes)
+        return -((-cost.numerator) // cost.denominator)
+
+    @staticmethod
+    def _least(used: int, total: int, price: Fraction) -> Fraction:
+        """min over added y ≥ 0 of f(utilisation) - price · y: at the start, or at a kink."""
+        at = Fraction(1000 * used, total)
+        k = int(at // STEP)
+        best = STEP * k * k + (2 * k + 1) * (at - STEP * k)
+        for kink in range(k + 1, max(k + 1, 10) + 1):
+            best = min(best, STEP * kink * kink - price * (Fraction(total * STEP * kink, 1000) - used))
+        return best
+
+    def added(self, free: Ints, g: int) -> Ints:
+        """int64[N]: what one more pod of class g costs on each node; ``free``: int64[N, R] left now."""
+        used = np.maximum(self.total - free[:, : self.total.shape[1]], 0)
+        return np.asarray((bend(self._load(used + self.demand[g])) - bend(self._load(used))).sum(axis=1), dtype=np.int64)
+
+    def cost(self, used: Ints) -> Ints:
+        """int64[N]: what each node costs that uses so much (int64[N, 2])."""
+        return np.asarray(bend(self._load(np.maximum(used, 0))).sum(axis=1), dtype=np.int64)
+
+    def cost_on(self, n: int, used: Ints) -> Ints:
+        """int64[K]: what node n costs with each of several uses (int64[K, 2])."""
+        total = np.broadcast_to(self.total[n], used.shape)
+        safe = np.maximum(total, 1)
+        if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:
+            safe, used = safe.astype(object), used.astype(object)
+        load = np.where(total > 0, np.minimum(np.minimum(used // safe, CAP) * 1000 - (-(used % safe) * 1000) // safe, CAP), 0)
+        return np.asarray(bend(np.asarray(load, dtype=np.int64)).sum(axis=1), dtype=np.int64)
+
+    def encode(self, encoding: Encodes) -> Points:
+        """The value as a linear expression: utilisation above its row, cost above the tangents of f."""
+        from solver.cpsat.linear_sum import Points
+
+        points, model = Points(), encoding.model
+        for n in range(self.cluster.n_nodes):
+            here = encoding.classes_on(n)
+            for r in range(self.demand.shape[1]):
+                total, used = int(self.total[n, r]), int(self.used[n, r])
+                if total <= 0:
+                    continue
+                now = min(-(-1000 * used // total), CAP)
+                asking = [g for g in here if self.demand[g, r]]
+                if not asking or now == CAP:  # nothing comes to such a node that asks for more
+                    points.constant -= int(bend(np.array([now]))[0])
+                    continue
+                most = max(now, 1000)
+                load = model.new_int_var(now, most, "")
+                variables = [encoding.x[g, n] for g in asking]
+                # Divided by what demands and total have in common; what is used is rounded up, which changes nothing in whole numbers.
+                unit = gcd(total, *(1000 * int(self.demand[g, r]) for g in asking))
+                weights = [1000 * int(self.demand[g, r]) // unit for g in asking]
+                if total // unit * most > _LARGEST:
+                    raise OverflowError("utilisation beyond what CP-SAT can sum")
+                model.add(encoding.weighted_sum(variables, weights) - -1000 * used // unit <= total // unit * load)
+                cost = model.new_int_var(int(bend(np.array([now]))[0]), int(bend(np.array([most]))[0]), "")
+                for k in range(now // STEP, -(-most // STEP)):
+                    model.add(cost >= (2 * k + 1) * load - STEP * k * (k + 1))
+                points.add(cost, -1, int(bend(np.array([now]))[0]), int(bend(np.array([most]))[0]))
+        return points
+
+
+class Pack:
+    """Fewest nodes, or the cheapest set of them."""
+
+    name = "pack"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        label = cluster.policy.priceLabel
+        self.price = np.ones(cluster.n_nodes, dtype=np.int64) if not label else _prices(cluster, label)
+        self.used = np.zeros(cluster.n_nodes, dtype=bool)
+        index = {name: n for n, name in enumerate(cluster.nodes.names)}
+        for i in cluster.scope.fixed:
+            pod = cluster.snapshot.pods[i]
+            if occupies(pod):
+                self.used[index[pod.spec.nodeName or ""]] = True
+
+    def value(self, counts: Ints) -> int:
+        return -int(self.price[self.used | counts.any(axis=0)].sum())
+
+    def bound(self, counts: Ints, *, complete: bool) -> int:
+        """The nodes in use stay; beyond their room, demand is covered by fractions of the cheapest others."""
+        base = int(self.price[self.used].sum())
+        if not complete:
+            return -base
+        more = 0
+        free = np.maximum(self.cluster.free, 0)
+        for r in range(len(self.cluster.resources)):
+            lack = int((counts.sum(axis=1) * self.cluster.demand[:, r]).sum()) - int(free[self.used, r].sum())
+            rest = [(int(p), int(f)) for p, f in zip(self.price[~self.used], free[~self.used, r], strict=True) if f]
+            rest.sort(key=lambda node: Fraction(*node))
+            cost = Fraction(0)
+            for price, room in rest:
+                if lack <= 0:
+                    break
+                cost += price * Fraction(min(room, lack), room)
+                lack -= room
+            more = max(more, -((-cost.numerator) // cost.denominator))
+        return -base - more
+
+    def encode(self, encoding: Encodes) -> Points:
+        from solver.cpsat.linear_sum import Points
+
+        points, model, cluster = Points(), encoding.model, self.cluster
+        for n in range(cluster.n_nodes):
+            here = encoding.classes_on(n)
+            if self.used[n] or not here:
+                points.constant -= int(self.price[n]) if self.used[n] else 0
+                continue
+            open_ = model.new_bool_var("")
+            points.add(open_, -int(self.price[n]), 0, 1)
+            variables = [encoding.x[g, n] for g in here]
+            rows = [([1] * len(here), max(0, int(cluster.slots[n])))]
+            rows += [([int(cluster.demand[g, r]) for g in here], max(0, int(cluster.free[n, r]))) for r in range(len(cluster.resources))]
+            for weights, room in rows:
+                if any(weights):
+                    model.add(encoding.weighted_sum([*variables, open_], [*weights, -room]) <= 0)
+        return points
+
+
+def occupies(pod: Pod) -> bool:
+    """Whether a pod keeps its node in use: DaemonSet and static pods do not."""
+    owner = controller_of(pod)
+    return not (is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet"))
+
+
+def _prices(cluster: Cluster, label: str) -> Ints:
+    problems, prices = [], []
+    for n, name in enumerate(cluster.nodes.names):
+        raw = cluster.nodes.labels(n).get(label)
+        try:
+            price = quantity.ceil(quantity.parse(raw) * 1000) if raw is not None else None
+        except quantity.QuantityError:
+            price = None
+        if price is None or not 0 <= price <= _DEAREST:
+            problems.append(
+                f"Node {name}: metadata.labels[{label}]: got {raw!r}, expected a price from 0 to a billion (policy: priceLabel)"
+            )
+        else:
+            prices.append(price)
+    if problems:
+        raise InputError(problems)
+    return np.array(prices, dtype=np.int64)
+
+
+Strategy = Spread | Pack
+
+
+def choose(cluster: Cluster, name: str) -> Strategy | None:
+    """The strategy of that name; None for `none`.
+
+    Raises:
+        InputError: a node without a readable price, where prices are asked for.
+    """
+    kinds: dict[str, type[Spread] | type[Pack]] = {"spread": Spread, "pack": Pack}
+    return kinds[name](cluster) if name in kinds and cluster.n_nodes else None

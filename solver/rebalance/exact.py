@@ -1,0 +1,238 @@
+"""The exact engine of plans: the best end state by the model, checked for an order of steps, cut off where there is none, and so on.
+
+Branch and check (Thorsteinsson, doi:10.1007/3-540-45578-7_2). The model is a relaxation, tier after tier proved before the next; the
+search ends when its best end state is worth no more than the best plan.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ints
+from solver import rules
+from solver.cpsat.linear_sum import Points
+from solver.cpsat.run import CpSat, add_hint
+from solver.rebalance.problem.bounds import bounds
+from solver.rebalance.problem.objective import POINT, Tier, Values, steps_to
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.sequencing.sequence import Ordered, len_of, order
+from solver.rebalance.target import objective
+from solver.rebalance.target.model import TargetModel
+from solver.rebalance.target.rules import TargetRules
+from solver.runtime.deadline import Budget
+
+#: (phase, tier, value, bound) of the tier that is being solved
+Report = Callable[[str, str, int, int], None]
+#: Up to this many variables tiers are solved with the full linear relaxation.
+TIGHT_LIMIT = 2_000
+#: What one end state may take of the time that is left: the model for it, and its order.
+MODEL_SHARE, ORDER_SHARE = 0.6, 0.5
+#: What a look for an order counts, in deterministic seconds.
+CHECK = 0.02
+
+Vector = tuple[int, ...]
+
+
+@dataclass
+class ExactResult:
+    """``steps``: accepted ones, in order, to ``counts`` (int64[G, N]); per tier of ``tiers`` its value in the plan and a bound that no plan
+    exceeds, given the values of the tiers before. ``proved``: every bound is reached. ``stuck``: moves that wait for each other in the best
+    end state that no order of steps leads to, if there is one that is worth more."""
+
+    steps: list[Step]
+    counts: Ints
+    tiers: list[Tier]
+    values: Vector
+    bounds: Vector
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    stuck: list[Step] = field(default_factory=list)
+
+    @property
+    def proved(self) -> bool:
+        return self.values == self.bounds
+
+
+@dataclass
+class _Bound:
+    """No end state that was left when it was found, and has at least ``held`` in the tiers before, has more in this tier."""
+
+    tier: int
+    held: Vector
+    most: int
+    open: int  # how many end states were set aside before
+
+
+@dataclass
+class _Relaxed:
+    """An end state by the model. ``proved``: none is better, tier after tier."""
+
+    counts: Ints
+    solution: list[int]
+    values: Vector
+    proved: bool
+
+
+class Exact:
+    """The exact engine over one case."""
+
+    def __init__(self, case: Case, options: PlanOptions, budget: Budget, stop: threading.Event, report: Report | None = None) -> None:
+        self.case, self.options, self.budget, self.stop, self.report = case, options, budget, stop, report
+        self.cpsat = CpSat(options.options, budget, stop)
+        self.values = Values(case, options.goals)
+        active = rules.build(case.cluster)
+        self.model = TargetModel(case, active)
+        self.points = objective.encode(self.model, TargetRules(self.model, active).broken, self.values)
+        known = bounds(case, self.values)
+        self._ceilings = [min(most, p.constant + p.most) for most, p in zip(known, self.points, strict=True)]
+        self._bounds: list[_Bound] = []
+        self._open: list[Vector] = []  # what end states may be worth for which no order was found, nor that there is none
+        self._notes: list[str] = []
+        self._stuck: tuple[Vector, list[Step]] | None = None  # of the best end state without an order
+
+    def solve(self, steps: Sequence[Step] = ()) -> ExactResult:
+        """Improve a plan (accepted steps) until it is proved to be best, time is up, or ``stop`` is set."""
+        best, best_values = list(steps), self.values.of_steps(steps)
+        last: _Relaxed | None = None
+        while not self.cpsat.done():
+            relaxed = self._relax(best_values, self.case.end(best), last)
+            if relaxed is None or (relaxed.proved and relaxed.values <= best_values):
+                break
+            last = relaxed
+            if relaxed.values <= best_values:
+                continue  # not proved: once more, in what time is left
+            found = self._order(relaxed.counts)
+            if found.steps is not None:
+                worth = self.values.of_steps(found.steps)
+                if worth > best_values:
+                    best, best_values = found.steps, worth
+            if best_values < relaxed.values:
+                self._set_aside(relaxed, found)
+                self.model.forbid(relaxed.counts, [g for g in sorted(self.model.left) if self.case.movable[g] or self.case.pending[g]])
+            elif relaxed.proved:
+                break
+        reached = tuple(self._bound(t, best_values) for t in range(len(best_values)))
+        stuck = self._stuck[1] if self._stuck is not None and self._stuck[0] > best_values else []
+        return ExactResult(
+            best, self.case.end(best), self.values.tiers, best_values, reached, self._notes, interrupted=self.stop.is_set(), stuck=stuck
+        )
+
+    # --- end states that have no order, or a longer one -------------------------------------------------------------------------
+
+    def _order(self, counts: Ints) -> Ordered:
+        case = self.case
+        most = None
+        if case.limits.maxMoves is not None:
+            change = counts - case.start
+            bound = int(change[case.pending].sum())
+            gone = -int(change[~case.pending].sum())
+            most = case.limits.maxMoves + bound + gone
+        self.budget.charge(CHECK)
+        return order(
+            case, counts, seconds=max(0.1, self.budget.left() * ORDER_SHARE), stop=self.stop, steps_at_most=most,
+            deterministic=self.options.options.deterministic,
+        )  # fmt: skip
+
+    def _set_aside(self, relaxed: _Relaxed, found: Ordered) -> None:
+        """Note what the end state may be worth, unless that is known."""
+        if found.steps is None:
+            if found.stuck and self.case.limits.maxMoves is None and (self._stuck is None or relaxed.values > self._stuck[0]):
+                self._stuck = relaxed.values, found.stuck
+            if found.exhausted:
+                self._note("an end state that no order of steps leads to was cut off; proofs refer to plans that can be carried out")
+            else:
+                self._note("an end state was set aside because no order of steps was found in time; bounds count it as possible")
+                self._open.append(relaxed.values)
+            return
+        worth = self.values.of_steps(found.steps)
+        at_best = list(self.values.of(relaxed.counts))
+        if found.fewest:  # in steps; those of the fewest need not be the cheapest
+            extra = len_of(found.steps) - len_of(steps_to(self.case, relaxed.counts))
+            cheapest = int(self.case.cost[self.case.movable].min(initial=1))
+            for t, tier in enumerate(self.values.tiers):
+                if tier.name == "moves":
+                    at_best[t] -= extra * cheapest
+                elif tier.name == "improve":
+                    at_best[t] -= POINT * self.case.limits.minGain * extra
+        if tuple(at_best) > worth:
+            self._note("an end state was set aside because no order of fewest steps was found in time; bounds count it as possible")
+            self._open.append(tuple(at_best))
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    # --- the model ------------------------------------------------------------------------------------------------------------
+
+    def _expression(self, model: cp_model.CpModel, points: Points) -> cp_model.LinearExprT:
+        own = [model.get_int_var_from_proto_index(v.index) for v in points.variables]
+        return cp_model.LinearExpr.weighted_sum(own, points.weights) + points.constant
+
+    def _relax(self, least: Vector, counts: Ints, last: _Relaxed | None) -> _Relaxed | None:
+        """The best end state that is left, tier after tier; None where none is worth as much as ``least``, or none is found in time.
+        ``counts``: a plan's end state to start from; ``last``: the best one before it was cut off."""
+        began = self.budget.left()
+        solution = self.model.assignment(counts, **self.cpsat.short())
+        held: list[int] = []
+        proved, tied = True, True  # tied: so far as good as ``least``, no better
+        model = self.model.model.clone()
+        size = len(self.points)
+        for t, points in enumerate(self.points):
+            floor = least[t] if tied else None
+            ceiling = self._ceilings[t]
+            if last is not None and last.proved and tuple(held) == last.values[:t]:
+                ceiling = min(ceiling, last.values[t])
+            if proved and solution is not None and points.value(solution) >= ceiling:
+                value = ceiling
+                self._bounds.append(_Bound(t, tuple(held), value, len(self._open)))
+            else:
+                attempt = model.clone()
+                target = self._expression(attempt, points)
+                if floor is not None:
+                    attempt.add(target >= floor)
+                attempt.add(target <= ceiling)
+                attempt.maximize(target)
+                if solution is not None:
+                    add_hint(attempt, solution)
+                share = max(0.0, self.budget.left() - began * (1 - MODEL_SHARE)) / (size - t)
+                answer = self.cpsat.run(attempt, max(share, 0.05), self._reporter(t), tight=len(self.model.x) <= TIGHT_LIMIT)
+                if answer.status == cp_model.INFEASIBLE and floor is not None:
+                    # nothing that is left is as good as the plan: what it has from here on is all that there is
+                    for later in range(t, size):
+                        self._bounds.append(_Bound(later, (*held, *least[t:later]), least[later], len(self._open)))
+                    return None
+                if answer.status == cp_model.INFEASIBLE:
+                    return None
+                if answer.bound is not None:
+                    self._bounds.append(_Bound(t, tuple(held), min(answer.bound, ceiling), len(self._open)))
+                proved &= answer.status == cp_model.OPTIMAL
+                if answer.solution is not None:
+                    solution = answer.solution
+                if solution is None:
+                    return None
+                value = points.value(solution)
+            if tied and value < least[t]:
+                return None
+            tied = tied and value == least[t]
+            held.append(value)
+            model.add(self._expression(model, points) >= value)
+        assert solution is not None
+        return _Relaxed(self.model.counts(solution), solution, tuple(held), proved)
+
+    def _reporter(self, t: int) -> Callable[[int, int], None] | None:
+        report, tier = self.report, self.values.tiers[t]
+        return None if report is None else lambda value, bound: report("exact", tier.name, value, bound)
+
+    def _bound(self, t: int, best: Vector) -> int:
+        """No plan with at least the values ``best`` in the tiers before has more in tier t."""
+        most = self._ceilings[t]
+        for bound in self._bounds:
+            if bound.tier == t and all(h <= b for h, b in zip(bound.held, best, strict=False)):
+                aside = [v[t] for v in self._open[: bound.open] if all(a >= b for a, b in zip(v[:t], best, strict=False))]
+                most = min(most, max([bound.most, *aside]))
+        return max(most, best[t])

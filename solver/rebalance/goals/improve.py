@@ -1,0 +1,114 @@
+"""Move pods to where preferences and even utilisation gain most, each move worth at least what a move has to bring.
+
+One preference point is worth :data:`POINT` units of the strategy spread. The gain of a move is exact: the pod is taken out, and every node
+is asked what it would bring there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from solver import rules
+from solver.objective.incremental_score import SoftState
+from solver.objective.preferences import Objective
+from solver.objective.tie_break import Spread
+from solver.rebalance.goals.move_builder import Walk
+from solver.rebalance.problem.objective import POINT
+from solver.rebalance.problem.problem import Case, Step
+
+#: The first sweep asks for moves worth so many times the least gain, each next one for a quarter of that.
+FIRST, LESS = 16, 4
+#: Sweeps end when fewer than one in so many pods moved in the last one.
+RARE = 200
+
+
+class Gains:
+    """What preferences and balance say of a placement: counters that follow a walk's steps."""
+
+    def __init__(self, case: Case, counts: Ints) -> None:
+        self.case = case
+        self.objective = Objective(case.cluster, rules.build(case.cluster))
+        self.soft = None if self.objective.empty else SoftState(self.objective)
+        self.balance = Spread(case.cluster)
+        self.free = case.cluster.free.copy()
+        width = self.balance.demand.shape[1]
+        kinds, kind = np.unique(self.balance.demand, axis=0, return_inverse=True)
+        self._kind = kind.reshape(-1)
+        self._asked = kinds[:, None, :]  # [K, 1, 2]: what classes of one kind ask of cpu and memory
+        self.free -= counts.T @ case.cluster.demand
+        used = self.balance.total - self.free[:, :width]
+        self._added = np.stack([self._costs(used, demand) for demand in kinds]) if len(kinds) else np.zeros((0, case.cluster.n_nodes))
+        if self.soft is not None:
+            for g, n in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
+                self.soft.place(g, n, int(counts[g, n]))
+
+    def _costs(self, used: Ints, demand: Ints) -> Ints:
+        """What pods that ask for ``demand`` add on nodes that use so much."""
+        return self.balance.cost(used + demand) - self.balance.cost(used)
+
+    def put(self, g: int, n: int, k: int) -> None:
+        """k pods of class g more on node n."""
+        if self.soft is not None:
+            self.soft.place(g, n, k)
+        self.free[n] -= k * self.case.cluster.demand[g]
+        used = np.maximum(self.balance.total[n] - self.free[n, : self.balance.total.shape[1]], 0)
+        self._added[:, n] = self.balance.cost_on(n, used + self._asked[:, 0, :]) - self.balance.cost_on(n, used[None, :])
+
+    def moving(self, g: int, n: int) -> Ints:
+        """int64[N]: what one pod of class g that runs on node n would be worth on each node, n included, with itself taken out."""
+        points: Ints = -self._added[self._kind[g]]
+        width = self.balance.total.shape[1]
+        used = self.balance.total[n] - self.free[n, :width]
+        both = np.maximum(np.stack([used, used - self.balance.demand[g]]), 0)
+        now, without = self.balance.cost_on(n, both).tolist()
+        points[n] = without - now
+        if self.soft is not None:
+            self.soft.place(g, n, -1)
+            points = points + POINT * self.soft.gain(g)
+            self.soft.place(g, n, 1)
+        return points
+
+
+def improve(walk: Walk) -> None:
+    """Sweeps over the movable pods, the first for moves worth much, the last for those worth ``minGain``, until they find little."""
+    case = walk.case
+    least = max(1, POINT * case.limits.minGain)
+    gains = Gains(case, walk.state.counts)
+    wanted, seen = FIRST * least, dict[tuple[int, int], int]()
+    few = int(case.start[case.movable].sum()) // RARE
+    while not walk.over():
+        moved = _sweep(walk, gains, wanted, seen, every=not seen or wanted == least)
+        if wanted == least and moved <= few:
+            return
+        wanted = max(least, wanted // LESS)
+
+
+def _sweep(walk: Walk, gains: Gains, wanted: int, seen: dict[tuple[int, int], int], *, every: bool) -> int:
+    """One pass: pods go to their best place, if that is worth so much; how many did. ``seen``: by (class, node), the best gain when last
+    looked at; unless ``every`` pod is looked at, only those for which it was enough."""
+    case, state = walk.case, walk.state
+    moved = 0
+    for g in np.flatnonzero(case.movable).tolist():
+        for n in np.flatnonzero(state.counts[g]).tolist():
+            if not every and seen.get((g, n), wanted) < wanted:
+                continue
+            while state.counts[g, n] and walk.within(g):
+                if walk.over():
+                    return moved
+                worth = gains.moving(g, n)
+                gain = worth - worth[n]
+                target, best = -1, int(gain.max(initial=0))
+                if best >= wanted:
+                    mask = walk.places(g, n) & (gain > 0)
+                    if mask.any():
+                        target = int(np.argmax(np.where(mask, gain, 0)))
+                        best = int(gain[target])
+                seen[g, n] = best if target >= 0 or best < wanted else 0
+                if target < 0 or best < wanted:
+                    break
+                gains.put(g, n, -1)
+                gains.put(g, target, 1)
+                walk.take(Step(g, n, target))
+                moved += 1
+    return moved

@@ -1,0 +1,116 @@
+"""A sequence of accepted steps under construction: what may still be moved under the limits, and steps taken on trial."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
+from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.state import State
+
+
+class Walk:
+    """``steps``: taken so far, each accepted in the state that those before it left. ``over``: whether time is up."""
+
+    def __init__(self, case: Case, stop: threading.Event, over: Callable[[], bool]) -> None:
+        self.case, self.state = case, State(case)
+        self.steps: list[Step] = []
+        self.shut = np.zeros(case.cluster.n_nodes, dtype=bool)  # freed nodes, which stay empty
+        self._stop, self._over = stop, over
+        limits = case.limits
+        self._most = {
+            "moves": limits.maxMoves, "evictions": limits.maxEvictions, "namespace": limits.maxMovesPerNamespace,
+            "workload": limits.maxMovesPerWorkload,
+        }  # fmt: skip
+        self._spent: dict[tuple[str, int], int] = {}
+        self._gone: dict[int, int] = {}  # by budget, pods that were evicted for good: they stay missing
+        weight = np.maximum(case.cluster.allocatable.max(axis=0, initial=1), 1)
+        self._share = case.cluster.demand / weight
+        self._weight = weight
+
+    def over(self) -> bool:
+        """Whether time is up or somebody said stop."""
+        return self._stop.is_set() or self._over()
+
+    # --- limits -----------------------------------------------------------------------------------------------------------------
+
+    def _counters(self, step: Step) -> list[tuple[str, int]]:
+        """What a step counts under."""
+        if self.case.pending[step.g]:
+            return []
+        if step.b < 0:
+            return [("evictions", 0)]
+        return [("moves", 0), ("namespace", int(self.case.namespaces[step.g])), ("workload", int(self.case.workloads[step.g]))]
+
+    def within(self, g: int, *, eviction: bool = False) -> bool:
+        """Whether the limits, and its PodDisruptionBudget, allow one more step of the class."""
+        budget = self.case.budget[g]
+        if budget is not None and self._gone.get(budget, 0) >= self.case.budgets[budget].allowed:
+            return False
+        for kind, which in self._counters(Step(g, 0, -1 if eviction else 0)):
+            most = self._most[kind]
+            if most is not None and self._spent.get((kind, which), 0) >= most:
+                return False
+        return True
+
+    # --- steps --------------------------------------------------------------------------------------------------------------------
+
+    def take(self, step: Step) -> None:
+        """Take an accepted step."""
+        self.state.apply(step)
+        self.steps.append(step)
+        self._count(step, step.k)
+
+    def replay(self, steps: Iterable[Step]) -> bool:
+        """Take steps again, pod by pod, as long as they are accepted; whether all were."""
+        for step in steps:
+            for _ in range(step.k):
+                if step.b < 0:
+                    if not (self.within(step.g, eviction=True) and self.state.may_go(step.g, step.a)):
+                        return False
+                elif not self.places(step.g, step.a)[step.b]:
+                    return False
+                self.take(Step(step.g, step.a, step.b))
+        return True
+
+    def back_to(self, length: int) -> None:
+        """Take steps back until so many are left."""
+        while len(self.steps) > length:
+            step = self.steps.pop()
+            self.state.undo(step)
+            self._count(step, -step.k)
+
+    def _count(self, step: Step, k: int) -> None:
+        for counter in self._counters(step):
+            self._spent[counter] = self._spent.get(counter, 0) + k
+        budget = self.case.budget[step.g]
+        if step.b < 0 and budget is not None:
+            self._gone[budget] = self._gone.get(budget, 0) + k
+
+    def size(self, g: int) -> float:
+        """The largest share of a node that a pod of class g asks for; for orders only."""
+        return float(self._share[g].max(initial=0.0))
+
+    def places(self, g: int, a: int) -> Bools:
+        """bool[N]: where a pod of class g may go from node a within the limits."""
+        if not self.within(g):
+            return np.zeros(self.case.cluster.n_nodes, dtype=bool)
+        return np.asarray(self.state.landing(g, a) & ~self.shut)
+
+    def running(self, n: int) -> list[int]:
+        """Movable classes with pods on a node, one entry a pod, the largest first."""
+        counts = self.state.counts[:, n]
+        here = np.flatnonzero((counts > 0) & self.case.movable).tolist()
+        return [g for g in sorted(here, key=lambda g: (-self.size(g), g)) for _ in range(int(counts[g]))]
+
+    def tightest(self, g: int, mask: Bools, bias: Ints | None = None) -> int:
+        """Of some nodes the one that a pod of class g fills most (best fit); ``bias``: int64[N], what counts before, the highest first."""
+        nodes = np.flatnonzero(mask)
+        left = (self.state.fit.free[nodes] / self._weight).sum(axis=1)
+        if bias is not None:
+            return int(nodes[np.lexsort((left, -bias[nodes]))[0]])
+        return int(nodes[np.argmin(left)])

@@ -1,0 +1,162 @@
+"""Large-neighbourhood search over end states: some nodes at a time, with all that may move on them, solved tier after tier by CP-SAT.
+
+What a neighbourhood sees is the same model as of the whole (solver.rebalance.target.model), the rest of the cluster held where it is. A better end
+state counts only once an order of accepted steps leads to it; that is looked for at the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ints
+from solver import rules
+from solver.cpsat.model import Part
+from solver.cpsat.run import CpSat, add_hint
+from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import Case
+from solver.rebalance.sequencing.sequence import order
+from solver.rebalance.target import objective
+from solver.rebalance.target.model import TargetModel
+from solver.rebalance.target.rules import Known, TargetRules
+from solver.runtime.deadline import Budget
+
+if TYPE_CHECKING:
+    from solver.rebalance.search import Found, Tell
+
+#: Model variables of a neighbourhood, at the start, at least and at most; seconds for one tier of it.
+START, LEAST, MOST, GLANCE = 800.0, 60.0, 4_000.0, 2.0
+#: Share of the time that is kept for finding an order of steps; neighbourhoods in a row without gain after which the search ends.
+ORDER, PATIENCE = 0.3, 400
+#: Deterministic seconds that building one variable counts.
+BUILD = 2e-4
+
+
+class Lns:
+    """Preferences and balance are not searched here, only the tiers that come before them."""
+
+    def __init__(self, case: Case, values: Values, asked: PlanOptions, stop: threading.Event, tell: Tell, budget: Budget) -> None:
+        self.case, self.values, self.stop, self.tell, self.left = case, values, stop, tell, budget.left
+        self.cpsat = CpSat(asked.options, budget, stop)
+        self.deterministic = asked.options.deterministic
+        self.rng = np.random.default_rng(asked.options.seed)
+        self._active = rules.build(case.cluster)
+        self._known = Known(case)
+        self._mobile = case.movable | case.pending
+        goals = asked.goals[: asked.goals.index("improve")] if "improve" in asked.goals else asked.goals
+        self._searched = Values(case, goals)
+        if len(goals) < len(asked.goals):  # moves that preferences ask for are none too many
+            self._searched.tiers = self._searched.tiers[:-1]
+        self.size = START
+
+    def run(self, found: Found) -> Found:
+        """Improve steps that are accepted one after the other."""
+        if not self._mobile.any():
+            return found
+        found.engine = "lns"
+        kept = self.left() * ORDER
+        counts = self.case.end(found.steps)
+        idle, changed = 0, False
+        while not self.stop.is_set() and self.left() > kept and idle < PATIENCE:
+            if not self._step(counts):
+                idle += 1
+                continue
+            idle, changed = 0, True
+            for tier, value, bound in zip(self.values.tiers, self.values.of(counts), found.bounds, strict=True):
+                self.tell("lns", tier.name, value, max(value, bound), priority=tier.priority)
+        if changed:
+            self._take(found, counts)
+        return found
+
+    def _take(self, found: Found, counts: Ints) -> None:
+        """Take an end state over, if some order of steps leads there and it is worth more."""
+        ordered = order(self.case, counts, seconds=max(1.0, self.left()), stop=self.stop, deterministic=self.deterministic)
+        if ordered.steps is None:
+            found.notes.append("a better end state was set aside because no order of steps was found in time")
+            return
+        values = self.values.of_steps(ordered.steps)
+        if values > found.values:
+            found.steps, found.values = ordered.steps, values
+
+    # --- neighbourhoods -----------------------------------------------------------------------------------------------------------
+
+    def _step(self, counts: Ints) -> bool:
+        """Solve one neighbourhood and change ``counts`` to what is better; whether anything was."""
+        part = self._part(counts, self._nodes(counts))
+        if part is None:
+            return False
+        model = TargetModel(self.case, self._active, part, counts, room=self.values.room)
+        self.cpsat.budget.charge(BUILD * len(model.x))
+        points = objective.encode(model, TargetRules(model, self._active, self._known).broken, self._searched)
+        inside = {(g, n): int(counts[g, n]) for g, n in model.x if counts[g, n]}
+        # with the pods fixed, what the tiers count is free to be as good as it is: all of them at once
+        every = [cp_model.LinearExpr.weighted_sum(tier.variables, tier.weights) for tier in points if tier.variables]
+        model.model.maximize(cp_model.LinearExpr.sum(every))
+        hint = model.assignment(inside, objective=True, **self.cpsat.short())
+        if hint is None:
+            return False
+        solution, better, solved = hint, False, True
+        for tier in points:
+            if not tier.variables:
+                continue
+            target = cp_model.LinearExpr.weighted_sum(tier.variables, tier.weights)
+            now = tier.value(solution) - tier.constant
+            if now < tier.most:
+                model.model.maximize(target)
+                model.model.clear_hints()  # type: ignore[no-untyped-call]  # ortools has no types for it
+                add_hint(model.model, solution)
+                answer = self.cpsat.run(model.model, GLANCE, quick=True)
+                solved &= answer.status == cp_model.OPTIMAL
+                if answer.solution is not None and tier.value(answer.solution) - tier.constant > now:
+                    solution, better = answer.solution, True
+                    now = tier.value(solution) - tier.constant
+            model.model.add(target >= now)
+        self.size = min(MOST, self.size * 1.05) if solved else max(LEAST, self.size * 0.8)
+        if better:
+            for (g, n), variable in model.x.items():
+                counts[g, n] = solution[variable.index]
+        return better
+
+    def _nodes(self, counts: Ints) -> Ints:
+        """Nodes of the next neighbourhood: two that could be freed with few pods, nodes that took pods from others, and some at random."""
+        case, rng = self.case, self.rng
+        size = case.cluster.n_nodes
+        load = case.movable @ counts
+        per_node = max(1.0, float((counts[self._mobile] > 0).sum()) / size)
+        many = int(min(size, max(3, np.sqrt(self.size / per_node))))
+        came = np.maximum(counts - case.start, 0)[case.movable].sum(axis=0)
+        usable = np.flatnonzero(~case.closed | (load > 0))
+        nearly = np.flatnonzero(case.freeable & (load > 0))
+        chosen: set[int] = set()
+        if len(nearly):
+            weights = 1.0 / load[nearly] ** 2
+            chosen.update(rng.choice(nearly, min(len(nearly), max(1, many // 4)), replace=False, p=weights / weights.sum()).tolist())
+        fed = np.flatnonzero(came)
+        if len(fed):
+            chosen.update(rng.choice(fed, min(len(fed), max(1, many // 4)), replace=False).tolist())
+        drained = np.flatnonzero(case.closed & (load > 0))
+        chosen.update(rng.permutation(drained)[: max(1, many // 4)].tolist())
+        for n in rng.permutation(usable).tolist():
+            if len(chosen) >= many:
+                break
+            chosen.add(n)
+        return np.array(sorted(chosen), dtype=np.int64)
+
+    def _part(self, counts: Ints, nodes: Ints) -> Part | None:
+        """The cells of these nodes for all that runs there or waits, pods that they came from included."""
+        case = self.case
+        cells, pods = {}, {}
+        here = counts[:, nodes]
+        for g in np.flatnonzero(self._mobile & (here.any(axis=1) | case.pending)).tolist():
+            waiting = int(case.cluster.classes[g].count - counts[g].sum()) if case.pending[g] or case.evictable[g] else 0
+            number = int(here[g].sum()) + waiting
+            most = np.minimum(np.maximum(self.values.room[g, nodes], np.maximum(case.start[g, nodes], here[g])), number)
+            inside = most > 0
+            if number and inside.any():
+                cells[g] = nodes[inside].astype(np.int32), most[inside]
+                pods[g] = number
+        return Part(cells, pods) if cells else None

@@ -1,0 +1,82 @@
+"""From class-level steps in waves to moves of named pods, each with the reason it is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from models.documents.rebalance_plan import Eviction, Move
+from models.kube import objects
+from models.kube.selectors import Bools
+from solver.rebalance.problem.problem import Case, Step
+
+#: Why pods of a class leave a node: (class, node, pods that the plan binds there) -> sentence.
+Reason = Callable[[int, int, Sequence[str]], str]
+
+
+def deal(case: Case, waves: Sequence[Sequence[Step]], units: Sequence[bool], reason: Reason) -> tuple[list[Move], list[Eviction]]:
+    """Moves and evictions by step. Of a class the pods that never moved leave first, in input order. ``units``: by wave, whether its
+    bindings are one unit of a gang."""
+    pods, names = case.cluster.snapshot.pods, case.cluster.nodes.names
+    index = {name: n for n, name in enumerate(names)}
+    resting: dict[tuple[int, int], list[int]] = {}
+    for g in range(case.cluster.n_classes):
+        for i in reversed(case.cluster.classes[g].pods):
+            resting.setdefault((g, -1 if case.pending[g] else index[pods[i].spec.nodeName or ""]), []).append(i)
+    moved: dict[tuple[int, int], list[int]] = {}
+    last: dict[int, int] = {}  # pod -> index of its last move in `moves`
+    bound: dict[int, list[str]] = {}  # node -> pending pods that get it
+    leaving: list[tuple[Move | Eviction, int, int]] = []  # with class and node
+    moves: list[Move] = []
+    evictions: list[Eviction] = []
+    number = 0
+    for wave, (steps, unit) in enumerate(zip(waves, units, strict=True), 1):
+        number += unit
+        for step in steps:
+            gang = case.cluster.classes[step.g].gang if case.pending[step.g] else None
+            for _ in range(step.k):
+                i = (resting.get((step.g, step.a)) or moved[step.g, step.a]).pop()
+                number += not unit
+                key = objects.pod_key(pods[i])
+                if step.b < 0:
+                    evictions.append(Eviction(number, wave, key, names[step.a], ""))
+                    leaving.append((evictions[-1], step.g, step.a))
+                    continue
+                if i in last:
+                    moves[last[i]].stopover = True
+                last[i] = len(moves)
+                source = names[step.a] if step.a >= 0 else None
+                gang_name = case.cluster.gangs[gang].name if gang is not None else None
+                moves.append(Move(number, wave, key, source, names[step.b], "is pending", gang=gang_name))
+                if step.a >= 0:
+                    leaving.append((moves[-1], step.g, step.a))
+                else:
+                    bound.setdefault(step.b, []).append(key)
+                moved.setdefault((step.g, step.b), []).append(i)
+    for entry, g, n in leaving:
+        over = isinstance(entry, Move) and entry.stopover
+        entry.reason = "stops over to make room" if over else reason(g, n, bound.get(n, ()))
+    return moves, evictions
+
+
+class Reasons:
+    """Why each move is made, told from the start and the end of a plan. ``broken``: by (class, node), the rules that pods break there at
+    the start; ``freed``: bool[N], nodes that the plan frees; ``goals``: of the plan."""
+
+    def __init__(self, case: Case, broken: dict[tuple[int, int], list[str]], freed: Bools, goals: Sequence[str]) -> None:
+        self.case, self.broken, self.freed, self.goals = case, broken, freed, goals
+
+    def __call__(self, g: int, a: int, bound: Sequence[str]) -> str:
+        case = self.case
+        name = case.cluster.nodes.names[a]
+        if case.closed[a]:
+            return f"{name} is drained"
+        rules = self.broken.get((g, a))
+        if rules and "repair" in self.goals:
+            return f"breaks {', '.join(rules)} on {name}"
+        if self.freed[a] and "consolidate" in self.goals:
+            return f"frees {name}"
+        if bound:
+            return f"makes room on {name} for {bound[0]}" + (" and others" if len(bound) > 1 else "")
+        if "improve" in self.goals:
+            return "better preferences or balance"
+        return f"makes room on {name}"

@@ -1,0 +1,254 @@
+"""The compiled instance of a plan: running pods that may move, those that only hold rules on others, and pods that wait.
+
+All of them are classes of one :class:`Cluster`, so that every rule counts them alike; where they run is the start placement. Fixed pods
+without required terms and constraints stay what they are to a solve.
+
+Shapes: G classes, N nodes, R resources, as of models.cluster.cluster.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster, required_terms
+from models.disruption import move_cost, node_selection
+from models.disruption.evictable import exclusions
+from models.disruption.owners import Owners
+from models.disruption.pod_disruption_budgets import Budget, budgets
+from models.documents.rebalance_plan import Excluded, Exclusion, Limits
+from models.kube import objects, pod_requests
+from models.kube.objects import Pod, is_terminating
+from models.kube.selectors import Bools
+from models.snapshot.scope import Scope, select
+from models.snapshot.snapshot import Snapshot
+from solver.objective.tie_break import occupies
+from solver.rebalance.problem.execution_violators import culprits
+from solver.rebalance.problem.options import PlanOptions
+
+#: Labels of nodes that consolidation never frees, and annotations (value "true") that ask for the same.
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+KEEP = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """``k`` pods of class ``g`` go from node ``a`` (-1: they are pending) to node ``b`` (-1: they are evicted)."""
+
+    g: int
+    a: int
+    b: int
+    k: int = 1
+
+
+@dataclass
+class Case:
+    """``start``: int64[G, N], running pods; ``movable``: bool[G], may be moved; ``pending``: bool[G], pods without a node (there only for
+    the goal admit); classes that are neither stay where they are. ``evictable``: bool[G], movable ones that may go for good; ``cost``:
+    int64[G], of one move, at least 1; ``closed``: bool[N], nodes to be drained, which take nothing; ``freeable``: bool[N], nodes that
+    consolidation may free: nothing stays there for good.
+
+    ``budgets``: PodDisruptionBudgets; ``budget``: per class an index into them or None (for pods that need no budget); ``namespaces``,
+    ``workloads``: int64[G], ids for the limits per namespace and per workload, which mean something only where there is such a limit.
+    ``subjects``: bool[G], classes that count in the tier of rules: movable ones and those with required terms or constraints.
+    ``left_over``: pods on drained nodes that no plan moves. ``extra``: int64[G, R], what a running pod holds beyond what it asks for (it
+    was resized in place), as long as it stays. ``once``: bool[G], pods that may go without their budget now; they move once only, as their
+    replacement is Ready.
+    """
+
+    cluster: Cluster
+    start: Ints
+    movable: Bools
+    pending: Bools
+    evictable: Bools
+    cost: Ints
+    closed: Bools
+    freeable: Bools
+    budgets: list[Budget]
+    budget: list[int | None]
+    namespaces: Ints
+    workloads: Ints
+    subjects: Bools
+    limits: Limits
+    excluded: list[Excluded]
+    drain: list[int]  # node indices
+    left_over: list[int]  # indices into snapshot.pods
+    extra: Ints  # [G, R]
+    once: Bools  # [G]
+
+    @cached_property
+    def spare(self) -> Ints:
+        """int64[N, R]: what pods that run hold less than they ask for, as a resize waits: models of end states take it for free."""
+        return np.asarray(self.start.T @ np.maximum(-self.extra, 0), dtype=np.int64)
+
+    @cached_property
+    def held(self) -> Bools:
+        """bool[G]: classes with a claim that is not bound though another pod runs with it. No cluster has such claims; whoever landed with
+        one would choose the volume for the other, wherever that is."""
+        running: Counter[str] = Counter()
+        for g, cls in enumerate(self.cluster.classes):
+            for key in cls.claims:
+                running[key] += int(self.start[g].sum())
+        volumes, fixed = self.cluster.volumes, self.cluster.fixed_claims
+        return np.array(
+            [
+                any(volumes.claim(key).delayed and (key in fixed or running[key] > bool(self.start[g].any())) for key in cls.claims)
+                for g, cls in enumerate(self.cluster.classes)
+            ],
+            dtype=bool,
+        )
+
+    def end(self, steps: Iterable[Step]) -> Ints:
+        """int64[G, N]: running pods after some steps from the start."""
+        counts = self.start.copy()
+        for step in steps:
+            if step.a >= 0:
+                counts[step.g, step.a] -= step.k
+            if step.b >= 0:
+                counts[step.g, step.b] += step.k
+        return counts
+
+    def moves(self, counts: Ints) -> int:
+        """The fewest moves of running pods that lead to a placement int64[G, N] (evictions not among them), by counts alone."""
+        arrived = np.maximum(counts - self.start, 0)[~self.pending]
+        return int(arrived.sum())
+
+
+def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
+    """Compile a snapshot for a plan.
+
+    Raises:
+        InputError: nodes to drain that are not there, or quantities, annotations and gangs that cannot be read.
+    """
+    options, limits = asked.options, asked.limits
+    scope = select(snapshot, include_gated=options.include_gated)
+    refused = exclusions(snapshot, limits.alsoMove, tiers=options.policy.networkTiers)
+    guards = budgets(snapshot)
+    guard_of = {i: b for b, guard in enumerate(guards) for i in guard.pods if i not in guard.free}
+    free = {i for guard in guards for i in guard.pods if i in guard.free}
+    pods = snapshot.pods
+    movable = [i for i in scope.fixed if i not in refused]
+    anchored = [i for i in scope.fixed if i in refused and not is_terminating(pods[i]) and _holds_rules(pods[i])]
+    waiting = scope.pending if "admit" in asked.goals else []
+    index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
+    drain = [index[name] for name in node_selection.choose(snapshot, asked.drain)]
+    closed = np.zeros(len(index), dtype=bool)
+    closed[drain] = True
+    going = _may_go(snapshot, asked, movable, waiting, closed, index)
+    costs = move_cost.costs(snapshot, options.policy, movable)
+    owners = Owners(snapshot) if limits.maxMovesPerWorkload is not None else None
+    names: dict[str, int] = {}
+    numbers: dict[Hashable, int] = {}
+    apart: dict[int, int] = {}
+    moving = set(movable)
+    for i in (*movable, *anchored):
+        owner = -1 if owners is None or i not in moving else names.setdefault(owners.of(pods[i]), len(names))
+        space = pods[i].metadata.namespace if limits.maxMovesPerNamespace is not None else None
+        kind = (i in moving, guard_of.get(i), i in free, costs.get(i, 1), i in going, owner, space, _resized(pods[i]))
+        apart[i] = numbers.setdefault(kind, len(numbers))
+    running = {*apart}
+    policy = msgspec.structs.replace(options.policy, multipliers=msgspec.structs.replace(options.policy.multipliers, containerAffinity=0))
+    cluster = compile_cluster(
+        snapshot,
+        Scope([i for i in scope.fixed if i not in running], [*movable, *anchored, *waiting], scope.gated, scope.invisible),
+        daemon_namespaces=options.exempt,
+        policy=policy,
+        running=apart,
+    )
+    start = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    for g, cls in enumerate(cluster.classes):
+        for i in cls.pods if cls.pods[0] in running else ():
+            start[g, index[pods[i].spec.nodeName or ""]] += 1
+    first = [cls.pods[0] for cls in cluster.classes]
+    movers = np.array([i in moving for i in first], dtype=bool)
+    anchors = np.array([i in running and i not in moving for i in first], dtype=bool)
+    spaces: dict[str, int] = {}
+    stays = [i for i in scope.fixed if i in refused and occupies(pods[i])]
+    occupied = np.zeros(len(index), dtype=bool)
+    occupied[[index[pods[i].spec.nodeName or ""] for i in stays]] = True
+    return Case(
+        cluster=cluster,
+        start=start,
+        movable=movers,
+        pending=~movers & ~anchors,
+        evictable=np.array([i in going for i in first], dtype=bool),
+        cost=np.array([costs.get(i, 1) for i in first], dtype=np.int64),
+        closed=closed,
+        freeable=~occupied & np.array([_freeable(node) for node in snapshot.nodes], dtype=bool),
+        budgets=guards,
+        budget=[guard_of.get(i) for i in first],
+        namespaces=np.array([spaces.setdefault(pods[i].metadata.namespace or "default", len(spaces)) for i in first], dtype=np.int64),
+        workloads=np.array([names.get(owners.of(pods[i]), -1) if owners is not None else -1 for i in first], dtype=np.int64),
+        subjects=movers | anchors,
+        limits=limits,
+        excluded=_excluded(snapshot, refused),
+        drain=drain,
+        extra=_extra(cluster, running),
+        once=np.array([i in free for i in first], dtype=bool),
+        left_over=[i for i in stays if closed[index[pods[i].spec.nodeName or ""]] and not is_terminating(pods[i])],
+    )
+
+
+def _holds_rules(pod: Pod) -> bool:
+    """Whether a running pod has rules that others keep or break."""
+    if required_terms(pod, "podAffinity") or required_terms(pod, "podAntiAffinity"):
+        return True
+    return any(c.whenUnsatisfiable == "DoNotSchedule" for c in pod.spec.topologySpreadConstraints or ())
+
+
+def _resized(pod: Pod) -> tuple[tuple[str, int], ...] | None:
+    """What a pod holds, where its status says other than its spec."""
+    if pod.status is None or not any(
+        s.resources is not None or s.allocatedResources is not None
+        for s in (*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ()))
+    ):
+        return None
+    held = pod_requests.pod_request(pod)
+    asked = pod_requests.pod_request(msgspec.structs.replace(pod, status=None))
+    return None if held == asked else tuple(sorted(held.items()))
+
+
+def _extra(cluster: Cluster, running: set[int]) -> Ints:
+    found = np.zeros_like(cluster.demand)
+    for g, cls in enumerate(cluster.classes):
+        held = _resized(cluster.snapshot.pods[cls.pods[0]]) if cls.pods[0] in running else None
+        if held is not None:
+            amounts = dict(held)
+            found[g] = [amounts.get(name, 0) - int(cluster.demand[g, r]) for r, name in enumerate(cluster.resources)]
+    return found
+
+
+def _freeable(node: objects.Node) -> bool:
+    labels, notes = node.metadata.labels or {}, node.metadata.annotations or {}
+    return not any(label in labels for label in CONTROL_PLANE) and not any(notes.get(note) == "true" for note in KEEP)
+
+
+def _may_go(
+    snapshot: Snapshot, asked: PlanOptions, movable: list[int], waiting: list[int], closed: Bools, index: dict[str, int]
+) -> set[int]:
+    """Running pods that may be evicted for good: of lower priority than some pending pod, on nodes to be drained, or because they break a
+    rule that holds during execution."""
+    if not asked.limits.allowEviction:
+        return set()
+    pods = snapshot.pods
+    found: set[int] = set()
+    highest = max((pods[i].spec.priority or 0 for i in waiting if pods[i].spec.preemptionPolicy != "Never"), default=None)
+    if highest is not None:
+        found |= {i for i in movable if (pods[i].spec.priority or 0) < highest}
+    found |= {i for i in movable if closed[index[pods[i].spec.nodeName or ""]]}
+    if "repair" in asked.goals:
+        found |= culprits(snapshot, asked.options.exempt) & set(movable)
+    return found
+
+
+def _excluded(snapshot: Snapshot, refused: dict[int, Exclusion]) -> list[Excluded]:
+    found: dict[Exclusion, list[str]] = {}
+    for i, reason in sorted(refused.items()):
+        found.setdefault(reason, []).append(objects.pod_key(snapshot.pods[i]))
+    return [Excluded(reason, names) for reason, names in sorted(found.items())]

@@ -1,0 +1,203 @@
+"""Rules that moves of others can break for pods at rest: required affinity, whose provider leaves, and maxSkew.
+
+Everything else is refused when a pod lands: anti-affinity and host ports are symmetric, and capacity only shrinks by what is accepted.
+What a pod that never moved broke at the start it may go on breaking, as far as then; a pod that the plan placed breaks nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
+from solver.rebalance.problem.problem import Case
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+
+class Providers:
+    """Required affinity of pods at rest. ``rule``: in the state; ``counts``, ``arrived``: int64[G, N] of the state, shared with it."""
+
+    def __init__(self, case: Case, rule: InterPodAffinity, counts: Ints, arrived: Ints) -> None:
+        self.rule, self.counts, self.arrived = rule, counts, arrived
+        cluster = case.cluster
+        self._holders: list[list[int]] = [[] for _ in rule.attractions]
+        for g in range(cluster.n_classes):
+            index = rule.attraction(g)
+            if index is not None:
+                self._holders[index].append(g)
+        self._broken: dict[int, Bools] = {}
+        for holders in self._holders:
+            for h in holders:
+                nodes = np.flatnonzero(case.start[h])
+                mask = np.zeros(cluster.n_nodes, dtype=bool)
+                mask[nodes] = self.lacking(h, nodes)
+                self._broken[h] = mask
+
+    def lacking(self, h: int, nodes: Ints) -> Bools:
+        """bool[len(nodes)]: whether pods of class h that are on these nodes miss another pod that they have to be near."""
+        index, affinity = self.rule.attraction(h), self.rule.cluster.classes[h].affinity
+        if index is None or affinity is None:
+            return np.zeros(len(nodes), dtype=bool)
+        found = self.rule.attractions[index]
+        lacks = np.zeros(len(nodes), dtype=bool)
+        for codes, count in zip(found.codes, found.counts, strict=True):
+            domains = codes[nodes]
+            own = int(affinity.itself)
+            first = affinity.itself & (found.total - (found.any_key[nodes] & affinity.itself) == 0)
+            lacks |= (domains < 0) | (~first & (np.append(count, 0)[domains] - own < 1))
+        return lacks
+
+    def landing(self, g: int) -> Bools | None:
+        """bool[N]: where a pod of class g, absent now, may land so that those at rest miss nobody; None: anywhere."""
+        mask: Bools | None = None
+        for i in self.rule.feeds(g):
+            found = self.rule.attractions[i]
+            for h in self._holders[i]:
+                nodes = self._needy(h)
+                if not len(nodes):
+                    continue
+                own = int(bool(found.matches[h]))
+                alone = found.total - (found.any_key[nodes] & bool(own))
+                opened = (alone == 0) & bool(own)  # nobody else matches: it stands by itself until the pod lands elsewhere
+                for codes, count in zip(found.codes, found.counts, strict=True):
+                    domains = codes[nodes]
+                    lonely = np.unique(domains[np.append(count, 0)[domains] - own < 1])
+                    lonely = lonely[lonely >= 0]
+                    if not len(lonely):
+                        continue
+                    mask = np.ones(len(codes), dtype=bool) if mask is None else mask
+                    for d in lonely.tolist():
+                        free = bool(opened[domains == d].all())
+                        mask &= (codes == d) | (~found.any_key if free else False)
+        return mask
+
+    def gone(self, g: int) -> bool:
+        """Whether those at rest miss nobody while a pod of class g, absent now, stays away."""
+        return not any(self.lacking(h, nodes).any() for i in self.rule.feeds(g) for h in self._holders[i] if len(nodes := self._needy(h)))
+
+    def _needy(self, h: int) -> Ints:
+        """Nodes with pods of class h that have to miss nobody."""
+        return np.flatnonzero((self.counts[h] > 0) & ((self.arrived[h] > 0) | ~self._broken[h]))
+
+
+@dataclass
+class _Guard:
+    """One (tally, maxSkew, minDomains, plus). ``plus``: 1 for pods that match their own selector on nodes that do not count, which the
+    filter counts besides. ``holders``, ``placed``: int64[D], pods with the constraint, and those that the plan put there; ``excess``:
+    int64[D] at the start, at least 0."""
+
+    tally: int
+    max_skew: int
+    min_domains: int
+    plus: int
+    holders: Ints
+    placed: Ints
+    excess: Ints
+
+
+class Skews:
+    """DoNotSchedule constraints of pods at rest. ``rule``: in the state; :meth:`put` keeps the holders in step."""
+
+    def __init__(self, rule: PodTopologySpread) -> None:
+        self.rule = rule
+        self._guards: list[_Guard] = []
+        self._by_tally: list[list[int]] = [[] for _ in rule.tallies]
+        self._of: list[list[tuple[int, int]]] = []  # by class: guards on nodes that count, and on others
+        self._ids: dict[tuple[int, int, int, int], int] = {}
+        for g in range(rule.cluster.n_classes):
+            mine = []
+            for spread, index in rule.own(g):
+                if index is not None:
+                    here = self._guard(index, spread.max_skew, spread.min_domains, 0)
+                    outside = bool((~rule.tallies[index].eligible).any()) and spread.itself
+                    mine.append((here, self._guard(index, spread.max_skew, spread.min_domains, 1) if outside else here))
+            self._of.append(list(dict.fromkeys(mine)))
+
+    def _guard(self, tally: int, max_skew: int, min_domains: int, plus: int) -> int:
+        key = (tally, max_skew, min_domains, plus)
+        if key not in self._ids:
+            self._ids[key] = len(self._guards)
+            self._by_tally[tally].append(len(self._guards))
+            holders, placed, excess = (np.zeros(self.rule.tallies[tally].size, dtype=np.int64) for _ in range(3))
+            self._guards.append(_Guard(tally, max_skew, min_domains, plus, holders, placed, excess))
+        return self._ids[key]
+
+    def begin(self) -> None:
+        """Take the present state for the start."""
+        for guard in self._guards:
+            tally = self.rule.tallies[guard.tally]
+            guard.excess = np.maximum(tally.counts + guard.plus - tally.floor(guard.min_domains) - guard.max_skew, 0)
+
+    def put(self, g: int, n: int, k: int, *, placed: int) -> None:
+        """k pods of class g more on node n (fewer: k < 0), ``placed`` of them by the plan."""
+        for here, outside in self._of[g]:
+            tally = self.rule.tallies[self._guards[here].tally]
+            guard = self._guards[here if tally.eligible[n] else outside]
+            d = tally.codes[n]
+            if d >= 0:
+                guard.holders[d] += k
+                guard.placed[d] += placed
+
+    def over(self, g: int, nodes: Ints) -> Bools:
+        """bool[len(nodes)]: whether pods of class g that are on these nodes, each without itself, break a constraint of theirs."""
+        mask = np.zeros(len(nodes), dtype=bool)
+        missing = self.rule.never(g)[nodes]
+        for spread, index in self.rule.own(g):
+            if index is None:
+                continue
+            tally = self.rule.tallies[index]
+            domains = tally.codes[nodes]
+            # one of its own is counted where the node is eligible; taken out, it lowers no minimum that its domain exceeds
+            counts = np.append(tally.counts, 0)[domains] + (int(spread.itself) & ~tally.eligible[nodes])
+            floor = np.full(len(nodes), tally.floor(spread.min_domains), dtype=np.int64)
+            for i in np.flatnonzero(tally.eligible[nodes]).tolist() if spread.itself else ():
+                floor[i] = self._floor_without(index, spread.min_domains, int(domains[i]))
+            mask |= (domains >= 0) & (counts - floor > spread.max_skew)
+        return mask | missing
+
+    def _floor_without(self, index: int, min_domains: int, d: int) -> int:
+        """The minimum with one pod of domain d taken out."""
+        tally = self.rule.tallies[index]
+        floor = tally.floor(min_domains)
+        pinned = int(np.count_nonzero(tally.counted)) < min_domains
+        return floor if pinned or d < 0 or not tally.counted[d] else min(floor, int(tally.counts[d]) - 1)
+
+    def landing(self, g: int) -> Bools | None:
+        """bool[N]: where a pod of class g, absent now, may land so that no pod at rest is worse off; None: anywhere."""
+        mask: Bools | None = None
+        for i in self.rule.feeds(g):
+            tally = self.rule.tallies[i]
+            for index in self._by_tally[i]:
+                guard = self._guards[index]
+                slack, held = self._slack(guard)
+                if not held.any():
+                    continue
+                floor = tally.floor(guard.min_domains)
+                raised = np.full(tally.size, floor, dtype=np.int64)
+                lowest = tally.counted & (tally.counts == floor)
+                if np.count_nonzero(tally.counted) >= guard.min_domains and np.count_nonzero(lowest) == 1:
+                    raised[lowest] = floor + 1
+                least = int(slack[held].min())
+                fine = (least + raised >= 0) & (~held | (slack + raised >= 1))
+                here = np.append(fine, least + floor >= 0)[np.where(tally.eligible, tally.codes, -1)]
+                mask = here if mask is None else mask & here
+        return mask
+
+    def gone(self, g: int) -> bool:
+        """Whether no pod at rest is worse off while a pod of class g, absent now, stays away."""
+        for i in self.rule.feeds(g):
+            for index in self._by_tally[i]:
+                guard = self._guards[index]
+                slack, held = self._slack(guard)
+                if held.any() and int(slack[held].min()) + self.rule.tallies[i].floor(guard.min_domains) < 0:
+                    return False
+        return True
+
+    def _slack(self, guard: _Guard) -> tuple[Ints, Bools]:
+        """int64[D]: how far above the minimum each domain may be, less its count; bool[D]: those that hold pods of the constraint."""
+        tally = self.rule.tallies[guard.tally]
+        allowed = np.where(guard.placed > 0, 0, guard.excess)
+        return allowed + guard.max_skew - guard.plus - tally.counts, guard.holders > 0

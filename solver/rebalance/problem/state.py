@@ -1,0 +1,221 @@
+"""A cluster on its way through a plan: which single step is accepted next, and what is broken now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
+from solver import rules
+from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.resident_rules import Providers, Skews
+from solver.rules.base import Rule, StaticRule
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread
+from solver.rules.volumes import VolumeBinding
+
+#: What running pods are never said to break: a cordon is about new pods.
+CORDON = ("NodeUnschedulable", "NodeName")
+
+
+@dataclass(slots=True)
+class _Done:
+    """A step that was applied, and how many of its pods the plan had put there before."""
+
+    step: Step
+    placed: int
+
+
+class State:
+    """``counts``: int64[G, N], running pods now; ``arrived``: int64[G, N], those of them that steps put there. A pod that leaves a node is
+    one that has not moved yet, as long as there are some. ``rules``: every rule, in the state.
+
+    The kubelets' Topology Managers see what arrives only: what running pods hold of their zones is in what the zones have available.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.counts = np.zeros_like(case.start)
+        self.arrived = np.zeros_like(case.start)
+        self.rules: list[Rule] = rules.build(case.cluster)
+        self._affinity = next(r for r in self.rules if isinstance(r, InterPodAffinity))
+        self._spread = next(r for r in self.rules if isinstance(r, PodTopologySpread))
+        self.fit = next(r for r in self.rules if isinstance(r, NodeResourcesFit))
+        self._moving = [self._watchers(g) for g in range(case.cluster.n_classes)]
+        self._static: dict[int, Bools] = {}
+        self._extra: list[bool] = [bool(row.any()) for row in case.extra]
+        self.skews = Skews(self._spread)
+        for g, n in zip(*(index.tolist() for index in np.nonzero(case.start)), strict=True):
+            self._put(g, n, int(case.start[g, n]), 0)
+        self.skews.begin()
+        self.providers = Providers(case, self._affinity, self.counts, self.arrived)
+        self._done: list[_Done] = []
+        self._waiting = {g: self._fitting(g) for g in np.flatnonzero((case.extra < 0).any(axis=1)).tolist()}
+
+    def _watchers(self, g: int) -> list[Rule]:
+        """The rules whose verdict on the class can change."""
+        return [r for r in self.rules if not isinstance(r, StaticRule) and (r is self.fit or r.concerned(g))]
+
+    def never(self, g: int) -> Bools:
+        """bool[N]: nodes that no pod of the class can get, whoever goes."""
+        found = self._static.get(g)
+        if found is None:
+            found = self.case.closed | self.case.held[g]
+            for rule in self.rules:
+                if isinstance(rule, StaticRule) or rule not in self._moving[g]:
+                    found |= rule.never(g)
+            self._static[g] = found
+        return found
+
+    def _put(self, g: int, n: int, k: int, placed: int) -> None:
+        for rule in self._moving[g]:
+            if not isinstance(rule, NodeResourceTopologyMatch):
+                rule.place(g, n, k)
+            elif placed > 0:
+                rule.place(g, n, placed)
+            elif placed < 0:
+                rule.remove(g, n, -placed)
+        if self._extra[g]:
+            self.fit.free[n] -= (k - placed) * self.case.extra[g]
+        self.skews.put(g, n, k, placed=placed)
+        self.counts[g, n] += k
+        self.arrived[g, n] += placed
+
+    def _placed_first(self, g: int, a: int, k: int) -> int:
+        """How many of k pods that leave node a are ones that the plan put there."""
+        return max(0, k - int(self.counts[g, a] - self.arrived[g, a]))
+
+    def landing(self, g: int, a: int) -> Bools:
+        """bool[N]: where one pod of class g that runs on node a (-1: it is pending) may go as one accepted step; never a itself."""
+        back = 0
+        if a >= 0:
+            back = self._placed_first(g, a, 1)
+            if back and self.case.once[g]:
+                return np.zeros(self.case.cluster.n_nodes, dtype=bool)
+            self._put(g, a, -1, -back)
+        mask = ~self.never(g)
+        for rule in self._moving[g]:
+            mask &= ~rule.rejects(g)
+        for h, nodes in self._waiting.items():
+            mask[self._crowded(g, h, nodes)] = False
+        for fine in (self.providers.landing(g), self.skews.landing(g)):
+            if fine is not None:
+                mask &= fine
+        if a >= 0:
+            mask[a] = False
+            self._put(g, a, 1, back)
+        return np.asarray(mask, dtype=bool)
+
+    def _fitting(self, h: int) -> Ints:
+        """Nodes on which pods of class h, which hold less than they ask for, would be accepted again now."""
+        nodes = np.flatnonzero(self.counts[h])
+        refused = self.breaks(h, nodes).get(self.fit.name)
+        return nodes if refused is None else nodes[~refused]
+
+    def _crowded(self, g: int, h: int, nodes: Ints) -> Ints:
+        """Those of the nodes where pods of class h that never moved would not be accepted again beside one more pod of class g."""
+        here = nodes[self.counts[h, nodes] > self.arrived[h, nodes]]
+        asks = self.case.cluster.demand[h] > 0
+        free = self.fit.free[here] - self.case.cluster.demand[g] + self.case.extra[h]
+        return np.asarray(here[(free[:, asks] < 0).any(axis=1)])
+
+    def may_go(self, g: int, a: int) -> bool:
+        """Whether a pod of class g may be evicted for good from node a: nobody is worse off without it."""
+        back = self._placed_first(g, a, 1)
+        if back and self.case.once[g]:
+            return False
+        self._put(g, a, -1, -back)
+        fine = self.providers.gone(g) and self.skews.gone(g)
+        self._put(g, a, 1, back)
+        return fine
+
+    def apply(self, step: Step) -> None:
+        """Take a step, whether it is accepted or not."""
+        placed = 0
+        if step.a >= 0:
+            placed = self._placed_first(step.g, step.a, step.k)
+            self._put(step.g, step.a, -step.k, -placed)
+        if step.b >= 0:
+            self._put(step.g, step.b, step.k, step.k)
+        self._done.append(_Done(step, placed))
+
+    def undo(self, step: Step) -> None:
+        """Take the last step back."""
+        done = self._done.pop()
+        assert done.step == step, "steps are taken back in the opposite order"
+        if step.b >= 0:
+            self._put(step.g, step.b, -step.k, -step.k)
+        if step.a >= 0:
+            self._put(step.g, step.a, step.k, done.placed)
+
+    def copy(self) -> State:
+        """The same state, on its own; the steps so far cannot be undone there."""
+        found = State(self.case)
+        for g, n in zip(*(index.tolist() for index in np.nonzero((self.counts != found.counts) | self.arrived.astype(bool))), strict=True):
+            found._put(g, n, int(self.counts[g, n] - found.counts[g, n]), int(self.arrived[g, n]))
+        return found
+
+    # --- what is broken -----------------------------------------------------------------------------------------------------
+
+    def breaks(self, g: int, nodes: Ints) -> dict[str, Bools]:
+        """By rule, bool[len(nodes)]: whether pods of class g that run on these nodes, each without itself, are rejected there."""
+        found: dict[str, Bools] = {}
+        for rule in self.rules:
+            if rule.name in CORDON:
+                continue
+            if rule is self.fit:
+                asks = self.fit.cluster.demand[g] > 0
+                # taken out, a pod gives back all that it holds, and asks for what its spec says
+                free = self.fit.free[nodes] + self.case.extra[g]
+                mask = (free[:, asks] < 0).any(axis=1) | (self.fit.slots[nodes] < 0)
+            elif rule is self._affinity:
+                mask = self._affinity.repelled(g, nodes) | self.providers.lacking(g, nodes)
+            elif rule is self._spread:
+                mask = self.skews.over(g, nodes)
+            elif rule.name == "TaintToleration":
+                mask = np.array(rule.never(g)[nodes])
+                if mask.any():
+                    mask[mask] = self._tainted(g, nodes[mask])
+            elif isinstance(rule, StaticRule):
+                mask = rule.never(g)[nodes]
+            elif isinstance(rule, NodeResourceTopologyMatch) or not rule.concerned(g):
+                continue
+            else:
+                mask = np.zeros(len(nodes), dtype=bool)
+                for i, n in enumerate(nodes.tolist()):
+                    rule.remove(g, n)
+                    mask[i] = rule.stranded(g, n) if isinstance(rule, VolumeBinding) else rule.rejects(g)[n]
+                    rule.place(g, n)
+            if mask.any():
+                found[rule.name] = np.asarray(mask, dtype=bool)
+        return found
+
+    def _tainted(self, g: int, nodes: Ints) -> Bools:
+        """Whether a taint other than that of a cordon is not tolerated there."""
+        cluster = self.case.cluster
+        tolerations = cluster.toleration_sets[cluster.classes[g].tolerations]
+        return np.array(
+            [
+                any(
+                    taint.effect in ("NoSchedule", "NoExecute")
+                    and taint.key != UNSCHEDULABLE_TAINT.key
+                    and not any(tolerates(t, taint) for t in tolerations)
+                    for taint in cluster.nodes.taints(n)
+                )
+                for n in nodes.tolist()
+            ],
+            dtype=bool,
+        )
+
+    def broken(self) -> dict[str, int]:
+        """By rule, how many running pods break it, of the classes that count."""
+        found: dict[str, int] = {}
+        for g in np.flatnonzero(self.case.subjects).tolist():
+            nodes = np.flatnonzero(self.counts[g])
+            for name, mask in self.breaks(g, nodes).items():
+                found[name] = found.get(name, 0) + int(self.counts[g, nodes[mask]].sum())
+        return dict(sorted(found.items()))

@@ -1,0 +1,176 @@
+"""From a snapshot to a verified RebalancePlan: search for steps, group them in waves, name the pods, have the result judged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from checker.plan.plan import summary, verify_plan
+from models.cluster import unmodelled
+from models.documents import placement as doc
+from models.documents import rebalance_plan as plans
+from models.documents.placement import TierResult
+from models.documents.policy import DEFAULT
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver.rebalance.named_moves import Reasons, deal
+from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import Case, Step, read_case
+from solver.rebalance.problem.state import State
+from solver.rebalance.search import Found, search
+from solver.rebalance.unmet_goals import obstacles
+from solver.rebalance.waves.schedule import waves as group
+from solver.runtime.options import OnProgress, Progress
+from solver.runtime.progress_trace import Trace
+from solver.solve import insist
+
+
+def rebalance(
+    snapshot: Snapshot,
+    asked: PlanOptions,
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> plans.RebalancePlan:
+    """Find a plan for the goals. ``stop`` may be set from another thread or a signal handler: the best plan so far is returned. ``began``:
+    when the caller began, on the monotonic clock; the time limit counts from there.
+
+    Raises:
+        InputError: nodes to drain that are not there, or quantities, annotations, prices and gangs that cannot be read.
+        InternalFault: the independent checker found the plan invalid.
+    """
+    started = time.monotonic()
+    stop = stop or threading.Event()
+    options = asked.options
+    trace = Trace()
+
+    def tell(
+        phase: str,
+        tier: str | None = None,
+        value: int | None = None,
+        bound: int | None = None,
+        detail: str | None = None,
+        priority: int | None = None,
+    ) -> None:
+        if tier is not None and value is not None:
+            trace.note(tier, priority, time.monotonic() - started, value, bound)
+        if on_progress is not None:
+            on_progress(Progress(phase, tier, priority, value, bound, time.monotonic() - started, detail))
+
+    tell("compile")
+    case = read_case(snapshot, asked)
+    values = Values(case, asked.goals)
+    compiled = time.monotonic()
+    running = int(case.start[case.movable].sum())
+    tell("compile", detail=f"{running} movable pods in {int(case.movable.sum())} classes, {case.cluster.n_nodes} nodes")
+    found = search(case, values, asked, stop, tell, started if began is None else began, compiled - started)
+    tell("waves")
+    waves = group(case, found.steps)
+    solved = time.monotonic()
+    plan = _document(case, values, asked, found, waves)
+    tell("verify")
+    plan.before, plan.after = summary(snapshot, plan)
+    insist(verify_plan(snapshot, plan))
+    if not options.deterministic:
+        plan.seconds = doc.Seconds(
+            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
+        )
+        plan.search = trace.finish(plan.objective, solved - started)
+    return plan
+
+
+def _document(case: Case, values: Values, asked: PlanOptions, found: Found, waves: Sequence[Sequence[Step]]) -> plans.RebalancePlan:
+    snapshot, options = case.cluster.snapshot, asked.options
+    broken = _broken(case) if "repair" in asked.goals else {}
+    end = case.end(found.steps)
+    freed = values.freed(end) & ~values.freed(case.start)
+    moves, evictions = deal(case, waves, _units(case, waves), Reasons(case, broken, freed, asked.goals))
+    tiers = [
+        TierResult(tier.name, value, max(value, bound), tier.priority)
+        for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True)
+    ]
+    nothing = plans.Summary(0, 0)
+    names = case.cluster.nodes.names
+    scope = case.cluster.scope
+    return plans.RebalancePlan(
+        snapshot=doc.SnapshotRef(
+            snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(select(snapshot, include_gated=options.include_gated).pending),
+            includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
+        ),
+        goals=[*(["drain"] if asked.drain else []), *asked.goals],
+        engine=found.engine,
+        status="optimal" if all(t.value == t.bound for t in tiers) else "feasible",
+        objective=tiers,
+        moves=moves,
+        evictions=evictions,
+        before=nothing,
+        after=nothing,
+        drain=[names[n] for n in sorted(case.drain)],
+        freed=[names[n] for n in np.flatnonzero(freed)] if "consolidate" in asked.goals else [],
+        limits=asked.limits,
+        obstacles=obstacles(case, values, found, asked),
+        excluded=case.excluded,
+        unmodelled=[
+            *unmodelled.find(snapshot, (snapshot.pods[i] for i in scope.pending), tiers=options.policy.networkTiers),
+            *_unknown(case),
+        ],
+        policy=options.policy if options.policy != DEFAULT else None,
+        notes=[*found.notes, *_notes(case, asked)],
+    )  # fmt: skip
+
+
+def _broken(case: Case) -> dict[tuple[int, int], list[str]]:
+    """Rules that movable pods break at the start, by (class, node)."""
+    state = State(case)
+    found: dict[tuple[int, int], list[str]] = {}
+    for g in np.flatnonzero(case.movable).tolist():
+        nodes = np.flatnonzero(case.start[g])
+        for name, mask in state.breaks(g, nodes).items():
+            for n in nodes[mask].tolist():
+                found.setdefault((g, n), []).append(name)
+    return found
+
+
+def _units(case: Case, waves: Sequence[Sequence[Step]]) -> list[bool]:
+    """By wave, whether its bindings are those of one gang that are not accepted one after the other."""
+    if not case.cluster.gangs:
+        return [False] * len(waves)
+    state = State(case)
+    found = []
+    for wave in waves:
+        gangs = {case.cluster.classes[step.g].gang if case.pending[step.g] else None for step in wave}
+        unit = len(wave) > 1 and len(gangs) == 1 and None not in gangs
+        if unit:
+            unit = not all(state.landing(step.g, -1)[step.b] for step in wave)
+        for step in wave:
+            state.apply(step)
+        found.append(unit)
+    return found
+
+
+def _unknown(case: Case) -> list[doc.Unmodelled]:
+    """What a plan cannot know: how the zones of a node are used by those that run."""
+    cluster = case.cluster
+    return [
+        doc.Unmodelled(f"Node/{cluster.nodes.names[n]}", "NodeResourceTopology", "the zones that running pods hold are not known")
+        for n in sorted(cluster.trees)
+    ]
+
+
+def _notes(case: Case, asked: PlanOptions) -> list[str]:
+    found = []
+    snapshot = case.cluster.snapshot
+    waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot).pending] if "admit" not in asked.goals else []
+    if waiting:
+        some = ", ".join(waiting[:3]) + (", …" if len(waiting) > 3 else "")
+        found.append(
+            f"{len(waiting)} pods have no node ({some}); the scheduler may bind them while the plan "
+            "is carried out; --goal admit plans for them"
+        )
+    return found

@@ -1,0 +1,150 @@
+"""Search for a plan: goal after goal by steps that are accepted one by one, then an exact model of end states, or neighbourhoods of one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from solver import rules
+from solver.rebalance.goals import admit, drain_and_consolidate, improve, repair
+from solver.rebalance.goals.move_builder import Walk
+from solver.rebalance.problem.bounds import bounds
+from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.sequencing.sequence import order
+from solver.rules.eligibility import possible
+from solver.runtime.deadline import Budget
+
+if TYPE_CHECKING:
+    from solver.rebalance.exact import ExactResult
+
+#: Above this many (class, node) pairs `auto` leaves the exact model of the whole alone.
+EXACT_LIMIT = 15_000
+#: Shares of the time: construction at most; what comes after the search (waves, check, writing) takes so many times as long as compiling.
+CONSTRUCT, AFTER = 0.6, 6.0
+
+
+class Tell(Protocol):
+    """Progress: phase, and for a tier its name, incumbent, bound and priority."""
+
+    def __call__(
+        self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
+    ) -> None: ...
+
+
+@dataclass
+class Found:
+    """``steps``: accepted one after the other; ``values``, ``bounds``: by tier, in the order of :attr:`Values.tiers`."""
+
+    steps: list[Step]
+    values: tuple[int, ...]
+    bounds: list[int]
+    engine: str = "greedy"
+    notes: list[str] = field(default_factory=list)
+    stuck: list[Step] = field(default_factory=list)  # moves that wait for each other on the way to a better end
+
+
+def search(case: Case, values: Values, asked: PlanOptions, stop: threading.Event, tell: Tell, began: float, compiling: float) -> Found:
+    """The best steps that the engine finds in time."""
+    options = asked.options
+    limit = options.time_limit
+    after = min(AFTER * compiling, limit / 3) if limit is not None else 0.0
+
+    budget = Budget(options, began - after)
+    left, whole = budget.left, budget.left()
+
+    def over() -> bool:  # construction does not look at the clock of a deterministic run
+        return not options.deterministic and left() < whole * (1 - CONSTRUCT)
+
+    tell("greedy")
+    walk = Walk(case, stop, over)
+    best = construct(walk, values, asked.goals)
+    found = Found(best, values.of_steps(best), bounds(case, values))
+    _straighten(case, values, found, walk.state.counts, options.deterministic, stop, left() / 4)
+    _report(found, values, tell)
+    if _proved(found) or options.engine == "greedy" or stop.is_set() or left() <= 0:
+        return found
+    pairs = int(np.count_nonzero((possible(case.cluster, rules.build(case.cluster)) > 0)[case.movable | case.pending]))
+    if options.engine == "exact" or (options.engine == "auto" and pairs <= EXACT_LIMIT):
+        from solver.rebalance.exact import Exact
+
+        try:
+            result = Exact(case, asked, budget, stop, tell).solve(found.steps)
+        except OverflowError:
+            found.notes.append("utilisation beyond what CP-SAT can sum: construction alone was asked")
+            return found
+        return _better(found, result, values, tell)
+    from solver.rebalance.lns import Lns
+
+    if values.tiers[0].name == "improve":
+        if options.engine == "lns":
+            found.notes.append("neighbourhoods do not search preferences and balance: construction alone was asked")
+        return found
+    if options.engine == "auto":
+        found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {EXACT_LIMIT})")
+    return Lns(case, values, asked, stop, tell, budget).run(found)
+
+
+def _straighten(case: Case, values: Values, found: Found, counts: Ints, deterministic: bool, stop: threading.Event, seconds: float) -> None:
+    """The same end state by fewer moves, where construction moved pods more than once."""
+    moves = sum(step.k for step in found.steps if step.a >= 0 and step.b >= 0)
+    if moves > case.moves(counts):
+        ordered = order(case, counts, seconds=max(1.0, min(seconds, 60.0)), stop=stop, deterministic=deterministic)
+        worth = found.values if ordered.steps is None else values.of_steps(ordered.steps)
+        if ordered.steps is not None and worth > found.values:
+            found.steps, found.values = ordered.steps, worth
+
+
+def construct(walk: Walk, values: Values, goals: Sequence[str]) -> list[Step]:
+    """Goal after goal; what one reached the next ones keep."""
+    case = walk.case
+    if case.drain:
+        drain_and_consolidate.drain(walk)
+    most = case.limits.maxFreed if values.price is None else None
+    work: dict[str, Callable[[Walk], object]] = {
+        "repair": repair.repair,
+        "admit": admit.admit,
+        "consolidate": lambda walk: drain_and_consolidate.consolidate(walk, values.worth, most),
+        "improve": improve.improve,
+    }
+    reached = 1 if case.drain else 0  # tiers, from the first, that the goals so far speak of
+    for goal in goals:
+        before, kept = len(walk.steps), values.of(walk.state.counts, state=walk.state) if reached else ()
+        work[goal](walk)
+        now = values.of(walk.state.counts, state=walk.state) if reached else ()
+        if any(now[i] < kept[i] for i in range(reached)):
+            walk.back_to(before)
+        reached = max([reached, *(i + 1 for i, tier in enumerate(values.tiers) if tier.name in _TIERS[goal])])
+        if goal == "consolidate":
+            walk.shut |= values.freed(walk.state.counts)
+    return list(walk.steps)
+
+
+_TIERS = {"repair": ("rules",), "admit": ("placed", "evictions"), "consolidate": ("freed",), "improve": ("improve",)}
+
+
+def _proved(found: Found) -> bool:
+    return all(value >= bound for value, bound in zip(found.values, found.bounds, strict=True))
+
+
+def _report(found: Found, values: Values, tell: Tell) -> None:
+    for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True):
+        tell("search", tier.name, value, max(value, bound), priority=tier.priority)
+
+
+def _better(found: Found, result: ExactResult, values: Values, tell: Tell) -> Found:
+    """What the exact engine says, its bounds in any case."""
+    steps = result.steps
+    reached = values.of_steps(steps)
+    if reached < found.values:
+        steps, reached = found.steps, found.values
+    lower = [min(a, b) for a, b in zip(found.bounds, result.bounds, strict=True)] if reached[:-1] == found.values[:-1] else result.bounds
+    better = Found(steps, reached, list(lower), "exact", [*found.notes, *result.notes], result.stuck)
+    _report(better, values, tell)
+    return better

@@ -1,0 +1,156 @@
+"""The fewest steps to a placement, by A* over the states that accepted steps lead to; stopovers of any movable pod included.
+
+The steps that the counts still ask for bound what is left from below; each step spends one of them or is a detour (or two), so states are
+met in the order of detours: direct sequences first. After Hart, Nilsson and Raphael 1968, doi:10.1109/TSSC.1968.300136, with the
+successors of a state made only as their detours come up (partial expansion: Yoshizumi, Miura and Ishida 2000, AAAI).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.state import State
+from solver.rebalance.sequencing.gang_binding import bind_gang
+from solver.rebalance.sequencing.remaining_moves import Gap
+
+#: States that are looked into, and (node, class) verdicts that are asked for, at most.
+STATES = 30_000
+VERDICTS = 4_000_000
+#: What a question costs besides its verdicts, in verdicts.
+QUESTION = 40
+
+
+@dataclass(slots=True)
+class _Node:
+    """A way to a state: ``steps`` after those of ``parent``."""
+
+    parent: _Node | None
+    steps: tuple[Step, ...]
+
+
+@dataclass
+class Found:
+    """``steps``: fewest, or None; ``complete``: whether it is proved that they are the fewest, or that there are none within the limits."""
+
+    steps: list[Step] | None
+    complete: bool
+
+
+class Search:
+    """One search. ``state``, ``gap``: at the start, and there again afterwards."""
+
+    def __init__(self, case: Case, state: State, gap: Gap, over: Callable[[], bool]) -> None:
+        self.case, self.state, self.gap, self.over = case, state, gap, over
+        self._rows = np.flatnonzero(case.movable | case.pending)
+        self._movers = np.flatnonzero(case.movable).tolist()
+        self._path: list[_Node] = []
+        self._work = 0
+        self._cut = False  # not everything was looked into
+        self._apart = True  # no gang was bound as one though its pods might go apart
+
+    def run(self, most_detours: int | None) -> Found:
+        """Search with at most so many detours (None: any number)."""
+        root = _Node(None, ())
+        queue: list[tuple[int, int, int, _Node]] = [(0, 0, 0, root)]  # detours of the next successors, -number, how many they add
+        number = 0
+        seen: set[Hashable] = set()
+        found: list[Step] | None = None
+        while queue:
+            detours, _, level, node = heapq.heappop(queue)
+            self._go(node)
+            if level == 0:
+                key = self._key()
+                if key in seen:
+                    continue
+                seen.add(key)
+                if not self.gap.left:
+                    found = [step for way in self._path for step in way.steps]
+                    break
+            if self._cut or len(seen) > STATES:
+                self._cut = True
+                break
+            for steps in self._successors(level):
+                number += 1
+                heapq.heappush(queue, (detours, -number, 0, _Node(node, steps)))
+            if level < 2 and (most_detours is None or detours < most_detours):
+                number += 1
+                heapq.heappush(queue, (detours + 1, -number, level + 1, node))
+        self._go(root)
+        return Found(found, not self._cut and self._apart)
+
+    def _key(self) -> Hashable:
+        """What decides how a state can go on."""
+        paths = tuple(path for rule in self.state.rules if (path := rule.path()) is not None)
+        return (self.state.counts[self._rows].tobytes(), self.state.arrived[self._rows].tobytes(), paths, self.gap.spent())
+
+    def _go(self, node: _Node) -> None:
+        """Bring the state there, from where it is, by way of the last state that both ways share."""
+        way: list[_Node] = []
+        at: _Node | None = node
+        while at is not None and at.parent is not None:
+            way.append(at)
+            at = at.parent
+        way.reverse()
+        same = 0
+        while same < min(len(way), len(self._path)) and way[same] is self._path[same]:
+            same += 1
+        while len(self._path) > same:
+            for step in reversed(self._path.pop().steps):
+                self.state.undo(step)
+                self.gap.note(step, -1)
+        for part in way[same:]:
+            for step in part.steps:
+                self.state.apply(step)
+                self.gap.note(step)
+            self._path.append(part)
+
+    def _landing(self, g: int, a: int) -> Ints:
+        self._work += QUESTION + self.case.cluster.n_nodes
+        self._cut |= self._work > VERDICTS or self.over()
+        return np.flatnonzero(self.state.landing(g, a))
+
+    def _successors(self, level: int) -> Iterator[tuple[Step, ...]]:
+        """Accepted steps that make so many detours."""
+        gap, counts = self.gap, self.state.counts
+        if level == 0:
+            yield from self._bindings()
+        for g in self._movers:
+            if not gap.allows(g, level) or (level == 0 and not gap.of[g]):
+                continue
+            sources = np.flatnonzero(counts[g]).tolist() if level else gap.sources(g)
+            sinks = gap.sinks(g)
+            for a in sources:
+                own = gap.extra(g, a, -1)
+                evict = own == level and gap.going.get(g, 0) > 0 and bool(self.case.evictable[g])
+                if evict and self.state.may_go(g, a):
+                    yield (Step(g, a, -1),)
+                if self._cut:
+                    return
+                if 0 <= level - own <= 1 and (level > own or sinks):
+                    yield from ((Step(g, a, b),) for b in self._landing(g, a).tolist() if gap.extra(g, a, b) == level)
+
+    def _bindings(self) -> Iterator[tuple[Step, ...]]:
+        gangs: dict[int, dict[tuple[int, int], int]] = {}
+        for g in self.gap.active():
+            if not self.case.pending[g]:
+                continue
+            gang = self.case.cluster.classes[g].gang
+            if gang is not None:
+                gangs.setdefault(gang, {}).update({(g, n): k for n, k in self.gap.of[g].items()})
+            else:
+                yield from ((Step(g, -1, b),) for b in self._landing(g, -1).tolist() if self.gap.of[g].get(b, 0) > 0)
+        for cells in gangs.values():
+            self._apart = False
+            self._cut |= self.over()
+            self._work += sum(cells.values()) * (QUESTION + self.case.cluster.n_nodes)
+            steps = bind_gang(self.state, cells)
+            if steps is not None:
+                for step in reversed(steps):
+                    self.state.undo(step)
+                yield tuple(steps)

@@ -1,0 +1,151 @@
+"""What still separates a state from the placement that a plan leads to, kept step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from solver.rebalance.problem.problem import Case, Step
+
+
+class Gap:
+    """Per class and node, how many pods are still to come (below 0: to leave). A *detour* is a step more than the counts ask for: each
+    puts off the end by one, and the limits of the plan leave room for so many.
+
+    ``left``: steps that are needed at least; ``coming``, ``leaving``: int64[N], pods to come to each node and to leave it; ``seekers``: by
+    node, the classes of which pods are to come; ``going``: by class, pods to be evicted.
+
+    Sources are -1 for classes that are pending. Pods of one class may take any of its sources to any of its sinks.
+    """
+
+    def __init__(self, case: Case, target: Ints, steps_at_most: int | None = None) -> None:
+        self.case = case
+        size = case.cluster.n_nodes
+        self.of: list[dict[int, int]] = [{} for _ in range(case.cluster.n_classes)]
+        self.left = 0
+        self.coming: Ints = np.zeros(size, dtype=np.int64)
+        self.leaving: Ints = np.zeros(size, dtype=np.int64)
+        self.seekers: dict[int, set[int]] = {}
+        self.going: dict[int, int] = {}
+        difference = target - case.start
+        for g, n in zip(*(index.tolist() for index in np.nonzero(difference)), strict=True):
+            self._shift(g, n, int(difference[g, n]))
+        surplus = -difference.sum(axis=1)
+        for g in np.flatnonzero(case.movable & (surplus > 0)).tolist():
+            self.going[g] = int(surplus[g])
+            self.left += self.going[g]
+        self.detours: dict[tuple[str, int], int] = {}
+        self._most = self._room(steps_at_most)
+
+    def _room(self, steps_at_most: int | None) -> dict[str, dict[int, int]]:
+        """Detours that are allowed, by what is counted and its id."""
+        case, limits = self.case, self.case.limits
+        come = np.array([sum(k for k in of.values() if k > 0) for of in self.of], dtype=np.int64) * case.movable
+        most: dict[str, dict[int, int]] = {}
+        bounds = [] if limits.maxMoves is None else [limits.maxMoves - int(come.sum())]
+        if steps_at_most is not None:
+            bounds.append(steps_at_most - self.left)
+        if bounds:
+            most["all"] = {0: min(bounds)}
+        for kind, limit, ids in (
+            ("namespace", limits.maxMovesPerNamespace, case.namespaces),
+            ("workload", limits.maxMovesPerWorkload, case.workloads),
+        ):
+            if limit is not None:
+                most[kind] = {i: limit - int(come[ids == i].sum()) for i in np.unique(ids[case.movable]).tolist()}
+        return most
+
+    def _shift(self, g: int, n: int, k: int) -> None:
+        of = self.of[g]
+        old = of.get(n, 0)
+        new = of[n] = old + k
+        come = max(new, 0) - max(old, 0)
+        self.left += come
+        self.coming[n] += come
+        self.leaving[n] += max(-new, 0) - max(-old, 0)
+        if new > 0:
+            self.seekers.setdefault(n, set()).add(g)
+        elif old > 0:
+            self.seekers[n].discard(g)
+        if not new:
+            del of[n]
+
+    def note(self, step: Step, sign: int = 1) -> None:
+        """A step was taken, or (``sign`` -1) taken back."""
+        g, k = step.g, step.k * sign
+        before = self.left
+        if step.a >= 0:
+            self._shift(g, step.a, k)
+        if step.b >= 0:
+            self._shift(g, step.b, -k)
+        else:
+            self.going[g] -= k
+            self.left -= k
+        extra = self.left - before + k
+        if extra:
+            for counter in self._counters(g):
+                self.detours[counter] = self.detours.get(counter, 0) + extra
+
+    def extra(self, g: int, a: int, b: int) -> int:
+        """The detours that a step of one pod makes: 0 to 2."""
+        of = self.of[g]
+        return int(a >= 0 and of.get(a, 0) >= 0) + int(b >= 0 and of.get(b, 0) <= 0)
+
+    def allows(self, g: int, extra: int) -> bool:
+        """Whether the limits leave room for so many detours more of pods of a class."""
+        return not extra or all(
+            self.detours.get((kind, i), 0) + extra <= self._most[kind].get(i, 0) for kind, i in self._counters(g) if kind in self._most
+        )
+
+    def allows_any(self) -> bool:
+        """Whether the limits leave room for one detour more of some class."""
+        most = self.most_detours()
+        return most is None or self.detours.get(("all", 0), 0) < most
+
+    def most_detours(self) -> int | None:
+        """How many detours the limits allow in all; below 0 where not even the steps that are needed are; None: any number."""
+        return self._most["all"][0] if "all" in self._most else None
+
+    def spent(self) -> tuple[tuple[tuple[str, int], int], ...]:
+        """Detours so far that some limit per namespace or workload counts, sorted."""
+        return tuple(sorted((counter, k) for counter, k in self.detours.items() if k and counter[0] != "all" and counter[0] in self._most))
+
+    def _counters(self, g: int) -> list[tuple[str, int]]:
+        return [("all", 0), ("namespace", int(self.case.namespaces[g])), ("workload", int(self.case.workloads[g]))]
+
+    # --- what is left ----------------------------------------------------------------------------------------------------------
+
+    def sources(self, g: int) -> list[int]:
+        """Nodes that pods of a class are to leave, ascending; -1 where they are pending."""
+        if self.case.pending[g]:
+            return [-1] if self.of[g] else []
+        return sorted(n for n, k in self.of[g].items() if k < 0)
+
+    def sinks(self, g: int) -> list[int]:
+        """Nodes to which pods of a class are to come, ascending."""
+        return sorted(n for n, k in self.of[g].items() if k > 0)
+
+    def to_leave(self, g: int, a: int) -> int:
+        """Pods of a class that are to leave a source."""
+        return sum(self.of[g].values()) if a < 0 else max(0, -self.of[g].get(a, 0))
+
+    def active(self) -> list[int]:
+        """The classes that are not yet as they shall be, ascending."""
+        return [g for g, of in enumerate(self.of) if of]
+
+    def moves(self) -> list[Step]:
+        """What is left as moves of classes, some source to some sink, evictions last."""
+        found: list[Step] = []
+        for g in self.active():
+            have = [[a, self.to_leave(g, a)] for a in self.sources(g)]
+            for b in self.sinks(g):
+                need = self.of[g][b]
+                while need and have:
+                    k = min(need, have[0][1])
+                    found.append(Step(g, have[0][0], b, k))
+                    need -= k
+                    have[0][1] -= k
+                    if not have[0][1]:
+                        have.pop(0)
+            found += [Step(g, a, -1, k) for a, k in have]
+        return found

@@ -1,0 +1,126 @@
+"""The order of a plan: accepted steps, one after the other, from the start to a placement.
+
+A greedy pass takes direct steps; where moves wait for each other in a circle, a pod makes a stopover on a spare place. Small instances are
+then searched for the fewest steps, which decides whether there is an order at all; others are tried again in other orders.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+
+from models.cluster.cluster import Ints
+from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.state import State
+from solver.rebalance.sequencing.astar import Search
+from solver.rebalance.sequencing.deadlocks import go_on, waiting_in_circle
+from solver.rebalance.sequencing.dependencies import Links
+from solver.rebalance.sequencing.disruption_budgets import respecting
+from solver.rebalance.sequencing.greedy_pass import Walker
+from solver.rebalance.sequencing.remaining_moves import Gap
+from solver.rebalance.sequencing.shorten import shorten
+from solver.rebalance.target.affinity_openings import reaches
+
+#: The search for the fewest steps is for placements that so many steps lead to, at least.
+SMALL = 40
+#: Passes in other orders, fewer where one takes long.
+RESTARTS = 12
+
+
+@dataclass
+class Ordered:
+    """``steps``: accepted steps from the start to the placement, or None. ``fewest``: it is proved that none that leads there
+    has fewer; ``exhausted``: that there is none, within ``steps_at_most`` and the limits of the plan where these are given. ``stuck``:
+    where there are no steps, moves of classes that wait for each other when the greedy pass ends."""
+
+    steps: list[Step] | None
+    fewest: bool = False
+    exhausted: bool = False
+    stuck: list[Step] = field(default_factory=list)
+
+
+def order(
+    case: Case,
+    target: Ints,
+    *,
+    seconds: float,
+    stop: threading.Event,
+    steps_at_most: int | None = None,
+    deterministic: bool = False,
+) -> Ordered:
+    """Find a sequence of accepted steps from ``case.start`` to ``target``, int64[G, N]: running pods after it.
+
+    Movable classes have as many pods in the target as at the start, or fewer (the others are evicted); pending classes those that are to be
+    bound; all others are where they were. Steps are counted by pods, bindings and evictions among them; ``steps_at_most`` bounds them all.
+    A pending pod is bound once, where the target has it. Gangs are bound whole, their steps next to each other. ``deterministic``: the work
+    is counted, and the clock looked at only after twice the time.
+    """
+    found = _order(case, target, seconds, stop, steps_at_most, deterministic=deterministic)
+    if found.steps and case.evictable.any():
+        steps = respecting(case, found.steps)
+        return Ordered(steps, fewest=found.fewest and steps is not None, stuck=found.stuck)
+    return found
+
+
+def _order(case: Case, target: Ints, seconds: float, stop: threading.Event, steps_at_most: int | None, *, deterministic: bool) -> Ordered:
+    """The same with no look at budgets."""
+    began = time.monotonic()
+
+    def over(share: float = 1.0) -> bool:
+        return stop.is_set() or time.monotonic() - began > seconds * (2.0 if deterministic else share)
+
+    gap = Gap(case, target, steps_at_most)
+    most = gap.most_detours()
+    if most is not None and most < 0:
+        return Ordered(None, exhausted=True, stuck=waiting_in_circle(gap.moves()))
+    if not gap.left:
+        return Ordered([], fewest=True)
+    needed = gap.left
+    state = State(case)
+    if not all(reach.allows(target) for reach in reaches(case, state.providers.rule, state.counts)):
+        return Ordered(None, exhausted=True, stuck=gap.moves())
+    links = Links(case.cluster, state.rules)
+    best: list[Step] | None = None
+    stuck: list[Step] = []
+
+    def attempt(rng: random.Random | None, share: float) -> None:
+        nonlocal best, stuck
+        walker = Walker(case, state, gap, links, lambda: over(share), rng)
+        direct = walker.run()
+        if not direct and not stuck:
+            stuck = waiting_in_circle(gap.moves())
+        reached = direct or go_on(walker)
+        steps = list(walker.steps)
+        walker.back_to(0)
+        if reached and not direct:
+            steps = shorten(state, steps, lambda: over(share))
+        if reached and (best is None or len_of(steps) < len_of(best)):
+            best = steps
+
+    attempt(None, 1.0)
+    if best is not None and len_of(best) == needed:
+        return Ordered(best, fewest=True)
+    if needed <= SMALL:
+        allowed = most if best is None else len_of(best) - needed - 1
+        found = Search(case, state, gap, lambda: over(0.8)).run(allowed)
+        if found.steps is not None:
+            # the first found has the fewest, unless gangs could be bound in another way
+            return Ordered(found.steps, fewest=found.complete or len(found.steps) == needed)
+        if found.complete:
+            return Ordered(best, fewest=best is not None, exhausted=best is None, stuck=[] if best else stuck)
+    rng = random.Random(0)
+    spent = time.monotonic() - began
+    for _ in range(RESTARTS):
+        if over(0.9) or (not deterministic and time.monotonic() - began + spent > seconds):
+            break
+        attempt(rng, 0.9)
+        if best is not None and len_of(best) == needed:
+            return Ordered(best, fewest=True)
+    return Ordered(best, stuck=[] if best else stuck)
+
+
+def len_of(steps: list[Step]) -> int:
+    """Pods that steps move, bind and evict, each counted once for each step."""
+    return sum(step.k for step in steps)

@@ -1,0 +1,79 @@
+"""Which domains required affinity can ever reach: a domain without a match is opened by the first pod of its kind only.
+
+A pod that matches its own terms is accepted where nobody matches them if nobody does anywhere (upstream: interpodaffinity/filtering.go,
+satisfyPodAffinity), and so are gang members that bind as a unit. As long as only pods that have the terms match them, whoever opens a
+domain is alone with its unit, and all that come later are near them. So in the end they are in domains that had some at the start, or
+all of them in one domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.cluster.cluster import Ids, Ints, domain_sum
+from models.kube.selectors import Bools
+from solver.rebalance.problem.problem import Case
+from solver.rules.inter_pod_affinity import InterPodAffinity
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    from solver.rebalance.target.model import TargetModel
+
+
+@dataclass
+class Reach:
+    """One ``key`` of some terms. ``members``: the classes that have the terms, and alone match them; ``codes``: int32[N], its domains;
+    ``held``: bool[D], domains with some of them at the start; ``bound``: so many always stay that no domain is ever opened."""
+
+    key: str
+    members: list[int]
+    codes: Ids
+    held: Bools
+    bound: bool
+
+    def allows(self, counts: Ints) -> bool:
+        """Whether steps can lead to an end state int64[G, N] for all that these terms say."""
+        used = domain_sum(self.codes, len(self.held), counts[self.members].sum(axis=0)) > 0
+        return not (used & ~self.held).any() or (not self.bound and int(np.count_nonzero(used)) == 1)
+
+
+def reaches(case: Case, rule: InterPodAffinity, counts: Ints) -> list[Reach]:
+    """Of all terms that fixed pods do not match, nor classes that do not have them. ``rule``: in the state of the fixed pods and of
+    ``counts`` (int64[G, N])."""
+    found: list[Reach] = []
+    for index, a in enumerate(rule.attractions):
+        members = np.flatnonzero(a.matches).tolist()
+        fixed = a.total - int(counts[members][:, a.any_key].sum())
+        if fixed or not members or any(rule.attraction(g) != index for g in members):
+            continue
+        running = int(case.start[members][:, a.any_key].sum())
+        going = int(case.start[[g for g in members if case.evictable[g]]].sum())
+        for key, codes, size in zip(a.keys, a.codes, a.sizes, strict=True):
+            held = domain_sum(codes, size, case.start[members].sum(axis=0)) > 0
+            found.append(Reach(key, members, codes, np.asarray(held, dtype=bool), running - going > 1))
+    return found
+
+
+def encode(model: TargetModel, rule: InterPodAffinity) -> None:
+    """Say the same in the model of the end state. ``rule``: in the state of the fixed pods."""
+    for reach in reaches(model.case, rule, np.zeros_like(model.case.start)):
+        nodes = model.case.cluster.members(reach.key)
+        resting = domain_sum(reach.codes, len(reach.held), model.rest[reach.members].sum(axis=0)) > 0
+        used: dict[int, cp_model.IntVar] = {}
+        for d in sorted({*model.domains(reach.members, reach.codes), *np.flatnonzero(resting).tolist()}):
+            present = model.present(reach.members, nodes[d])
+            if present:
+                used[d] = present[0]
+        opened = [d for d in used if not reach.held[d]]
+        if reach.bound:
+            for d in opened:
+                model.model.add(used[d] == 0)
+        else:
+            model.model.add_at_most_one([used[d] for d in opened])
+            for d in opened:
+                for other in used.keys() - {*opened}:
+                    model.model.add_bool_or([~used[d], ~used[other]])

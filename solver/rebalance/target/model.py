@@ -1,0 +1,176 @@
+"""The CP-SAT model of a plan's end state: x[g, n], pods of class g on node n in the end, those that never left included.
+
+It is a relaxation: every state that accepted steps can reach is a solution, and so is the start. What is broken at the start may stay so,
+which tells it from the model of a solve: rules bind what arrives, and what stays only where it was fine. Volumes and zones are left to
+the order of the steps.
+
+With counts alone, as many pods as can be are ones that stayed: fewer arrivals are bound by fewer rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import gcd
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ids, Ints
+from models.kube.selectors import Bools
+from solver.cpsat.model import Encoding, Part
+from solver.rebalance.problem.problem import Case
+from solver.rebalance.problem.reachable_nodes import reach
+from solver.rules.base import Rule
+from solver.rules.gang_scheduling import GangScheduling
+
+
+class TargetModel(Encoding):
+    """``rules``: in the state of the fixed pods. ``left[g]``: of pending classes the pods that get no node, of running ones those evicted.
+
+    ``part``: only these cells are free, each with the most pods that it may hold in the end, and ``part.pods`` are the pods in them;
+    elsewhere pods are as in ``base`` (int64[G, N], the state that is improved), which no more than the start breaks rules. ``room``: as of
+    :func:`reach`, if it is known.
+    """
+
+    def __init__(
+        self, case: Case, rules: Sequence[Rule], part: Part | None = None, base: Ints | None = None, *, room: Ints | None = None
+    ) -> None:
+        self.case = case
+        self.room = reach(case, rules) if room is None else room
+        self.rest = np.zeros_like(case.start)  # pods that the model does not move; rest_came: those of them that arrived
+        if part is not None:
+            self.rest = (case.start if base is None else base).copy()
+            for g, (nodes, _) in part.cells.items():
+                self.rest[g, nodes] = 0
+        super().__init__(case.cluster, (), part if part is not None else self._all())
+        self.partial = part is not None
+        self.y: dict[tuple[int, int], cp_model.IntVar] = {}  # arrivals, where there can be any
+        self.rest_came = np.maximum(self.rest - case.start, 0)
+        self._clear: dict[tuple[int, int], cp_model.IntVar] = {}  # (node, resource or -1): not overcommitted
+        self._arrivals()
+        for g, variable in self.left.items():
+            if not (case.pending[g] or case.evictable[g]):
+                self.model.add(variable == 0)
+        for rule in rules:
+            if isinstance(rule, GangScheduling) and case.cluster.gangs:
+                rule.encode(self)
+        for n in self.nodes():
+            self._capacity(n)
+        self._limits()
+
+    def _all(self) -> Part:
+        """Every cell where pods are or can come to be; pods that cannot move are held by their number."""
+        case, cells, pods = self.case, {}, {}
+        for g in range(case.cluster.n_classes):
+            most = np.maximum(case.start[g], self.room[g])
+            nodes = np.flatnonzero(most)
+            if len(nodes):
+                running = int(case.start[g].sum())
+                cells[g] = nodes.astype(np.int32), np.minimum(most, case.cluster.count[g])[nodes]
+                pods[g] = running or int(min(case.cluster.count[g], most.sum()))
+        return Part(cells, pods)
+
+    def _arrivals(self) -> None:
+        """y ≥ x - start; a cell that can hold no more than at the start needs none."""
+        for (g, n), variable in self.x.items():
+            start, most = int(self.case.start[g, n]), self.upper(g, n)
+            if not start:
+                self.y[g, n] = variable
+            elif most > start and self.room[g, n]:
+                came = self.y[g, n] = self.model.new_int_var(0, most, "")
+                if most > 1:
+                    self._wide.add(came.index)
+                self.model.add(came >= variable - start)
+                self.model.add(came <= variable)
+
+    # --- what the rules ask ---------------------------------------------------------------------------------------------------
+
+    def resting(self, classes: Sequence[int], nodes: Ids | Ints) -> int:
+        """Pods of these classes on these nodes that the model does not move."""
+        return int(self.rest[np.asarray(classes)[:, None], nodes].sum()) if self.partial and len(classes) else 0
+
+    def arriving(self, classes: Iterable[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
+        """Literals, one of which is true if a pod of these classes arrives on these nodes."""
+        listed = list(classes)
+        if self.partial and listed and self.rest_came[np.asarray(listed)[:, None], nodes].any():
+            return [self.true]
+        here = [v for g in listed for n in nodes.tolist() if (v := self.y.get((g, n))) is not None]
+        found = self.any_of(here)
+        return [] if found is None else [found]
+
+    def present(self, classes: Sequence[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
+        """Literals, one of which is true if a pod of these classes is on these nodes in the end."""
+        if self.resting(classes, nodes):
+            return [self.true]
+        found = self.any_of(self.cells(classes, nodes))
+        return [] if found is None else [found]
+
+    @property
+    def true(self) -> cp_model.IntVar:
+        """A literal that holds."""
+        return self.model.new_constant(1)
+
+    # --- capacity and limits ------------------------------------------------------------------------------------------------
+
+    def fits_on(self, n: int, g: int) -> list[cp_model.IntVar]:
+        """Literals that have to hold so that the node is not overcommitted in anything that class g asks for; where it was not at the
+        start it never is."""
+        asks = [r for r in range(len(self.cluster.resources)) if self.cluster.demand[g, r]]
+        return [literal for r in (-1, *asks) if (literal := self._clear.get((n, r))) is not None]
+
+    def _capacity(self, n: int) -> None:
+        here = self.classes_on(n)
+        variables = [self.x[g, n] for g in here]
+        upper = [self.upper(g, n) for g in here]
+        columns = [(-1, [1] * len(here), int(self.cluster.slots[n]), int(self.case.start[:, n].sum()), int(self.rest[:, n].sum()))]
+        for r in range(len(self.cluster.resources)):
+            demand = self.cluster.demand[:, r]
+            loads = int(self.case.start[:, n] @ demand), int(self.rest[:, n] @ demand)
+            columns.append((r, [int(demand[g]) for g in here], int(self.cluster.free[n, r]) + int(self.case.spare[n, r]), *loads))
+        for r, weights, free, start, rest in columns:
+            unit = gcd(*weights)
+            if not unit:
+                continue
+            used = self.weighted_sum(variables, [w // unit for w in weights])
+            least = sum(w * u for w, u in zip(weights, upper, strict=True))
+            if least + rest > max(free, start):
+                self.model.add(used <= (max(free, start) - rest) // unit)
+            if start > free:
+                clear = self._clear[n, r] = self.model.new_bool_var("")
+                self.model.add(used <= (free - rest) // unit).only_enforce_if(clear)
+                for literal in self.arriving([g for g, w in zip(here, weights, strict=True) if w], np.array([n])):
+                    self.model.add_implication(literal, clear)
+
+    def _limits(self) -> None:
+        case, limits = self.case, self.case.limits
+        groups: list[tuple[int | None, list[Bools]]] = [
+            (limits.maxMoves, [case.movable]),
+            (limits.maxMovesPerNamespace, [case.namespaces == i for i in np.unique(case.namespaces[case.movable])]),
+            (limits.maxMovesPerWorkload, [case.workloads == i for i in np.unique(case.workloads[case.movable])]),
+        ]
+        for most, masks in groups:
+            for mask in masks if most is not None else ():
+                chosen = mask & case.movable
+                moved = [v for (g, _), v in self.y.items() if chosen[g]]
+                self.model.add(self.sum(moved) <= (most or 0) - int(self.rest_came[chosen].sum()))
+        if limits.maxEvictions is not None:
+            self._at_most_gone(case.evictable, limits.maxEvictions)
+        for b, budget in enumerate(case.budgets):  # pods that went for good are missing from then on
+            guarded = np.array([i == b for i in case.budget], dtype=bool) & case.movable
+            if (guarded & case.evictable).any():
+                self._at_most_gone(guarded, budget.allowed)
+            if not budget.allowed:
+                for (g, n), variable in self.x.items():
+                    if guarded[g]:
+                        self.model.add(variable == int(case.start[g, n]))
+
+    def _at_most_gone(self, chosen: Bools, most: int) -> None:
+        """Of the pods of some classes (bool[G]) at most so many are evicted."""
+        here = [g for g in self.left if chosen[g]]
+        before = int((self.case.start - self.rest)[chosen].sum()) - sum(self.fits[g] for g in here)
+        self.model.add(self.sum([self.left[g] for g in here]) <= most - before)
+
+    @property
+    def moved(self) -> list[tuple[int, cp_model.IntVar]]:
+        """(class, arrivals) of running pods: what moves are counted from."""
+        return [(g, v) for (g, _), v in self.y.items() if self.case.movable[g]]

@@ -1,0 +1,255 @@
+"""Rules in the model of a plan's end state: what arrives obeys them, what stays may go on breaking what it broke.
+
+For each way to break a rule there is a literal that says "not so here"; arrivals imply it, pods that stay imply it where they were fine,
+and elsewhere pods count as breaking the rule unless it holds. Literals bind in one direction only: nothing forces them to be true
+where that is not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Cluster, Ids, Ints, Term
+from models.kube.selectors import Bools
+from solver.rebalance.problem.problem import Case
+from solver.rebalance.problem.state import State
+from solver.rebalance.target import affinity_openings
+from solver.rebalance.target.model import TargetModel
+from solver.rebalance.target.spread import Broken, SkewEncoder
+from solver.rules.base import Rule, StaticRule
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.inter_pod_affinity_encoding import Attraction
+from solver.rules.node_ports import NodePorts, clash
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+
+@dataclass
+class _Repulsion:
+    """An anti-affinity term. ``owned``, ``matched``: int64[D], fixed pods per domain that carry it (1: some), and that it matches."""
+
+    term: Term
+    codes: Ids
+    owners: list[int]
+    matches: Bools
+    owned: Ints
+    matched: Ints
+
+
+class Known:
+    """What all models of a case share. ``start``: per rule and class, bool[N]: where pods break it at the start; ``repulsions``: the
+    distinct anti-affinity terms."""
+
+    def __init__(self, case: Case) -> None:
+        self.start: dict[str, dict[int, Bools]] = {}
+        state = State(case)
+        for g in np.flatnonzero(case.subjects).tolist():
+            nodes = np.flatnonzero(case.start[g])
+            for name, mask in state.breaks(g, nodes).items():
+                where = np.zeros(case.cluster.n_nodes, dtype=bool)
+                where[nodes[mask]] = True
+                self.start.setdefault(name, {})[g] = where
+        self.repulsions = _repulsions(case.cluster)
+
+
+class TargetRules:
+    """Adds the rules to a model. ``broken``: per (class, node, rule) that may be broken in the end the literals of which all have to hold
+    so that it is not (none: it is broken whatever happens)."""
+
+    def __init__(self, model: TargetModel, rules: Sequence[Rule], known: Known | None = None) -> None:
+        self.model, self.rules, self.case = model, rules, model.case
+        self.known = known or Known(self.case)
+        self.start = self.known.start
+        self.broken: Broken = {}
+        self._counts: dict[tuple[int, ...], cp_model.IntVar] = {}
+        for rule in self.rules:
+            if isinstance(rule, NodePorts):
+                self._ports(rule)
+            elif isinstance(rule, NodeResourcesFit):
+                for g, n in self._cells(rule.name):
+                    self.broken[g, n, rule.name] = self.model.fits_on(n, g)
+            elif isinstance(rule, InterPodAffinity):
+                self._anti(rule.name)
+                self._affinity(rule)
+                affinity_openings.encode(model, rule)
+            elif isinstance(rule, PodTopologySpread):
+                SkewEncoder(self.model, rule, self.start.get(rule.name, {}), self.broken).run()
+            else:  # what never holds on the node stays broken there; what depends on other pods is taken for mended
+                for g, n in self._cells(rule.name):
+                    if isinstance(rule, StaticRule) or rule.never(g)[n]:
+                        self.broken[g, n, rule.name] = []
+
+    def _cells(self, name: str) -> list[tuple[int, int]]:
+        """Where pods break a rule at the start."""
+        return [(g, n) for g, mask in self.start.get(name, {}).items() for n in np.flatnonzero(mask).tolist()]
+
+    def _was_broken(self, name: str, g: int, n: int) -> bool:
+        mask = self.start.get(name, {}).get(g)
+        return mask is not None and bool(mask[n])
+
+    def _at_most(self, classes: Sequence[int], nodes: Ids | Ints, fixed: int, most: int, literal: cp_model.IntVar) -> None:
+        """literal ⇒ pods of these classes on these nodes and fixed ones are at most ``most``."""
+        model = self.model
+        total = model.sum(model.cells(classes, nodes))
+        model.model.add(total <= most - fixed - model.resting(classes, nodes)).only_enforce_if(literal)
+
+    # --- host ports -----------------------------------------------------------------------------------------------------------
+
+    def _ports(self, rule: NodePorts) -> None:
+        model, cluster = self.model, self.case.cluster
+        asking = [g for g, cls in enumerate(cluster.classes) if cls.ports]
+        against = {g: [h for h in asking if clash(cluster.classes[g].ports, cluster.classes[h].ports)] for g in asking}
+        spoilt = {n for _, n in self._cells(rule.name)}
+        for port in sorted({port for g in asking for port in cluster.classes[g].ports}) if not model.partial else ():
+            group = [g for g in asking if cluster.classes[g].ports & {port, ("*", *port[1:])}]
+            for n in sorted({n for g in group for n in model.nodes_of(g).tolist()} - spoilt):
+                model.model.add(model.sum(model.cells(group, [n])) <= 1)
+        for g in asking:
+            taken = rule.never(g)
+            for n in model.nodes() if model.partial else sorted(spoilt):
+                if not (model.upper(g, n) or model.rest[g, n]):
+                    continue
+                clear = model.model.new_bool_var("")
+                self._at_most(against[g], np.array([n]), int(taken[n]), 1, clear)
+                for literal in model.arriving([g], np.array([n])):
+                    model.model.add_implication(literal, clear)
+                if self._was_broken(rule.name, g, n):
+                    self.broken[g, n, rule.name] = [clear]
+
+    # --- anti-affinity --------------------------------------------------------------------------------------------------------
+
+    def _anti(self, name: str) -> None:
+        model, start = self.model, self.case.start
+        for r in self.known.repulsions:
+            matched = np.flatnonzero(r.matches).tolist()
+            concerned = sorted({*r.owners, *matched})
+            both = [g for g in r.owners if r.matches[g]]
+            carriers = [g for g in r.owners if not r.matches[g]]
+            targets = [g for g in matched if g not in r.owners]
+            for d in model.domains(concerned, r.codes):
+                nodes = self.case.cluster.members(r.term.key)[d]
+                owned, hit = int(r.owned[d]), int(r.matched[d])
+                here = [int(start[np.asarray(group)[:, None], nodes].sum()) if group else 0 for group in (both, carriers, targets)]
+                inside = sum(here) + owned + hit
+                fine = inside == 0 or not (
+                    (here[0] + here[1] and hit) or (here[0] + here[2] and owned) or here[0] > 1 or (here[0] and inside > 1)
+                    or (here[1] and here[2])
+                )  # fmt: skip
+                if fine and not owned and not hit and not model.partial:
+                    single = model.cells(both, nodes)
+                    sides = [lit for group in (carriers, targets) for lit in model.present(group, nodes)]
+                    if single or len(sides) > 1:
+                        model.model.add(model.sum([*single, *sides]) <= 1)
+                    continue
+                # what each group must not meet: (pods, most of them, fixed ones)
+                for group, others in (
+                    (both, [(matched, 1, hit), (r.owners, 1, owned)]), (carriers, [(matched, 0, hit)]), (targets, [(r.owners, 0, owned)])
+                ):  # fmt: skip
+                    self._apart(name, group, nodes, others)
+
+    def _apart(self, name: str, group: list[int], nodes: Ids, others: list[tuple[list[int], int, int]]) -> None:
+        """Pods of a group that arrive on some nodes meet none of the others; those that met some may go on."""
+        model = self.model
+        arriving = model.arriving(group, nodes)
+        was = [(g, n) for g in group for n in nodes.tolist() if self._was_broken(name, g, n)]
+        if not arriving and not was:
+            return
+        clear = model.model.new_bool_var("")
+        for classes, most, fixed in others:
+            self._at_most(classes, nodes, fixed, most, clear)
+        for literal in arriving:
+            model.model.add_implication(literal, clear)
+        for g, n in was:
+            self.broken.setdefault((g, n, name), []).append(clear)
+
+    # --- affinity -------------------------------------------------------------------------------------------------------------
+
+    def _affinity(self, rule: InterPodAffinity) -> None:
+        """A pod other than itself that matches all terms in the domain of every key, or nobody else anywhere and it matches itself."""
+        model = self.model
+        for g, cls in enumerate(self.case.cluster.classes):
+            index = rule.attraction(g)
+            if index is None or cls.affinity is None:
+                continue
+            a, own = rule.attractions[index], int(cls.affinity.itself)
+            if g not in model.left and not any(a.matches[h] for h in model.left):
+                continue
+            cells: dict[tuple[int, ...], list[int]] = {}
+            here = np.flatnonzero(model.rest[g]) if model.partial else np.zeros(0, dtype=np.int64)
+            for n in sorted({*model.nodes_of(g).tolist(), *here.tolist()}):
+                cells.setdefault(tuple(int(codes[n]) for codes in a.codes), []).append(n)
+            providers = np.flatnonzero(a.matches).tolist()
+            moving = {n for h in providers for n in model.nodes_of(h).tolist()} | set(model.nodes_of(g).tolist())
+            alone = self._alone(index, providers, a.any_key) if own and not a.total else None
+            for cell, nodes in cells.items():
+                if min(cell) < 0:  # broken wherever it is
+                    for n in nodes:
+                        if self._was_broken(rule.name, g, n):
+                            self.broken[g, n, rule.name] = []
+                    continue
+                if model.partial and not moving.intersection(nodes) and self._rests(a, cell, providers, moving, 1 + own):
+                    continue
+                near = []
+                for key_index, d in enumerate(cell):
+                    if not a.counts[key_index][d]:
+                        members = self.case.cluster.members(a.keys[key_index])[d]
+                        near.append(self._near((index, key_index, d, own), providers, members, 1 + own))
+                if not near:
+                    continue
+                clear = model.model.new_bool_var("")
+                for literal in near:
+                    model.model.add_bool_or([~clear, literal, *([] if alone is None else [alone])])
+                fine = [n for n in nodes if not self._was_broken(rule.name, g, n)]
+                for literal in (*model.present([g], np.array(fine, dtype=np.int64)), *model.arriving([g], np.array(nodes))):
+                    model.model.add_implication(literal, clear)
+                for n in set(nodes) - set(fine):
+                    ways = self.broken.setdefault((g, n, rule.name), [])
+                    ways.append(clear)
+
+    def _rests(self, a: Attraction, cell: tuple[int, ...], providers: list[int], moving: set[int], least: int) -> bool:
+        """Whether enough providers are in every domain of a cell, and none of them moves."""
+        for key, d, counts in zip(a.keys, cell, a.counts, strict=True):
+            members = self.case.cluster.members(key)[d]
+            if not counts[d] and (moving.intersection(members.tolist()) or self.model.resting(providers, members) < least):
+                return False
+        return True
+
+    def _near(self, key: tuple[int, ...], providers: list[int], nodes: Ids, least: int) -> cp_model.IntVar:
+        """A literal: at least so many providers are on these nodes."""
+        if key not in self._counts:
+            model = self.model
+            literal = self._counts[key] = model.model.new_bool_var("")
+            total = model.sum(model.cells(providers, nodes)) + model.resting(providers, nodes)
+            model.model.add(total >= least).only_enforce_if(literal)
+        return self._counts[key]
+
+    def _alone(self, index: int, providers: list[int], seen: Bools) -> cp_model.IntVar:
+        """A literal: at most one provider is anywhere that the terms see."""
+        if (index,) not in self._counts:
+            literal = self._counts[index,] = self.model.model.new_bool_var("")
+            self._at_most(providers, np.flatnonzero(seen), 0, 1, literal)
+        return self._counts[index,]
+
+
+def _repulsions(cluster: Cluster) -> list[_Repulsion]:
+    found: dict[Term, _Repulsion] = {}
+
+    def get(term: Term) -> _Repulsion:
+        if term not in found:
+            codes, size = cluster.domains(term.key)
+            fixed = cluster.fixed_per_domain(term.matcher, term.key)
+            found[term] = _Repulsion(term, codes, [], cluster.matches(term.matcher), np.zeros(size, dtype=np.int64), fixed)
+        return found[term]
+
+    for g, cls in enumerate(cluster.classes):
+        for term in cls.anti:
+            get(term).owners.append(g)
+    for held in cluster.fixed_anti:
+        repulsion = get(held.term)
+        inside = repulsion.codes[held.nodes]
+        repulsion.owned[inside[inside >= 0]] = 1
+    return list(found.values())

@@ -1,0 +1,142 @@
+"""DoNotSchedule constraints in the model of a plan's end state: no domain further above its maxSkew than at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ids, Ints, Spread, domain_sum
+from models.kube.selectors import Bools
+from solver.rebalance.target.model import TargetModel
+from solver.rules.pod_topology_spread import PodTopologySpread, Tally
+
+#: (class, node, rule) -> literals of which all have to hold so that pods do not break the rule
+Broken = dict[tuple[int, int, str], list[cp_model.IntVar]]
+
+
+class SkewEncoder:
+    """``rule``: in the state of the fixed pods; ``start``: per class bool[N], where pods break the rule at the start; ``broken``: see
+    :class:`solver.rebalance.target.rules.TargetRules`."""
+
+    def __init__(self, model: TargetModel, rule: PodTopologySpread, start: Mapping[int, Bools], broken: Broken) -> None:
+        self.model, self.rule, self.start, self.broken = model, rule, start, broken
+        self._counters: dict[int, _Counter] = {}
+
+    def run(self) -> None:
+        """Every constraint once, and pods on nodes without its key."""
+        model = self.model
+        guards: dict[tuple[int, int, int], dict[int, Spread]] = {}
+        for g in range(self.rule.cluster.n_classes):
+            for spread, index in self.rule.own(g):
+                if index is not None:
+                    guards.setdefault((index, spread.max_skew, spread.min_domains), {})[g] = spread
+        for (index, max_skew, min_domains), owners in guards.items():
+            tally = self.rule.tallies[index]
+            if not any(g in model.left and (g in owners or tally.matches[g]) for g in model.left):
+                continue
+            if index not in self._counters:
+                self._counters[index] = _Counter(model, tally)
+            self._guard(self._counters[index], max_skew, min_domains, owners)
+        for g, mask in self.start.items():
+            for n in np.flatnonzero(mask & self.rule.never(g)).tolist():
+                self.broken[g, n, self.rule.name] = []
+
+    def _guard(self, counter: _Counter, max_skew: int, min_domains: int, owners: Mapping[int, Spread]) -> None:
+        model, tally = self.model, counter.tally
+        pinned = int(np.count_nonzero(tally.counted)) < min_domains or not tally.counted.any()
+        floor = 0 if pinned else counter.floor
+        lowest = 0 if pinned else int(counter.start[tally.counted].min())
+        excess = np.maximum(counter.start - lowest - max_skew, 0)
+        holders = sorted(owners)
+        alone = set(np.flatnonzero(tally.matches).tolist()) <= owners.keys()
+        open_ = {*counter.variables, *model.domains(holders, tally.codes)}
+        for d in sorted(d for d in open_ if tally.counted[d]):
+            nodes, base, count = counter.members(d), int(counter.base[d]), counter.count(d)
+            held = model.present(holders, nodes)
+            most = floor + (max_skew + int(excess[d]))
+            if held and alone and base <= max_skew:
+                model.model.add(count <= most)  # holds by itself where nobody holds the constraint
+            else:
+                for literal in held:
+                    model.model.add(count <= most).only_enforce_if(literal)
+            if excess[d]:
+                for literal in model.arriving(holders, nodes):
+                    model.model.add(count <= floor + max_skew).only_enforce_if(literal)
+        if model.partial and not pinned:
+            self._still(counter, holders, max_skew, excess, open_)
+        self._broken(counter, max_skew, owners, floor)
+
+    def _still(self, counter: _Counter, holders: list[int], max_skew: int, excess: Ints, open_: set[int]) -> None:
+        """Domains that do not change keep the minimum from falling."""
+        tally = counter.tally
+        held = domain_sum(tally.codes, tally.size, self.model.rest[holders].sum(axis=0)) > 0
+        came = domain_sum(tally.codes, tally.size, self.model.rest_came[holders].sum(axis=0)) > 0
+        held[sorted(open_)] = False
+        needed = counter.base - max_skew - np.where(came, 0, excess)
+        least = int(needed[held & tally.counted].max(initial=0))
+        if least > 0:
+            self.model.model.add(counter.floor >= least)
+
+    def _broken(self, counter: _Counter, max_skew: int, owners: Mapping[int, Spread], floor: cp_model.IntVar | int) -> None:
+        """Pods that broke the constraint at the start, or that come to break it where their node does not count."""
+        model, tally = self.model, counter.tally
+        clear: dict[tuple[int, int], cp_model.IntVar] = {}
+        for g, spread in owners.items():
+            where = model.rest[g] > 0
+            where[model.nodes_of(g)] = True
+            was = self.start.get(g)
+            aside = ~tally.eligible if spread.itself and not model.partial else np.zeros_like(where)
+            for n in np.flatnonzero(where & (aside if was is None else aside | was) & (tally.codes >= 0)).tolist():
+                d, plus = int(tally.codes[n]), int(spread.itself and not tally.eligible[n])
+                if not tally.counted[d]:
+                    continue
+                if (d, plus) not in clear:
+                    literal = clear[d, plus] = model.model.new_bool_var("")
+                    model.model.add(counter.count(d) + plus <= floor + max_skew).only_enforce_if(literal)
+                self.broken.setdefault((g, n, self.rule.name), []).append(clear[d, plus])
+
+
+class _Counter:
+    """What a tally counts in the end. ``start``, ``base``: int64[D], pods at the start, and those that the model does not move;
+    ``variables``: the others, by domain."""
+
+    def __init__(self, model: TargetModel, tally: Tally) -> None:
+        self.model, self.tally = model, tally
+        counting = np.flatnonzero(tally.matches)
+        self.start = tally.counts + self._inside(model.case.start[counting])
+        self.base = tally.counts + (self._inside(model.rest[counting]) if model.partial else 0)
+        self.variables: dict[int, list[cp_model.IntVar]] = {}
+        self._most: dict[int, int] = {}
+        for g in counting.tolist():
+            nodes = model.nodes_of(g)
+            for n in nodes[tally.eligible[nodes] & (tally.codes[nodes] >= 0)].tolist():
+                d = int(tally.codes[n])
+                self.variables.setdefault(d, []).append(model.x[g, n])
+                self._most[d] = self._most.get(d, 0) + model.upper(g, n)
+        self._order = np.argsort(tally.codes, kind="stable").astype(np.int32)
+        self._edges = np.searchsorted(tally.codes[self._order], np.arange(tally.size + 1))
+
+    def _inside(self, pods: Ints) -> Ints:
+        return domain_sum(self.tally.codes, self.tally.size, np.where(self.tally.eligible, pods.sum(axis=0), 0))
+
+    def members(self, d: int) -> Ids:
+        """The nodes of a domain."""
+        return self._order[self._edges[d] : self._edges[d + 1]]
+
+    def count(self, d: int) -> cp_model.LinearExprT:
+        """Pods in a domain."""
+        return self.model.sum(self.variables.get(d, [])) + int(self.base[d])
+
+    @cached_property
+    def floor(self) -> cp_model.IntVar:
+        """At most the minimum over the domains that count."""
+        counted = np.flatnonzero(self.tally.counted).tolist()
+        most = min((int(self.base[d]) + self._most.get(d, 0) for d in counted), default=0)
+        floor = self.model.model.new_int_var(0, most, "")
+        for d in counted:
+            if d in self.variables:
+                self.model.model.add(floor <= self.count(d))
+        return floor

@@ -1,0 +1,202 @@
+"""Required affinity inside a wave: who is near, whatever the other steps of the wave have done by then.
+
+For a landing all pods that the wave takes away count as gone, and none that it brings as come: then each order provides for it. For pods
+at rest a replacement is placed or the old pod is there, so that moves inside a domain take nothing from it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
+from solver.rebalance.problem.problem import Step
+from solver.rebalance.problem.state import State
+from solver.rules.inter_pod_affinity import InterPodAffinity
+
+
+class _Support:
+    """One set of affinity terms in a wave. By key: ``rest``: int64[D], matches at the start of the wave less those that leave the domain;
+    ``gap``: matches that move inside it; ``need``: landings that count on it; ``left``: (class, node) of pods that have the terms, match
+    them and leave. ``shut``: no other match may come or go in this wave; ``loose``: no order of the whole plan breaks it."""
+
+    def __init__(self, counts: Sequence[Ints]) -> None:
+        self.rest = [count.copy() for count in counts]
+        self.gap: list[Counter[int]] = [Counter() for _ in counts]
+        self.need: list[Counter[int]] = [Counter() for _ in counts]
+        self.left: list[Counter[tuple[int, int]]] = [Counter() for _ in counts]
+        self.shut = self.loose = False
+
+    def least(self, k: int, d: int) -> int:
+        """Matches in a domain when everything that the wave takes is away and nothing that it brings is there."""
+        return int(self.rest[k][d]) - self.gap[k][d]
+
+    def clear(self) -> None:
+        """Forget the steps of the wave, but for what they left of ``rest``."""
+        for counter in (*self.gap, *self.need):
+            counter.clear()
+        for cells in self.left:
+            cells.clear()
+
+
+class Supports:
+    """All sets of terms. ``state``: all that the wave brings is in it, nothing that it takes has left."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.rule = next(r for r in state.rules if isinstance(r, InterPodAffinity))
+        self._found = [_Support(a.counts) for a in self.rule.attractions]
+        self._holders: list[list[int]] = [[] for _ in self._found]
+        self._broken: dict[int, Bools] = {}
+        self._came: Counter[tuple[int, int]] = Counter()
+        for g in range(state.case.cluster.n_classes):
+            index = self.rule.attraction(g)
+            if index is not None:
+                self._holders[index].append(g)
+                nodes = np.flatnonzero(state.case.start[g])
+                self._broken[g] = np.zeros(state.case.cluster.n_nodes, dtype=bool)
+                self._broken[g][nodes] = state.providers.lacking(g, nodes)
+
+    def topics(self, g: int) -> list[int]:
+        """The sets of terms by which steps of the class matter to others, ascending."""
+        own = self.rule.attraction(g)
+        return sorted(i for i in {*self.rule.feeds(g), *([] if own is None else [own])} if not self._found[i].loose)
+
+    def loosen(self, steps: Sequence[Step]) -> None:
+        """Leave out what no order of these steps, which are all that will be taken, can break."""
+        for step in steps:
+            self._shift(step, 1)
+        for i, found in enumerate(self._found):
+            terms = self.rule.attractions[i]
+            mine = [s for s in steps if terms.matches[s.g]]
+            fine = all(
+                found.least(k, int(codes[s.b])) >= 1
+                for s in steps
+                if s.b >= 0 and self.rule.attraction(s.g) == i
+                for k, codes in enumerate(terms.codes)
+            )
+            fine = fine and all(self._kept(i, k, int(codes[s.a])) for s in mine if s.a >= 0 for k, codes in enumerate(terms.codes))
+            fine = fine and (terms.total - len(mine) >= 2 or all(s.a >= 0 and s.b >= 0 for s in mine))
+            found.loose = fine
+        for found, terms in zip(self._found, self.rule.attractions, strict=True):
+            found.rest = [count.copy() for count in terms.counts]
+            found.clear()
+
+    def join(self, step: Step) -> bool:
+        """Take a step into the wave, if no phase of the others can spoil it and it spoils none of them."""
+        self._shift(step, 1)
+        if self._fine(step):
+            return True
+        self._shift(step, -1)
+        return False
+
+    def back(self, step: Step) -> None:
+        """Undo :meth:`join`."""
+        self._shift(step, -1)
+
+    def settle(self, step: Step) -> None:
+        """Remember what the landing of a step that joined needs; before the state takes its landing."""
+        own = self.rule.attraction(step.g)
+        if step.b < 0:
+            return
+        self._came[step.g, step.b] += 1
+        if own is not None:
+            found = self._found[own]
+            if self._provided(own, step.b):
+                for k, codes in enumerate(self.rule.attractions[own].codes):
+                    found.need[k][int(codes[step.b])] += 1
+            else:
+                found.shut = True
+
+    def force(self, step: Step) -> None:
+        """Take the first step of a wave, which is accepted as it is."""
+        self._shift(step, 1)
+        if not self._fine(step):
+            for i in self.topics(step.g):
+                self._found[i].shut = True
+        self.settle(step)
+
+    def commit(self, steps: Iterable[Step]) -> None:
+        """The wave is over, and the state that after it."""
+        for step in steps:
+            for i in self.rule.feeds(step.g):
+                for k, (codes, counts) in enumerate(zip(self.rule.attractions[i].codes, self.rule.attractions[i].counts, strict=True)):
+                    for n in (step.a, step.b):
+                        if n >= 0 and codes[n] >= 0:
+                            self._found[i].rest[k][codes[n]] = counts[codes[n]]
+            for i in self.topics(step.g):
+                found = self._found[i]
+                found.shut = False
+                found.clear()
+        self._came.clear()
+
+    def _shift(self, step: Step, sign: int) -> None:
+        if step.a < 0:
+            return
+        own = self.rule.attraction(step.g)
+        for i in self.rule.feeds(step.g):
+            found = self._found[i]
+            if found.loose:
+                continue
+            for k, codes in enumerate(self.rule.attractions[i].codes):
+                e, d = int(codes[step.a]), int(codes[step.b]) if step.b >= 0 else -1
+                if e < 0:
+                    continue
+                if e == d:
+                    found.gap[k][e] += sign
+                else:
+                    found.rest[k][e] -= sign
+                    if own == i:
+                        found.left[k][step.g, step.a] += sign
+
+    def _fine(self, step: Step) -> bool:
+        for i in self.rule.feeds(step.g):
+            found = self._found[i]
+            if found.loose:
+                continue
+            if found.shut or (self._new(i, step) and self._lonely(i)):
+                return False
+            for k, codes in enumerate(self.rule.attractions[i].codes):
+                e = int(codes[step.a]) if step.a >= 0 else -1
+                if e >= 0 and ((found.need[k][e] and found.least(k, e) < 1) or not self._kept(i, k, e)):
+                    return False
+        own = self.rule.attraction(step.g)
+        if own is None or step.b < 0 or self._found[own].loose or self._provided(own, step.b):
+            return True
+        terms, affinity = self.rule.attractions[own], self.rule.cluster.classes[step.g].affinity
+        assert affinity is not None
+        mine = int(bool(terms.matches[step.g]) and step.a >= 0 and bool(terms.any_key[step.a]))
+        return affinity.itself and terms.total - mine == 0 and all(codes[step.b] >= 0 for codes in terms.codes)
+
+    def _provided(self, i: int, n: int) -> bool:
+        return all(codes[n] >= 0 and self._found[i].least(k, int(codes[n])) >= 1 for k, codes in enumerate(self.rule.attractions[i].codes))
+
+    def _new(self, i: int, step: Step) -> bool:
+        """Whether a step brings a match where there was none with these keys at all."""
+        return step.b >= 0 and (step.a < 0 or not self.rule.attractions[i].any_key[step.a])
+
+    def _lonely(self, i: int) -> bool:
+        """Whether the only match is a pod that has the terms itself: it stands on nobody, as long as nobody else comes."""
+        terms = self.rule.attractions[i]
+        return terms.total <= 1 and any(bool(terms.matches[h]) and bool(self.state.counts[h].any()) for h in self._holders[i])
+
+    def _kept(self, i: int, k: int, d: int) -> bool:
+        """Whether all pods in a domain that have the terms have somebody near, whichever steps of the wave are done."""
+        found, terms = self._found[i], self.rule.attractions[i]
+        rest = int(found.rest[k][d]) if d >= 0 else 2
+        if rest >= 2:
+            return True
+        members = self.rule.cluster.members(terms.keys[k])[d]
+        for h in self._holders[i]:
+            own = int(bool(terms.matches[h]))
+            for n in members[self.state.counts[h, members] > 0].tolist():
+                came = self._came[h, n]
+                there, arrived = int(self.state.counts[h, n]) - came, int(self.state.arrived[h, n]) - came
+                if not there or (not arrived and self._broken[h][n]):
+                    continue
+                if rest - (own if there > found.left[k][h, n] else 0) < 1:
+                    return False
+        return True

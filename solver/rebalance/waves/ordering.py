@@ -1,0 +1,124 @@
+"""Which steps of a sequence keep their order, and after which a step that was refused may be tried again.
+
+Two steps that share a key of :meth:`Order.keys` are taken in the order of the sequence, be it in one wave or in two. Steps that share none
+do not change each other's verdict but for the room on a node, of which :mod:`solver.rebalance.waves.schedule` keeps what earlier steps will take.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+from models.cluster.cluster import Ids, Term
+from solver.rebalance.problem.problem import Step
+from solver.rebalance.problem.state import State
+from solver.rebalance.waves.affinity import Supports
+from solver.rebalance.waves.spread import SkewsOfWave
+from solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
+
+Keys = list[Hashable]
+
+
+class Order:
+    """``state``: at the start; ``steps``: all that will be taken, pod by pod."""
+
+    def __init__(self, state: State, supports: Supports, skews: SkewsOfWave, steps: Sequence[Step]) -> None:
+        self.case, self.cluster = state.case, state.case.cluster
+        self._supports, self._skews = supports, skews
+        self._numa = next(r for r in state.rules if isinstance(r, NodeResourceTopologyMatch))
+        self._limits = next(r for r in state.rules if isinstance(r, NodeVolumeLimits))
+        binding = next(r for r in state.rules if isinstance(r, VolumeBinding))
+        leaves = Counter((s.g, s.a) for s in steps)
+        start = self.case.start
+        self._tight = {(g, a) for (g, a), k in leaves.items() if a >= 0 and start[g, a] < k}
+        self._twice = {s.g for s in steps if s.b < 0} & {s.g for s in steps if s.a < 0}
+        self._volumes: dict[int, Keys] = {}
+        for i, link in enumerate((*binding.order_links(), *self._limits.order_links())):
+            for g in link:
+                self._volumes.setdefault(g, []).append(("volumes", i))
+        self._terms = self._related({s.g for s in steps})
+        self._class_keys: dict[int, Keys] = {}
+        self._limited: dict[int, bool] = {}
+
+    def _related(self, moving: set[int]) -> dict[int, list[tuple[int, Ids]]]:
+        """By class, the anti-affinity terms of moving classes that it carries or that match it: number and domain of each node."""
+        ids: dict[Term, int] = {}
+        found: dict[int, dict[int, Ids]] = {}
+        for g in sorted(moving):
+            for term in self.cluster.classes[g].anti:
+                codes = self.cluster.domains(term.key)[0]
+                if term not in ids:
+                    ids[term] = len(ids)
+                    for h in self.cluster.matching(term.matcher).tolist():
+                        found.setdefault(h, {})[ids[term]] = codes
+                found.setdefault(g, {})[ids[term]] = codes
+        return {g: list(terms.items()) for g, terms in found.items()}
+
+    def solo(self, step: Step) -> bool:
+        """Whether a step has to be a wave of its own: what is left depends on the order in which things happen."""
+        cls = self.cluster.classes[step.g]
+        if step.g in self._twice:
+            return True
+        keyed = cls.gang is not None and self.cluster.gangs[cls.gang].key is not None
+        return step.a >= 0 and step.b >= 0 and (keyed or any(self.cluster.volumes.claim(key).delayed for key in cls.claims))
+
+    def aligned(self, g: int, n: int) -> bool:
+        """Whether the kubelet of a node decides on pods of the class there."""
+        return n >= 0 and n in self.cluster.trees and self.cluster.trees[n].rejects and self._numa.touches(g)
+
+    def _attaches(self, g: int) -> bool:
+        """Whether the class has claims of a driver that some node limits."""
+        found = self._limited.get(g)
+        if found is None:
+            found = self._limited[g] = bool(self.cluster.classes[g].claims and self._limits.bars(g))
+        return found
+
+    def single(self, g: int) -> Keys:
+        """Of steps of classes that share one of these, a wave takes one."""
+        found: Keys = list(self._volumes.get(g, ()))
+        return found + [("claim", key) for key in self.cluster.classes[g].claims if self.cluster.volumes.claim(key).delayed]
+
+    def places(self, g: int, n: int) -> Keys:
+        """What a pod of the class uses on a node such that nothing else that uses it may come or go in the wave in which the pod comes."""
+        if n < 0:
+            return []
+        found: Keys = [("zones", n)] if self.aligned(g, n) else []
+        if self._attaches(g):  # a claim that two pods share counts once
+            found += [("claim", key, n) for key in self.cluster.classes[g].claims]
+        return found
+
+    def _of_class(self, g: int) -> Keys:
+        found = self._class_keys.get(g)
+        if found is None:
+            cls, volumes = self.cluster.classes[g], self.cluster.volumes
+            found = self._class_keys[g] = [("skew", i) for i in self._skews.topics(g)]
+            found += [("affinity", i) for i in self._supports.topics(g)]
+            found += [("claim", key) for key in cls.claims if volumes.claim(key).delayed or volumes.claim(key).one_pod]
+            found += self._volumes.get(g, [])
+            found += [("gang", cls.gang)] if cls.gang is not None else []
+            found += [("pods", g)] if g in self._twice else []
+        return found
+
+    def keys(self, step: Step) -> Keys:
+        """What keeps a step in order with others."""
+        g, b = step.g, step.b
+        found = list(self._of_class(g))
+        found += [("pods", g, n) for n in (step.a, b) if (g, n) in self._tight]
+        found += [("zones", n) for n in (step.a, b) if self.aligned(g, n)]
+        if b >= 0:
+            cls = self.cluster.classes[g]
+            found += [("anti", i, int(codes[b])) for i, codes in self._terms.get(g, ()) if codes[b] >= 0]
+            found += [("port", protocol, port, b) for _, protocol, port in cls.ports]
+            found += [("mounts", b)] if self._attaches(g) else []
+        return list(dict.fromkeys(found))
+
+    def waits(self, step: Step) -> Keys:
+        """After waves that :meth:`wakes` one of these, a step that was refused may be accepted."""
+        found = [*self.keys(step), ("room", step.b), ("pods", step.g, step.a)]
+        return found + [("repelled", i) for i, _ in self._terms.get(step.g, ())]
+
+    def wakes(self, step: Step) -> Keys:
+        """What a step changes for those that wait."""
+        found = [*self.keys(step), ("room", step.a), ("pods", step.g, step.b)]
+        return found + [("repelled", i) for i, _ in (self._terms.get(step.g, ()) if step.a >= 0 else ())]

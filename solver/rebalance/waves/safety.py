@@ -1,0 +1,146 @@
+"""Whether a step may join a wave: no phase of the other steps refuses it, and it spoils none of them.
+
+Rules that only get worse with more pods are asked with all that the wave brings there and nothing that it takes gone; what is accepted
+then is so in every phase, and as they are symmetric, those that joined before stay accepted. Affinity and spread have modules of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.state import State
+from solver.rebalance.waves.affinity import Supports
+from solver.rebalance.waves.ordering import Order
+from solver.rebalance.waves.spread import SkewsOfWave
+from solver.rules.base import Rule, StaticRule
+from solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+
+class WaveRules:
+    """One wave after the other. ``steps``: all that will be taken, pod by pod; ``state``: all that the wave brings is in it, nothing that
+    it takes has left; ``left``: per budget, how many pods the wave may still evict."""
+
+    def __init__(self, case: Case, steps: Sequence[Step]) -> None:
+        self.case, self.state = case, State(case)
+        self._fit = next(r for r in self.state.rules if isinstance(r, NodeResourcesFit))
+        self._supports, self._skews = Supports(self.state), SkewsOfWave(self.state)
+        self._supports.loosen(steps)
+        self._skews.loosen(steps)
+        self.order = Order(self.state, self._supports, self._skews, steps)
+        self._rules: dict[int, list[Rule]] = {}
+        self._asks: dict[int, Ints] = {}
+        self.left = [budget.allowed for budget in case.budgets]
+        self._clear()
+
+    def _clear(self) -> None:
+        self.taken: list[Step] = []
+        self._came: Counter[tuple[int, int]] = Counter()
+        self._gone: Counter[tuple[int, int]] = Counter()
+        self._into: set[Hashable] = set()
+        self._from: set[Hashable] = set()
+        self._in_place = False
+
+    def budget(self, step: Step) -> int | None:
+        """The budget that an eviction for this step needs."""
+        return self.case.budget[step.g] if step.a >= 0 else None
+
+    # --- joining --------------------------------------------------------------------------------------------------------------
+
+    def join(self, step: Step, reserved: Sequence[int]) -> bool:
+        """Take a step into the wave if that is safe. ``reserved``: classes of the pods for which room is to be left at its target."""
+        budget = self.budget(step)
+        if budget is not None and self.left[budget] < 1:
+            return False
+        if not self._present(step) or not self._apart(step) or not self._accepted(step, reserved) or not self._supports.join(step):
+            return False
+        if not self._skews.join(step):
+            self._supports.back(step)
+            return False
+        self._supports.settle(step)
+        self._take(step)
+        return True
+
+    def force(self, step: Step, *, in_place: bool = False) -> None:
+        """Take the first step of a wave, or the steps of a unit one after the other, which are accepted as they are. ``in_place``: the pod
+        leaves first (in a wave of its own)."""
+        self._supports.force(step)
+        self._skews.force(step)
+        self._in_place = in_place
+        self._take(step)
+
+    def _take(self, step: Step) -> None:
+        budget = self.budget(step)
+        if budget is not None:
+            self.left[budget] -= 1
+        self.taken.append(step)
+        self._into.update(self.order.places(step.g, step.b))
+        self._from.update(self.order.places(step.g, step.a))
+        self._into.update(self.order.single(step.g))
+        if self._in_place:
+            self.state.apply(step)
+            return
+        if step.a >= 0:
+            self._gone[step.g, step.a] += 1
+        if step.b >= 0:
+            self._came[step.g, step.b] += 1
+            self.state.apply(Step(step.g, -1, step.b))
+
+    def _present(self, step: Step) -> bool:
+        """Whether a pod for the step is there when the wave begins."""
+        cell = step.g, step.a
+        return step.a < 0 or int(self.state.counts[cell]) - self._came[cell] - self._gone[cell] >= 1
+
+    def _apart(self, step: Step) -> bool:
+        """Whether the step keeps away from what a wave takes one step of only."""
+        order = self.order
+        if any(key in self._into for key in (*order.single(step.g), *order.places(step.g, step.a))):
+            return False
+        return not any(key in self._into or key in self._from for key in order.places(step.g, step.b))
+
+    def _accepted(self, step: Step, reserved: Sequence[int]) -> bool:
+        g, a, b = step.g, step.a, step.b
+        if b < 0:
+            return True
+        asks = self._asks.get(g)
+        if asks is None:
+            asks = self._asks[g] = np.flatnonzero(self.case.cluster.demand[g])
+            self._rules[g] = [
+                r for r in self.state.rules if r.concerned(g) and not isinstance(r, (StaticRule, NodeResourcesFit, PodTopologySpread))
+            ]
+        demand = self.case.cluster.demand
+        free = self._fit.free[b] - (demand[list(reserved)].sum(axis=0) if reserved else 0)
+        if int(self._fit.slots[b]) - len(reserved) < 1 or (free[asks] < demand[g, asks]).any():
+            return False
+        for rule in self._rules[g]:
+            out = a >= 0 and not rule.local and not isinstance(rule, NodeResourceTopologyMatch)
+            if out:
+                rule.remove(g, a)
+            refused = bool(rule.rejects(g)[b])
+            if out:
+                rule.place(g, a)
+            if refused:
+                return False
+        return True
+
+    # --- the end of a wave --------------------------------------------------------------------------------------------------------
+
+    def commit(self) -> list[Step]:
+        """End the wave: what it takes leaves. Returns its steps, as they joined."""
+        for step in self.taken:
+            if step.a >= 0 and not self._in_place:
+                self.state.apply(Step(step.g, step.a, -1))
+            budget = self.budget(step)
+            if budget is not None:
+                self.left[budget] += step.b >= 0
+        self._supports.commit(self.taken)
+        self._skews.commit(self.taken)
+        taken = self.taken
+        self._clear()
+        return taken

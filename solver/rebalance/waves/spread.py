@@ -1,0 +1,225 @@
+"""DoNotSchedule constraints inside a wave: how uneven domains can get, whatever the other steps of the wave have done by then.
+
+The worst for domain d against domain e is that all that comes to d is there and nothing has left it, and that all that leaves e is gone
+and nothing has come. A step from e to d that is done does both, so that these counts are reached together and the test is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster.cluster import Ints, domain_sum
+from solver.rebalance.problem.problem import Step
+from solver.rebalance.problem.state import State
+from solver.rules.pod_topology_spread import PodTopologySpread, Tally
+
+_BIG = 2**40
+
+
+@dataclass
+class _Guard:
+    """One (maxSkew, minDomains) of a tally. int64[D] each: ``excess``: over the minimum and maxSkew at the start; ``holders``: pods with
+    the constraint, ``placed``: of them by the plan, ``uncounted``: of them on nodes that do not count, though they match themselves;
+    ``allowed``: the excess up to which pods at rest may be left; ``landing``: what the filter counts more than there will be, for the
+    replacements of the wave (-_BIG: none)."""
+
+    max_skew: int
+    pinned: bool
+    excess: Ints
+    holders: Ints
+    placed: Ints
+    uncounted: Ints
+    allowed: Ints
+    landing: Ints
+
+    def limit(self, d: int) -> None:
+        """Set ``allowed`` of a domain."""
+        over = 0 if self.placed[d] > 0 else int(self.excess[d])
+        least = max(0, over)
+        if self.uncounted[d] > 0:
+            least = min(least, max(0, over + 1) - 1 if not self.placed[d] else -1)
+        self.allowed[d] = least if self.holders[d] > 0 else _BIG
+
+
+class _Skew:
+    """One tally in a wave. int64[D]: ``high``, ``low``: most and fewest matches in any phase, ``rest``: fewest when no pod is between two
+    nodes; nodes that do not count are never lowest."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+        self.guards: dict[tuple[int, int], _Guard] = {}
+        self.shut = self.loose = False
+        self.reset()
+
+    def reset(self) -> None:
+        self.high = self.tally.counts.copy()
+        self.low = np.where(self.tally.counted, self.high, _BIG)
+        self.rest = self.low.copy()
+
+    def guard(self, max_skew: int, min_domains: int) -> _Guard:
+        found = self.guards.get((max_skew, min_domains))
+        if found is None:
+            pinned = int(np.count_nonzero(self.tally.counted)) < max(1, min_domains)
+            excess = self.high - self.tally.floor(min_domains) - max_skew
+            zeros, full = np.zeros(len(excess), dtype=np.int64), np.full(len(excess), _BIG, dtype=np.int64)
+            found = self.guards[max_skew, min_domains] = _Guard(
+                max_skew, pinned, excess, holders=zeros, placed=zeros.copy(), uncounted=zeros.copy(), allowed=full, landing=-full
+            )
+        return found
+
+    def domain(self, g: int, n: int) -> int:
+        """The domain in which a pod of a class on a node is counted, or -1."""
+        tally = self.tally
+        return int(tally.codes[n]) if n >= 0 and tally.eligible[n] and tally.matches[g] else -1
+
+    def shift(self, step: Step, sign: int) -> None:
+        e, d = self.domain(step.g, step.a), self.domain(step.g, step.b)
+        if e >= 0:
+            self.low[e] -= sign
+        if e != d:
+            if e >= 0:
+                self.rest[e] -= sign
+            if d >= 0:
+                self.high[d] += sign
+
+    def fine(self) -> bool:
+        """Whether all landings of the wave and all pods at rest are within their limits in every phase."""
+        for guard in self.guards.values():
+            landings = self.high + guard.landing
+            if not _within(landings, self.low, guard) or not _within(self.high - guard.allowed, self.rest, guard):
+                return False
+        return True
+
+
+def _within(counts: Ints, low: Ints, guard: _Guard) -> bool:
+    """Whether no domain is further above the lowest of the others than maxSkew; ``counts`` is written to."""
+    if guard.pinned or not len(low):
+        return int(counts.max(initial=-_BIG)) <= guard.max_skew
+    i = int(low.argmin())
+    first, own = int(low[i]), int(counts[i])
+    counts[i] = -_BIG
+    if int(counts.max()) - first > guard.max_skew:
+        return False
+    low[i] = 2 * _BIG
+    second = int(low.min())
+    low[i] = first
+    return own - second <= guard.max_skew
+
+
+class SkewsOfWave:
+    """All tallies. ``state``: at the beginning the start; after each wave the state that it leaves."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.rule = next(r for r in state.rules if isinstance(r, PodTopologySpread))
+        self._found = [_Skew(tally) for tally in self.rule.tallies]
+        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+        for g in range(state.case.cluster.n_classes):
+            start = state.case.start[g]
+            for spread, index in self.rule.own(g):
+                if index is None:
+                    continue
+                guard, tally = self._found[index].guard(spread.max_skew, spread.min_domains), self.rule.tallies[index]
+                guard.holders += domain_sum(tally.codes, tally.size, start)
+                if spread.itself:
+                    guard.uncounted += domain_sum(tally.codes, tally.size, np.where(tally.eligible, 0, start))
+        for found in self._found:
+            for guard in found.guards.values():
+                for d in np.flatnonzero(guard.holders).tolist():
+                    guard.limit(d)
+
+    def topics(self, g: int) -> list[int]:
+        """The tallies by which steps of the class matter to others, ascending."""
+        own = {index for _, index in self.rule.own(g) if index is not None}
+        return sorted(i for i in {*self.rule.feeds(g), *own} if not self._found[i].loose)
+
+    def loosen(self, steps: Sequence[Step]) -> None:
+        """Leave out what no order of these steps, which are all that will be taken, can break."""
+        for step in steps:
+            for i in self.topics(step.g):
+                self._found[i].shift(step, 1)
+            self._land(step)
+        for found in self._found:
+            found.loose = found.fine()
+            found.reset()
+            for guard in found.guards.values():
+                guard.landing.fill(-_BIG)
+
+    def join(self, step: Step) -> bool:
+        """Take a step into the wave, if no phase of the others can spoil it and it spoils none of them."""
+        topics = [self._found[i] for i in self.topics(step.g)]
+        if any(found.shut for found in topics):
+            return False
+        for found in topics:
+            found.shift(step, 1)
+        before = self._land(step)
+        if all(found.fine() for found in topics):
+            return True
+        for guard, d, value in reversed(before):
+            guard.landing[d] = value
+        for found in topics:
+            found.shift(step, -1)
+        return False
+
+    def force(self, step: Step) -> None:
+        """Take the first step of a wave, which is accepted as it is."""
+        topics = [self._found[i] for i in self.topics(step.g)]
+        for found in topics:
+            found.shift(step, 1)
+        self._land(step)
+        for found in topics:
+            found.shut = not found.fine()
+
+    def commit(self, steps: Iterable[Step]) -> None:
+        """The wave is over, and the state that after it."""
+        for step in steps:
+            for n in (step.a, step.b):
+                if n >= 0:
+                    self._hold(step.g, n)
+            for i in self.topics(step.g):
+                found = self._found[i]
+                found.shut = False
+                for n in (step.a, step.b):
+                    d = int(found.tally.codes[n]) if n >= 0 else -1
+                    if d < 0:
+                        continue
+                    found.high[d] = found.tally.counts[d]
+                    if found.tally.counted[d]:
+                        found.low[d] = found.rest[d] = found.high[d]
+                    for guard in found.guards.values():
+                        guard.landing[d] = -_BIG
+
+    def _land(self, step: Step) -> list[tuple[_Guard, int, int]]:
+        """Note the landing of a step under its constraints; returns what was noted before."""
+        before = []
+        for spread, index in self.rule.own(step.g) if step.b >= 0 else ():
+            if index is None or self._found[index].loose:
+                continue
+            found = self._found[index]
+            guard, d = found.guard(spread.max_skew, spread.min_domains), int(found.tally.codes[step.b])
+            if d < 0:
+                continue
+            before.append((guard, d, int(guard.landing[d])))
+            counted = d in (found.domain(step.g, step.a), found.domain(step.g, step.b))
+            guard.landing[d] = max(int(guard.landing[d]), int(spread.itself) - int(counted))
+        return before
+
+    def _hold(self, g: int, n: int) -> None:
+        """Bring the holders of constraints in step with the state."""
+        now = int(self.state.counts[g, n]), int(self.state.arrived[g, n])
+        before = self._known.get((g, n), (int(self.state.case.start[g, n]), 0))
+        self._known[g, n] = now
+        for spread, index in self.rule.own(g) if now != before else ():
+            if index is None:
+                continue
+            found = self._found[index]
+            guard, d = found.guard(spread.max_skew, spread.min_domains), int(found.tally.codes[n])
+            if d >= 0:
+                guard.holders[d] += now[0] - before[0]
+                guard.placed[d] += now[1] - before[1]
+                if spread.itself and not found.tally.eligible[n]:
+                    guard.uncounted[d] += now[0] - before[0]
+                guard.limit(d)

@@ -1,0 +1,79 @@
+"""A sequence of steps as single pods, but for gang members that are accepted only together: those stay one unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from solver.bind_order.gang_units import Binder
+from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.state import State
+
+
+def tokens(case: Case, steps: Sequence[Step]) -> list[list[Step]]:
+    """The steps in order, pod by pod; more than one in an entry bind as a unit."""
+    single = [Step(s.g, s.a, s.b) for s in steps for _ in range(s.k)]
+    classes = case.cluster.classes
+    tied = {c.gang for c in classes if c.affinity or c.spread} - {None}
+    gangs = [classes[s.g].gang if s.a < 0 and classes[s.g].gang in tied else None for s in single]
+    if gangs == [None] * len(gangs):
+        return [[step] for step in single]
+    state = State(case)
+    binder = Binder(case.cluster, state.rules)
+    found: list[list[Step]] = []
+    i = 0
+    while i < len(single):
+        j = i + 1
+        while gangs[i] is not None and j < len(single) and gangs[j] == gangs[i]:
+            j += 1
+        if gangs[i] is None:
+            state.apply(single[i])
+            found.append([single[i]])
+        else:
+            found += _parts(state, binder, single[i:j])
+        i = j
+    return found
+
+
+def _parts(state: State, binder: Binder, run: list[Step]) -> list[list[Step]]:
+    """Consecutive bindings of one gang, each alone where that is accepted, else with as few of those after it as are accepted together:
+    by depth first, as in :mod:`solver.bind_order.gang_units`. The state is then that after them."""
+    parts: list[list[Step]] = []
+    start, length = 0, 1
+    dead: set[int] = set()
+    while start < len(run):
+        if start in dead or start + length > len(run):
+            dead.add(start)
+            if not parts:
+                parts = [run]  # accepted in a way that is not known here
+                for step in run:
+                    state.apply(step)
+                break
+            part = parts.pop()
+            for step in reversed(part):
+                state.undo(step)
+            start, length = start - len(part), len(part) + 1
+        elif _bind(state, binder, run[start : start + length]):
+            parts.append(run[start : start + length])
+            start, length = start + length, 1
+        else:
+            length += 1
+    return parts
+
+
+def _bind(state: State, binder: Binder, part: list[Step]) -> bool:
+    if len(part) == 1:
+        if not state.landing(part[0].g, -1)[part[0].b]:
+            return False
+    else:
+        unit = [(step.g, step.b, 1) for step in part]
+        if not binder.bind(unit):
+            return False
+        for g, n, k in reversed(unit):
+            binder.put(g, n, -k)
+    for step in part:
+        state.apply(step)
+    if len(part) == 1 or all(state.providers.gone(step.g) and state.skews.gone(step.g) for step in part):
+        return True
+    for step in reversed(part):
+        state.undo(step)
+    return False

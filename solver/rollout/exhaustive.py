@@ -1,0 +1,143 @@
+"""Every course of a rollout, as far as it takes to find one that completes or to prove that there is none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+
+from models.cluster.cluster import Cluster
+from solver.rollout.state import Binds, Case, Course, State, Step
+from solver.runtime.deadline import Budget
+
+#: Deterministic seconds that a state counts.
+PER_STATE = 0.0002
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+def alike(case: Case, cluster: Cluster) -> list[int]:
+    """A number per node, equal for nodes that could change places without a difference to new pods, but for the Deployment's pods on them:
+    equal but for their names, chosen alike by every selector, and with equal pods on them."""
+    nodes = case.snapshot.nodes
+    if cluster.trees or any(cls.claims for cls in cluster.classes):  # volumes and zones tell nodes apart by name
+        return list(range(len(nodes)))
+    here: dict[str, list[bytes]] = {}
+    for i in case.others:
+        pod = case.snapshot.pods[i]
+        spec, going = msgspec.structs.replace(pod.spec, nodeName=None), bool(pod.metadata.deletionTimestamp)
+        part = (pod.metadata.namespace, pod.metadata.labels, spec, pod.status, going)
+        here.setdefault(pod.spec.nodeName or "", []).append(_ENCODER.encode(part))
+    shared = Counter(label for node in nodes for label in (node.metadata.labels or {}).items())
+    numbers: dict[object, int] = {}
+    found = []
+    for n, node in enumerate(nodes):
+        name = node.metadata.name or ""
+        labels = sorted((k, None if v == name and shared[k, v] == 1 else v) for k, v in (node.metadata.labels or {}).items())
+        chosen = tuple(bool(mask[n]) for mask in cluster.node_sets)
+        content = (_ENCODER.encode((labels, node.spec, node.status)), chosen, tuple(sorted(here.get(name, ()))))
+        found.append(numbers.setdefault(content, len(numbers)))
+    return found
+
+
+_Event = tuple[str, int, tuple[int, ...]]  # what, new pod or number, node or old pods
+
+
+class Explorer:
+    """Depth-first over every way to place the waiting pods of each wave one by one until nothing takes another, with memory of the states
+    seen. The controller's part leaves no choice."""
+
+    def __init__(self, case: Case, cluster: Cluster, fallback: Course, states: int, budget: Budget, over: Callable[[], bool]) -> None:
+        """``fallback``: the best course so far; ``states``: how many to look at before giving up, as when it is ``over``."""
+        self.case, self.best, self.states, self.budget, self.over = case, fallback, states, budget, over
+        self.state = State(case, cluster)
+        self.events: list[_Event] = []
+        self.seen: set[tuple[object, ...]] = set()
+        self.most = 0
+        self.alike = alike(case, cluster)
+
+    def run(self) -> Course:
+        self._create()
+        stack = [(0, self._settle())]
+        while stack:
+            if self.state.complete:
+                return self._course(complete=True)
+            mark, choices = stack[-1]
+            if not choices:
+                stack.pop()
+                self._back(mark)
+                continue
+            if len(self.seen) > self.states or self.over():
+                return replace(self.best, proved=False)
+            mark = len(self.events)
+            i, n = choices.pop()
+            self.state.bind(i, n)
+            self.events.append(("bind", i, (n,)))
+            stack.append((mark, self._settle()))
+        return replace(self.best, proved=True, most=self.most)
+
+    def _settle(self) -> Binds:
+        """Go on until there is a choice; none where the rollout is complete, at a halt, or in a state that was seen."""
+        while True:
+            key = self.state.key()
+            if key in self.seen:
+                return []
+            self.seen.add(key)
+            self.budget.charge(PER_STATE)
+            found = [(i, n) for i in self.state.heads() for n in self.state.accepted(i).tolist()]
+            if found:
+                levels = {self.state.kind(i): self.state.level(i) for i, _ in found}
+                return sorted(self._distinct(found), key=lambda c: -int(levels[self.state.kind(c[0])][c[1]]))
+            doomed = self.state.doomed()
+            self.state.delete(doomed)
+            self.events.append(("delete", 0, tuple(doomed)))
+            if self.state.complete:
+                return []
+            if not self._create() and not doomed:
+                self._halt()
+                return []
+
+    def _distinct(self, found: Binds) -> Binds:
+        """Of nodes that are alike, the old pods that are left and the new ones included, the first."""
+        there = self.state.contents()
+        first: dict[tuple[object, ...], tuple[int, int]] = {}
+        for i, n in found:
+            first.setdefault((self.state.kind(i), self.alike[n], tuple(there.get(n, ()))), (i, n))
+        return list(first.values())
+
+    def _create(self) -> int:
+        made = self.state.create()
+        self.events.append(("create", made, ()))
+        return made
+
+    def _back(self, mark: int) -> None:
+        while len(self.events) > mark:
+            what, number, places = self.events.pop()
+            if what == "bind":
+                self.state.unbind(number)
+            elif what == "delete":
+                self.state.undelete(places)
+            else:
+                self.state.uncreate(number)
+
+    def _halt(self) -> None:
+        self.most = max(self.most, len(self.state.placed))
+        if len(self.state.placed) > self.best.placed:
+            self.best = self._course(complete=False)
+
+    def _course(self, *, complete: bool) -> Course:
+        steps: list[Step] = []
+        binds: Binds = []
+        created, done, made = 0, 0, 0
+        for what, number, places in self.events:
+            if what == "create":
+                created, made = created + number, number
+            elif what == "bind":
+                binds.append((number, places[0]))
+            else:
+                placed = {i for step in steps for i, _ in step.binds} | {i for i, _ in binds}
+                if made or binds or places:
+                    steps.append(Step(binds, [i for i in range(created) if i not in placed], list(places)))
+                done, binds, made = len(placed), [], 0
+        return Course(steps, complete, done, complete, self.case.pace.replicas)

@@ -1,0 +1,210 @@
+"""The smallest single changes with which a rollout that comes to a halt goes through, each proved by going through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from models.documents.placement import WayOut
+from models.edits import nodes
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import Old, Pace
+from solver.rollout.search import Search
+from solver.rollout.state import Case
+
+#: Kinds of nodes that are tried, and how many of one kind at most.
+KINDS, NODES = 6, 16
+#: States that the exhaustive part may look at for one change.
+STATES: Final = 2_000
+
+
+@dataclass
+class WaysOut:
+    """``search``: the one that came to a halt; its options, time and stop are used on. ``workload``: ``namespace/name`` of the
+    Deployment; ``paced``: its strategy with so many replicas."""
+
+    search: Search
+    workload: str
+    paced: Callable[[int], Pace]
+
+    def find(self) -> list[WayOut]:
+        """Those that need no change of rules and cost no capacity first. Times out with what was found so far."""
+        case = self.search.case
+        found: list[WayOut] = []
+        for kind in (self._surge, self._unavailable, self._preferred, self._nodes, self._replicas, self._recreate):
+            found += kind(case)
+        return found
+
+    def _through(self, case: Case) -> bool:
+        if self.search.over():
+            return False
+        return Search(case, self.search.options, self.search.budget, self.search.stop, STATES, brief=True).run().complete
+
+    # --- strategy -------------------------------------------------------------------------------------------------------------
+
+    def _surge(self, case: Case) -> list[WayOut]:
+        pace = case.pace
+        if pace.recreate:
+            return []
+        number = least(pace.surge + 1, pace.replicas, lambda n: self._through(replace(case, pace=replace(pace, surge=n))))
+        return [] if number is None else [_strategy("maxSurge", number, pace.surge)]
+
+    def _unavailable(self, case: Case) -> list[WayOut]:
+        pace = case.pace
+        if pace.recreate:
+            return []
+        number = least(pace.unavailable + 1, pace.replicas, lambda n: self._through(replace(case, pace=replace(pace, unavailable=n))))
+        return [] if number is None else [_strategy("maxUnavailable", number, pace.unavailable)]
+
+    def _recreate(self, case: Case) -> list[WayOut]:
+        replicas = case.pace.replicas
+        if case.pace.recreate or not self._through(replace(case, pace=Pace(replicas, 0, replicas, recreate=True))):
+            return []
+        return [WayOut("strategy", "strategy Recreate: all old pods go before the first new one comes", {"to": "Recreate"})]
+
+    # --- rules of the template --------------------------------------------------------------------------------------------------
+
+    def _preferred(self, case: Case) -> list[WayOut]:
+        found: list[WayOut] = []
+        if not case.new:
+            return found
+        for change, loosen in _relaxations(case.snapshot.pods[case.new[0]].spec):
+            pods = list(case.snapshot.pods)
+            for i in case.new:
+                pods[i] = msgspec.structs.replace(pods[i], spec=loosen(pods[i].spec))
+            if self._through(replace(case, snapshot=replace(case.snapshot, pods=pods))):
+                found.append(change)
+        return found
+
+    # --- capacity -------------------------------------------------------------------------------------------------------------
+
+    def _nodes(self, case: Case) -> list[WayOut]:
+        """Of the kinds of nodes that are there, those of which fewest more are needed."""
+        best: list[tuple[int, str]] = []
+        for like in _kinds(case.snapshot):
+            most = min([case.pace.replicas, NODES, *(number for number, _ in best)])
+
+            def works(number: int, like: objects.Node = like) -> bool:
+                return self._through(with_nodes(case, like, number))
+
+            number = least(1, most, works)
+            if number is not None:
+                best = [entry for entry in best if entry[0] <= number] + [(number, like.metadata.name or "")]
+        return [
+            WayOut(
+                "addNodes", f"{number} more node{'s' * (number > 1)} like {like}", {"count": str(number), "like": like},
+                ["--add-nodes", f"{number}:{like}"],
+            )
+            for number, like in best
+        ]  # fmt: skip
+
+    def _replicas(self, case: Case) -> list[WayOut]:
+        """As many replicas as go through, the old ones scaled down to them first."""
+        replicas = case.pace.replicas
+
+        def works(fewer: int) -> bool:
+            number = replicas - fewer
+            return self._through(replace(case, pace=self.paced(number), old=_kept(case, number), new=case.new[:number]))
+
+        fewer = least(1, replicas - 1, works)
+        if fewer is None:
+            return []
+        number = replicas - fewer
+        arguments = {"workload": f"Deployment {self.workload}", "to": str(number)}
+        message = f"{number} replica{'s' * (number > 1)} instead of {replicas}"
+        return [WayOut("reduceReplicas", message, arguments, ["--replicas", f"Deployment/{self.workload}={number}"])]
+
+
+def least(low: int, high: int, works: Callable[[int], bool]) -> int | None:
+    """A number from ``low`` to ``high`` that works while the one before it does not (or is below ``low``); None if neither end works."""
+    if low > high:
+        return None
+    if works(low):
+        return low
+    if low == high or not works(high):
+        return None
+    while high - low > 1:  # low fails, high works
+        middle = (low + high) // 2
+        if works(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _strategy(field: str, number: int, before: int) -> WayOut:
+    return WayOut(field, f"{field} {number} instead of {before}", {"to": str(number)})
+
+
+def _kept(case: Case, number: int) -> tuple[Old, ...]:
+    """The old pods that are left when the Deployment is scaled down first."""
+    on: dict[str | None, int] = {}
+    for entry in case.old:
+        on[entry.node] = on.get(entry.node, 0) + 1
+    ranked = sorted(case.old, key=lambda e: (e.before, -on[e.node], e.after))
+    gone = set(ranked[: max(0, len(ranked) - number)])
+    return tuple(entry for entry in case.old if entry not in gone)
+
+
+def _relaxations(spec: objects.PodSpec) -> Iterator[tuple[WayOut, Callable[[objects.PodSpec], objects.PodSpec]]]:
+    """Each required anti-affinity term, and each DoNotSchedule constraint, made preferred."""
+    anti = spec.affinity.podAntiAffinity if spec.affinity is not None else None
+    for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
+        for position, term in enumerate((getattr(anti, field) if anti is not None else None) or ()):
+            arguments = {"kind": "podAntiAffinity", "term": _text(term)}
+            message = f"the template's anti-affinity over {term.topologyKey} preferred instead of required"
+            yield WayOut("preferTerm", message, arguments), _anti_relaxer(field, position)
+    for position, constraint in enumerate(spec.topologySpreadConstraints or ()):
+        if constraint.whenUnsatisfiable == "DoNotSchedule":
+            message = f"the template's spread constraint over {constraint.topologyKey} ScheduleAnyway instead of DoNotSchedule"
+            yield WayOut("scheduleAnyway", message, {"constraint": _text(constraint)}), _spread_relaxer(position)
+
+
+def _text(part: object) -> str:
+    return msgspec.json.encode(part, order="deterministic").decode()
+
+
+def _anti_relaxer(field: str, position: int) -> Callable[[objects.PodSpec], objects.PodSpec]:
+    def relaxed(spec: objects.PodSpec) -> objects.PodSpec:
+        affinity = spec.affinity
+        assert affinity is not None
+        assert affinity.podAntiAffinity is not None
+        anti = affinity.podAntiAffinity
+        terms = list(getattr(anti, field))
+        soft = objects.WeightedPodAffinityTerm(weight=100, podAffinityTerm=terms.pop(position))
+        preferred = [*(anti.preferredDuringSchedulingIgnoredDuringExecution or ()), soft]
+        changed = msgspec.structs.replace(anti, **{field: terms, "preferredDuringSchedulingIgnoredDuringExecution": preferred})
+        return msgspec.structs.replace(spec, affinity=msgspec.structs.replace(affinity, podAntiAffinity=changed))
+
+    return relaxed
+
+
+def _spread_relaxer(position: int) -> Callable[[objects.PodSpec], objects.PodSpec]:
+    def relaxed(spec: objects.PodSpec) -> objects.PodSpec:
+        constraints = list(spec.topologySpreadConstraints or ())
+        constraints[position] = msgspec.structs.replace(constraints[position], whenUnsatisfiable="ScheduleAnyway", minDomains=None)
+        return msgspec.structs.replace(spec, topologySpreadConstraints=constraints)
+
+    return relaxed
+
+
+def _kinds(snapshot: Snapshot) -> list[objects.Node]:
+    """The first node of each kind: same labels but those that name it, same taints and size."""
+    found: dict[str, objects.Node] = {}
+    for node in snapshot.nodes:
+        labels = {k: v for k, v in (node.metadata.labels or {}).items() if v != node.metadata.name}
+        taints = (node.spec.taints if node.spec is not None else None) or ()
+        found.setdefault(_text([labels, taints, node.status]), node)
+    return list(found.values())[:KINDS]
+
+
+def with_nodes(case: Case, like: objects.Node, number: int) -> Case:
+    """The case with more nodes like one of its own, and on them what runs on every such node."""
+    edited = case.snapshot.copy()
+    before = len(edited.pods)
+    nodes.add(edited, case.snapshot, like, number)
+    return replace(case, snapshot=edited, others=(*case.others, *range(before, len(edited.pods))))

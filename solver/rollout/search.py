@@ -1,0 +1,219 @@
+"""The course of a rollout: wave by wave towards a final placement, and where that comes to a halt, whether every course does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.kube import objects
+from models.snapshot.scope import Scope
+from solver import rules
+from solver.bind_order.order import find_order
+from solver.cpsat.model import Encoding
+from solver.cpsat.run import CpSat
+from solver.rollout.exhaustive import Explorer
+from solver.rollout.state import Binds, Case, Course, State, Step, compiled, ungrouped
+from solver.runtime.deadline import Budget
+from solver.runtime.options import Options
+
+#: Assignments without a bind order that are cut off before a packing is given up.
+CUTS = 20
+#: States of a rollout that are looked at.
+STATES = 20_000
+#: States that are looked at when it is known already that no course completes: how far one comes is of less interest.
+FEW = 2_000
+#: The share of the time left that one packing may take.
+SHARE = 0.25
+#: A pod that is placed outweighs any number of preferred nodes.
+PLACED = 1_000_000
+
+
+@dataclass
+class Packing:
+    """``binds``: as many of the pods as were found; ``proved``: there is no way to place more."""
+
+    binds: Binds
+    proved: bool
+
+
+@dataclass
+class Search:
+    """The search for one case, within ``budget`` and until ``stop``. ``states``: how many the exhaustive part may look at.
+    ``brief``: it does not matter how far a rollout comes that cannot complete."""
+
+    case: Case
+    options: Options
+    budget: Budget
+    stop: threading.Event
+    states: int = STATES
+    brief: bool = False
+    cluster: Cluster = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cluster = compiled(self.case)
+
+    def over(self) -> bool:
+        return self.stop.is_set() or self.budget.left() <= 0
+
+    def run(self) -> Course:
+        """The first course that completes, or the one that comes furthest."""
+        found = self._course()
+        if not found.complete and self.zones_held():
+            return replace(found, proved=False, most=self.case.pace.replicas)
+        return found
+
+    def zones_held(self) -> bool:
+        """Whether old pods run where the kubelet aligns zones: which of them come free when they go is not known, they count as taken."""
+        names = {name: n for n, name in enumerate(self.cluster.nodes.names)}
+        nodes = (names.get(entry.node or "", -1) for entry in self.case.old)
+        return any(self.cluster.trees[n].rejects for n in nodes if n in self.cluster.trees)
+
+    def _course(self) -> Course:
+        state = State(self.case, self.cluster)
+        course = self._guided(state)
+        if course.complete or self.over():
+            return course
+        hopeless = self._hopeless()
+        if hopeless and self.brief:
+            return replace(course, proved=True)
+        states = min(self.states, FEW) if hopeless else self.states
+        found = Explorer(self.case, self.cluster, course, states, self.budget, self.over).run()
+        if hopeless:
+            found.proved, found.most = True, min(found.most, self.case.pace.replicas - 1)
+        return found
+
+    # --- towards a final placement ------------------------------------------------------------------------------------------
+
+    def _guided(self, state: State) -> Course:
+        steps: list[Step] = []
+        target: dict[int, int] = {}
+        known = False
+        while not state.complete and not self.stop.is_set():
+            made = state.create()
+            before = dict(state.placed)
+            if state.waiting() and not known and any(len(state.accepted(i)) for i in state.heads()):
+                target, known = self._target(state), True
+            binds = self._fill(state, target)
+            for _, n in binds:
+                if target.get(n, 0):
+                    target[n] -= 1
+                else:
+                    known = False  # off the plan: make a new one
+            doomed = state.doomed()
+            waiting = state.waiting()
+            state.delete(doomed)
+            if made or doomed or len(state.placed) > len(before):
+                steps.append(Step(binds, waiting, doomed))
+            else:
+                break
+        return Course(steps, state.complete, len(state.placed), state.complete, self.case.pace.replicas)
+
+    def _target(self, state: State) -> dict[int, int]:
+        """How many of the pods to come each node gets in the end, without the old pods; nodes that take pods now are preferred."""
+        coming = [i for i in range(len(self.case.new)) if i not in state.placed]
+        now = {n for i in state.heads() for n in state.accepted(i).tolist()}
+        counts: dict[int, int] = {}
+        for _, n in self.pack(state, coming, with_old=False, prefer=now).binds:
+            counts[n] = counts.get(n, 0) + 1
+        return counts
+
+    def _fill(self, state: State, target: dict[int, int]) -> Binds:
+        """Bind as many waiting pods as possible, on nodes of the target where there is a choice."""
+        room = state.room()
+        binds = self._greedy(state, dict(target))
+        if not state.waiting() or len(binds) in (0, room) or self.over():
+            return binds
+        for i, _ in reversed(binds):
+            state.unbind(i)
+        packing = self.pack(state, state.waiting(), with_old=True, prefer={n for n, k in target.items() if k})
+        chosen = packing.binds if len(packing.binds) > len(binds) else binds
+        done: Binds = []
+        for i, n in chosen:
+            if n in state.accepted(i):
+                state.bind(i, n)
+                done.append((i, n))
+        return done + self._greedy(state, {})
+
+    def _greedy(self, state: State, wanted: dict[int, int]) -> Binds:
+        binds: Binds = []
+        while True:
+            found = [(i, n) for i in state.heads() for n in state.accepted(i).tolist()]
+            if not found:
+                return binds
+            levels = {state.kind(i): state.level(i) for i, _ in found}
+            i, n = min(found, key=lambda c: (wanted.get(c[1], 0) <= 0, levels[state.kind(c[0])][c[1]], c[0], c[1]))
+            state.bind(i, n)
+            binds.append((i, n))
+            wanted[n] = wanted.get(n, 0) - 1
+
+    # --- exact packings -----------------------------------------------------------------------------------------------------
+
+    def pack(self, state: State, wanted: Sequence[int], *, with_old: bool, prefer: Collection[int] = (), lenient: bool = False) -> Packing:
+        """As many as possible of some new pods beside those placed by now, with or without the old pods that are left. ``lenient``: in
+        spite of required affinity and spread."""
+        cluster = self._frozen(state, wanted, with_old=with_old)
+        if lenient:
+            cluster = replace(cluster, classes=[replace(c, affinity=None, spread=()) for c in cluster.classes])
+        if not cluster.n_nodes:
+            return Packing([], proved=True)
+        encoding = Encoding(cluster, rules.build(cluster))
+        variables, weights = [], []
+        for (_, n), variable in encoding.x.items():
+            variables.append(variable)
+            weights.append(PLACED + (n in prefer))
+        encoding.model.maximize(encoding.weighted_sum(variables, weights))
+        cpsat, sure = CpSat(self.options, self.budget, self.stop), True
+        for _ in range(CUTS):
+            answer = cpsat.run(encoding.model, self.budget.left() * SHARE)
+            if answer.solution is None:
+                return Packing([], proved=False)
+            counts = encoding.counts(answer.solution)
+            order = find_order(cluster, counts, seed=self.options.seed)
+            if order.sequence is not None:
+                places = {i: k for k, i in enumerate(self.case.new)}
+                pods = [list(cls.pods) for cls in cluster.classes]
+                binds = [(places[pods[g].pop(0)], n) for g, n, number in order.sequence for _ in range(number)]
+                return Packing(binds, proved=sure and answer.status == cp_model.OPTIMAL)
+            sure &= order.exhausted
+            encoding.forbid(counts, order.stuck)
+        return Packing([], proved=False)
+
+    def _frozen(self, state: State, wanted: Sequence[int], *, with_old: bool) -> Cluster:
+        """The instance of one moment: pods placed by now are bound, ``wanted`` are to be placed."""
+        case, pods = self.case, list(self.case.snapshot.pods)
+        names = self.cluster.nodes.names
+        known = set(names)
+        for i, n in state.placed.items():
+            pods[case.new[i]] = bound(pods[case.new[i]], names[n])
+        fixed = [*case.others, *(case.new[i] for i in state.placed)]
+        if with_old:
+            fixed += [case.old[k].index for k in state.alive if case.old[k].node in known]
+        scope = Scope(fixed=sorted(fixed), pending=[case.new[i] for i in wanted])
+        snapshot = replace(case.snapshot, pods=pods)
+        return ungrouped(compile_cluster(snapshot, scope, daemon_namespaces=case.exempt, policy=case.policy))
+
+    def _hopeless(self) -> bool:
+        """Whether it is proved that the new pods do not fit into the cluster even without the old ones.
+
+        Old pods can only help new ones to pass required affinity, or spread whose selector counts them: then these are left out.
+        """
+        case, state = self.case, State(self.case, self.cluster)
+        old = {entry.index for entry in case.old}
+        helping = np.array([not old.isdisjoint(cls.pods) for cls in self.cluster.classes])
+        new = [cls for cls in self.cluster.classes if old.isdisjoint(cls.pods)]
+        read = {s.matcher for cls in new for s in cls.spread if s.matcher is not None} | {c.affinity.full for c in new if c.affinity}
+        lenient = any((self.cluster.matches(m) & helping).any() for m in read)
+        packing = self.pack(state, range(len(case.new)), with_old=False, lenient=lenient)
+        return packing.proved and len(packing.binds) < case.pace.replicas
+
+
+def bound(pod: objects.Pod, node: str) -> objects.Pod:
+    """The pod as it is once it runs on a node."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=node), status=objects.PodStatus(phase="Running"))

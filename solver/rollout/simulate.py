@@ -1,0 +1,201 @@
+"""``solve --rollout``: the pods of a Deployment's new revision beside the old ones, wave by wave, or why that comes to a halt."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from checker.rollout import verify_rollout
+from models.cluster import unmodelled
+from models.documents import placement as doc
+from models.documents.policy import DEFAULT
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import Pace, pace
+from models.workloads.rollout_input import Revision, read
+from solver.rollout.remedies import WaysOut
+from solver.rollout.search import Search
+from solver.rollout.state import Case, Course, State, bystanders
+from solver.runtime.deadline import Budget
+from solver.runtime.options import OnProgress, Options, Progress
+from solver.solve import insist
+
+#: The share of the time limit after which the search is over; the rest is for ways out and the check.
+SEARCHING = 0.6
+
+
+def roll_out(
+    snapshot: Snapshot,
+    name: str,
+    manifests: Snapshot | None,
+    options: Options,
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> doc.Placement:
+    """Roll out a Deployment. ``name``: ``[NAMESPACE/]NAME``; ``manifests``: what holds its new template (None: the template is as before).
+
+    Each wave the controller creates what maxSurge admits; of the new pods that wait as many as possible are placed, and are available
+    from then on; then it deletes the old pods that availability can spare. Other pending pods stay pending. A halt is ``proved`` if it
+    comes whatever the earlier waves choose, pods being bound one by one until nothing takes another.
+
+    Raises:
+        InputError: there is no such Deployment, or several, or its strategy cannot be read.
+        InternalFault: the independent checker found the result invalid.
+    """
+    started = time.monotonic()
+    stop = stop or threading.Event()
+
+    def tell(phase: str, detail: str | None = None) -> None:
+        if on_progress is not None:
+            on_progress(Progress(phase, None, None, None, None, time.monotonic() - started, detail))
+
+    tell("compile")
+    revision = read(snapshot, name, manifests, options.edits)
+    case = case_of(revision, options)
+    clock = started if began is None else began
+    limit = options.time_limit
+    search = Search(case, options, Budget(replace(options, time_limit=limit and limit * SEARCHING), clock), stop)
+    tell("search", f"{len(case.new)} new pods beside {len(case.old)} old ones")
+    course = search.run()
+    ways: list[doc.WayOut] = []
+    if not course.complete:
+        tell("search", "ways out")
+        search.budget = Budget(options, clock)
+        ways = WaysOut(search, revision.workload, lambda n: pace(revision.deployment, n)).find()
+    finished = time.monotonic()
+    result = _document(snapshot, name, revision, options, search, course, given=manifests is not None)
+    assert result.rollout is not None
+    result.rollout.waysOut = ways
+    if stop.is_set() and not course.complete and not result.assignments:
+        result.status = "unknown"
+    tell("verify")
+    insist(verify_rollout(snapshot, result, manifests))
+    if not options.deterministic:
+        result.seconds = doc.Seconds(solve=round(finished - started, 3), verify=round(time.monotonic() - finished, 3))
+    return result
+
+
+def case_of(found: Revision, options: Options) -> Case:
+    """The search's view of a rollout."""
+    first = len(found.snapshot.pods)
+    with_new = replace(found.snapshot, pods=[*found.snapshot.pods, *found.new])
+    new = tuple(range(first, first + len(found.new)))
+    others = bystanders(with_new, [*(entry.index for entry in found.old), *found.going, *new])
+    return Case(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy)
+
+
+def _replayed(search: Search, course: Course) -> State:
+    """The state at the end of a course."""
+    state = State(search.case, search.cluster)
+    for step in course.steps:
+        state.create()
+        for i, n in step.binds:
+            state.bind(i, n)
+        state.delete(step.deletes)
+    return state
+
+
+def _document(
+    snapshot: Snapshot, name: str, revision: Revision, options: Options, search: Search, course: Course, *, given: bool
+) -> doc.Placement:
+    """``given``: a manifest holds the new template."""
+    case, names, state = search.case, search.cluster.nodes.names, _replayed(search, course)
+    keys = [pod_key(case.snapshot.pods[i]) for i in case.new]
+    waves: list[doc.Wave] = []
+    assignments: list[doc.Assignment] = []
+    for number, step in enumerate(course.steps, 1):
+        create = []
+        for i, n in step.binds:
+            assignments.append(doc.Assignment(keys[i], names[n], len(assignments) + 1))
+            create.append(doc.RolloutPod(keys[i], names[n], len(assignments)))
+        waves.append(doc.Wave(number, create, [keys[i] for i in step.waiting], [case.old[k].key for k in step.deletes]))
+    waiting = state.waiting()
+    stuck = [doc.Unplaced(keys[i], _reasons(state, i)) for i in waiting]
+    why = _not_created(case.pace, stopped=search.stop.is_set())
+    never = [doc.Unplaced(keys[i], [why]) for i in range(state.created, len(keys))]
+    tiers = [_tier(case, len(assignments), course)]
+    status: doc.Status = "optimal" if course.complete else "feasible"
+    if keys and not assignments and tiers[0].bound == 0:
+        status = "infeasible"
+    return doc.Placement(
+        snapshot=doc.SnapshotRef(
+            snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(keys), daemonNamespaces=list(options.exempt),
+            workloads=[f"Deployment {revision.workload}"] if given else [],
+            edits=options.edits,
+            rollout=name,
+        ),
+        engine="exact",
+        status=status,
+        objective=tiers if keys else [],
+        assignments=assignments,
+        unplaced=stuck + never,
+        rollout=doc.Rollout(
+            workload=f"Deployment {revision.workload}",
+            strategy="Recreate" if case.pace.recreate else "RollingUpdate",
+            replicas=case.pace.replicas,
+            maxSurge=case.pace.surge,
+            maxUnavailable=case.pace.unavailable,
+            complete=course.complete,
+            proved=course.proved,
+            waves=waves,
+            stuck=stuck,
+        ),
+        unmodelled=[
+            *unmodelled.find(case.snapshot, (case.snapshot.pods[i] for i in case.new), tiers=options.policy.networkTiers),
+            *revision.unmodelled,
+        ],
+        policy=options.policy if options.policy != DEFAULT else None,
+        notes=_notes(search, revision.going) + _paused(revision),
+    )  # fmt: skip
+
+
+def _paused(revision: Revision) -> list[str]:
+    spec = revision.deployment.spec
+    return ["the Deployment is paused: its controller does nothing of this until it is resumed"] if spec is not None and spec.paused else []
+
+
+def _tier(case: Case, placed: int, course: Course) -> doc.TierResult:
+    priority = (case.snapshot.pods[case.new[0]].spec.priority or 0) if case.new else 0
+    return doc.TierResult("placed", placed, placed if course.complete else max(placed, course.most), priority)
+
+
+def _reasons(state: State, i: int) -> list[doc.Reason]:
+    """Every rule that rejects a waiting pod at the halt, and on how many nodes."""
+    g, found = state.kind(i), []
+    for rule in state.rules:
+        mask = rule.rejects(g)
+        if mask.any():
+            found.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
+    if not state.cluster.n_nodes:
+        found.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
+    return sorted(found, key=lambda r: (-r.nodes, r.rule))
+
+
+def _not_created(steps: Pace, *, stopped: bool) -> doc.Reason:
+    if stopped:
+        return doc.Reason("Deployment", 0, "not created yet where the search was stopped")
+    most = "no new pod while old ones are there" if steps.recreate else f"no more than {steps.most} pods at a time"
+    return doc.Reason("Deployment", 0, f"never created: {most}")
+
+
+def _notes(search: Search, going: Sequence[int]) -> list[str]:
+    case, notes = search.case, []
+    mine = {*case.new, *(entry.index for entry in case.old)}
+    others = [i for i in select(case.snapshot, include_gated=True).pending if i not in mine]
+    if others:
+        listed = ", ".join(pod_key(case.snapshot.pods[i]) for i in others[:3]) + (", ..." if len(others) > 3 else "")
+        notes.append(f"other pending pods are left out of the rollout: {len(others)} ({listed})")
+    if going:
+        notes.append(f"terminating pods of the Deployment are taken as gone: {len(going)}")
+    if search.zones_held():
+        notes.append("the NUMA zones of old pods count as taken after they have gone: which come free is not known")
+    if any(case.snapshot.pods[i].spec.schedulingGates for i in case.new[:1]):
+        notes.append("the template's scheduling gates are taken as lifted")
+    return notes

@@ -1,0 +1,244 @@
+"""A rollout in progress: which old pods are still there, where the new ones are, and what every rule says of the next one.
+
+The instance is compiled once with the Deployment's pods, old and new, as pods that come and go; taking an old pod away is as cheap as
+placing a new one, so that many courses can be tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents.policy import Policy
+from models.kube.objects import is_terminal
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import Old, Pace, creations, deletions
+from solver import rules
+from solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+Binds = list[tuple[int, int]]  # places in ``Case.new`` with nodes, in bind order
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is rolled out. ``snapshot``: with the ``new`` pods, none of which has a node; ``new``, ``others``: indices into its pods, of the
+    new revision and of the pods that hold their place throughout; all further pods are out of sight. ``shape``: like which nodes more
+    could be had, is no part of it."""
+
+    snapshot: Snapshot
+    pace: Pace
+    old: tuple[Old, ...]
+    new: tuple[int, ...]
+    others: tuple[int, ...]
+    exempt: tuple[str, ...]
+    policy: Policy
+
+
+@dataclass(frozen=True)
+class Step:
+    """One wave: what is bound, what waits then, and which old pods go (places in ``case.new`` and ``case.old``)."""
+
+    binds: Binds
+    waiting: list[int]
+    deletes: list[int]
+
+
+@dataclass
+class Course:
+    """A course of a rollout. ``proved``: none completes if this one does not; ``most``: new pods that no course can exceed."""
+
+    steps: list[Step]
+    complete: bool
+    placed: int
+    proved: bool
+    most: int
+
+
+def bystanders(snapshot: Snapshot, own: Sequence[int]) -> tuple[int, ...]:
+    """The pods that run on nodes of the snapshot, without ``own``."""
+    nodes = {node.metadata.name for node in snapshot.nodes}
+    mine = set(own)
+    found = ((i, pod) for i, pod in enumerate(snapshot.pods) if i not in mine)
+    return tuple(i for i, pod in found if pod.spec.nodeName and pod.spec.nodeName in nodes and not is_terminal(pod))
+
+
+def ungrouped(cluster: Cluster) -> Cluster:
+    """The instance without gangs: a rollout places pods one by one."""
+    return replace(cluster, gangs=[], classes=[replace(cls, gang=None) for cls in cluster.classes])
+
+
+def compiled(case: Case) -> Cluster:
+    """The instance whose pending pods are the Deployment's, old and new ones in classes of their own.
+
+    What old pods ask for themselves (affinity, spread) is past: only their anti-affinity still keeps others away.
+    """
+    nodes = {node.metadata.name for node in case.snapshot.nodes}
+    old = {entry.index for entry in case.old if entry.node in nodes}
+    scope = Scope(fixed=list(case.others), pending=sorted({*old, *case.new}))
+    cluster = compile_cluster(case.snapshot, scope, daemon_namespaces=case.exempt, policy=case.policy)
+    rows, classes = [], []
+    for g, cls in enumerate(ungrouped(cluster).classes):
+        kept = [i for i in cls.pods if i not in old]
+        gone = [i for i in cls.pods if i in old]
+        if kept:
+            classes.append(replace(cls, pods=kept))
+        if gone:
+            classes.append(replace(cls, pods=gone, spread=(), affinity=None))
+        rows += [g] * (bool(kept) + bool(gone))
+    chosen = np.array(rows, dtype=np.int64)
+    return replace(
+        cluster,
+        gangs=[],
+        classes=classes,
+        demand=cluster.demand[chosen],
+        count=np.array([c.count for c in classes], dtype=np.int64),
+        priority=cluster.priority[chosen],
+        profile=cluster.profile[chosen],
+        _by_profile=None,
+    )
+
+
+class State:
+    """``placed``: node (index) of each new pod by its place in ``case.new``; ``created``: how many of them there are; ``alive``: places in
+    ``case.old``."""
+
+    def __init__(self, case: Case, cluster: Cluster) -> None:
+        self.case, self.cluster = case, cluster
+        self.rules = rules.build(cluster)
+        self._spread = next(rule for rule in self.rules if isinstance(rule, PodTopologySpread))
+        # the zones that old pods hold are taken from what nodes publish, and which come free when they go is not known
+        self._counting = [rule for rule in self.rules if not isinstance(rule, NodeResourceTopologyMatch)]
+        self._node = {name: n for n, name in enumerate(cluster.nodes.names)}
+        self._class = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
+        self._on = [0] * cluster.n_nodes
+        self.alive = set(range(len(case.old)))
+        self.placed: dict[int, int] = {}
+        self.created = 0
+        self._kinds: list[int] = [self._class[i] for i in case.new]
+        for k in self.alive:
+            self._old(k, 1)
+
+    def _old(self, k: int, by: int) -> None:
+        entry = self.case.old[k]
+        n = self._node.get(entry.node or "")
+        if n is None:
+            return
+        g = self._class[entry.index]
+        for rule in self._counting:
+            rule.place(g, n) if by > 0 else rule.remove(g, n)
+        self._on[n] += by
+
+    # --- what the controller does -------------------------------------------------------------------------------------------
+
+    def create(self) -> int:
+        """Create what the controller would; how many."""
+        number = creations(self.case.pace, len(self.alive), self.created)
+        self.created += number
+        return number
+
+    def uncreate(self, number: int) -> None:
+        self.created -= number
+
+    def doomed(self) -> list[int]:
+        """The old pods that the controller would delete now, as places in ``case.old``."""
+        places = {entry.index: k for k, entry in enumerate(self.case.old)}
+        alive = [self.case.old[k] for k in sorted(self.alive)]
+        found = deletions(self.case.pace, alive, self._together, len(self.placed))
+        return [places[entry.index] for entry in found]
+
+    def _together(self, node: str) -> int:
+        n = self._node.get(node)
+        return sum(1 for k in self.alive if self.case.old[k].node == node) if n is None else self._on[n]
+
+    def delete(self, places: Sequence[int]) -> None:
+        for k in places:
+            self.alive.remove(k)
+            self._old(k, -1)
+
+    def undelete(self, places: Sequence[int]) -> None:
+        for k in reversed(places):
+            self.alive.add(k)
+            self._old(k, 1)
+
+    @property
+    def complete(self) -> bool:
+        return not self.alive and len(self.placed) == self.case.pace.replicas
+
+    # --- what the scheduler does --------------------------------------------------------------------------------------------
+
+    def waiting(self) -> list[int]:
+        """New pods that are created and have no node, as places in ``case.new``."""
+        return [i for i in range(self.created) if i not in self.placed]
+
+    def heads(self) -> list[int]:
+        """Of the waiting pods the first of each kind."""
+        first: dict[int, int] = {}
+        for i in self.waiting():
+            first.setdefault(self._kinds[i], i)
+        return list(first.values())
+
+    def accepted(self, i: int) -> Ints:
+        """The nodes that every rule accepts for a new pod now."""
+        return np.flatnonzero(~self._rejected(self._kinds[i]))
+
+    def _rejected(self, g: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        mask = np.zeros(self.cluster.n_nodes, dtype=bool)
+        for rule in self.rules:
+            mask |= rule.rejects(g)
+        return mask
+
+    def room(self) -> int:
+        """A cheap bound on how many of the waiting pods can be placed now, whatever their order."""
+        total = 0
+        for i in self.heads():
+            g = self._kinds[i]
+            caps = np.full(self.cluster.n_nodes, self.created, dtype=np.int64)
+            for rule in self.rules:
+                caps = np.minimum(caps, rule.room(g) if rule.local else rule.most(g))
+                if not rule.local:
+                    caps[rule.closed(g)] = 0
+            total += int(caps.sum())
+        return total
+
+    def bind(self, i: int, n: int) -> None:
+        for rule in self.rules:
+            rule.place(self._kinds[i], n)
+        self._on[n] += 1
+        self.placed[i] = n
+
+    def unbind(self, i: int) -> None:
+        n = self.placed.pop(i)
+        for rule in self.rules:
+            rule.remove(self._kinds[i], n)
+        self._on[n] -= 1
+
+    def level(self, i: int) -> Ints:
+        """int64[N]: how full the pod's fullest constrained spread domain is on each node."""
+        return self._spread.level(self._kinds[i])
+
+    def kind(self, i: int) -> int:
+        """The class of a new pod."""
+        return self._kinds[i]
+
+    def contents(self) -> dict[int, list[tuple[bool, int]]]:
+        """What of the Deployment is on each node: old pods by their place, new ones by their class."""
+        found: dict[int, list[tuple[bool, int]]] = {}
+        for k in sorted(self.alive):
+            n = self._node.get(self.case.old[k].node or "")
+            if n is not None:
+                found.setdefault(n, []).append((True, k))
+        for g, n in sorted((self._kinds[i], n) for i, n in self.placed.items()):
+            found.setdefault(n, []).append((False, g))
+        return found
+
+    def key(self) -> tuple[object, ...]:
+        """Equal for states from which the same can happen."""
+        where = tuple(sorted((self._kinds[i], n) for i, n in self.placed.items()))
+        paths = tuple(path for rule in self.rules if (path := rule.path()) is not None)
+        return frozenset(self.alive), self.created, where, paths

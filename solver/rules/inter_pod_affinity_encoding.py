@@ -1,0 +1,320 @@
+"""The encoding of required affinity between pods, for :mod:`solver.rules.inter_pod_affinity`.
+
+It is that of foundedness in answer-set programming: a pod needs a provider that can be bound before it (Lin and Zhao, ASSAT,
+doi:10.1016/j.artint.2004.04.004); where providers need each other in a cycle, ranks order them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.cluster.cluster import Affinity, Ids, Ints
+from models.kube.selectors import Bools
+from solver.rules.graph import strongly_connected
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    from solver.cpsat.model import Encoding
+
+
+@dataclass
+class Attraction:
+    """One distinct set of required affinity terms: counts of full matches per domain of each key, and over all nodes with any key."""
+
+    full: int
+    keys: tuple[str, ...]
+    codes: list[Ids]
+    sizes: list[int]
+    counts: list[Ints]
+    any_key: Bools  # [N]
+    total: int
+    matches: Bools  # [G]
+
+    @property
+    def topic(self) -> Affinity:
+        """Of all classes that have these terms, whether they match them or not."""
+        return Affinity(self.full, self.keys, False)
+
+    def add(self, n: int, k: int) -> None:
+        if self.any_key[n]:
+            self.total += k
+            for codes, count in zip(self.codes, self.counts, strict=True):
+                if codes[n] >= 0:
+                    count[codes[n]] += k
+
+
+class AffinityEncoder:
+    """Required affinity: every class in a domain has an earlier provider there, an existing match, or opens the domain.
+
+    ``attractions``: the distinct sets of terms, with counts in the state that the model is built in; ``attraction_of``: by class, an index
+    into them; ``mates``: see :meth:`solver.rules.inter_pod_affinity.InterPodAffinity.mates`."""
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        attractions: Sequence[Attraction],
+        attraction_of: Sequence[int | None],
+        mates: Callable[[int, int], bool],
+    ) -> None:
+        self._e = encoding
+        self._cluster = encoding.cluster
+        self._attractions, self._mates = attractions, mates
+        self._counts = [a.counts for a in attractions]
+        self._totals = [a.total for a in attractions]
+        self._of = [i if not encoding.partial or len(encoding.nodes_of(g)) else None for g, i in enumerate(attraction_of)]
+        self._owners: dict[int, list[int]] = {}
+        for g, i in enumerate(self._of):
+            if i is not None:
+                self._owners.setdefault(i, []).append(g)
+        self._closed = {i for i in self._owners if self._totals[i] == 0 and self._among_themselves(i)}
+        self._component = self._components()
+        self._opens: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}
+        self._together: set[tuple[int, tuple[int, ...]]] = set()  # of ``_opens``: by several classes of a gang at once
+        self._cells: dict[int, dict[tuple[int, ...], list[int]]] = {}
+        self._rank: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}
+        self._active: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}
+        self._moment: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}  # of ``_together``: the rank of the pods that open
+        self._joint: dict[tuple[int, tuple[int, ...], int], cp_model.IntVar] = {}  # of ``_together``: the domain of one key is opened
+
+    def run(self) -> None:
+        self._bootstrap()
+        for closed in sorted(self._closed):
+            with self._about(closed):
+                self._one_domain(closed)
+        for g, i in enumerate(self._of):
+            if i is not None and i not in self._closed:
+                with self._about(i):
+                    if self._component[g] is None:
+                        self._acyclic(g, i)
+                    else:
+                        self._ranked(g, i)
+
+    def _about(self, i: int) -> AbstractContextManager[None]:
+        return self._e.about(self._attractions[i].topic, self._owners[i])
+
+    def _among_themselves(self, i: int) -> bool:
+        """Whether only classes that have these terms match them, and some do: then all their pods are where the first one is."""
+        providers = [int(h) for h in np.flatnonzero(self._attractions[i].matches) if len(self._e.nodes_of(int(h)))]
+        return bool(providers) and all(self._of[h] == i for h in providers)
+
+    def _one_domain(self, i: int) -> None:
+        """Of each key at most one domain, which a class that matches the terms opens."""
+        a = self._attractions[i]
+        providers = np.flatnonzero(a.matches).tolist()
+        for key, codes in zip(a.keys, a.codes, strict=True):
+            members, used = self._cluster.members(key), []
+            for d in self._e.domains(self._owners[i], codes):
+                here = self._e.any_of(self._e.cells(providers, members[d]))
+                cells = [(g, self._e.variables(g, members[d])) for g in self._owners[i]]
+                if here is None:
+                    self._e.model.add(self._e.sum([v for _, mine in cells for v in mine]) == 0)
+                    continue
+                used.append(here)
+                for g, mine in cells:
+                    if mine:
+                        self._e.model.add(self._e.sum(mine) <= self._e.fits[g] * here)
+            self._e.model.add_at_most_one(used)
+
+    # Which classes need each other in a cycle. None: on no cycle with another class.
+    def _components(self) -> list[tuple[int, ...] | None]:
+        needs = {g: [int(h) for h in np.flatnonzero(self._attractions[i].matches) if h != g and self._of[h] is not None]
+                 for g, i in enumerate(self._of) if i is not None and i not in self._closed}  # fmt: skip
+        found: list[tuple[int, ...] | None] = [None] * self._cluster.n_classes
+        for members in strongly_connected(needs):
+            if len(members) > 1:
+                for g in members:
+                    found[g] = tuple(sorted(members))
+        return found
+
+    def _bootstrap(self) -> None:
+        """open[g, cell]: the first pod of g opens its domains. At most one per set of terms, none where a match exists, and not two
+        openers of which either would have ended the other's bootstrap."""
+        per_group: dict[int, list[cp_model.IntVar]] = {}
+        openers: list[int] = []
+        for g, i in enumerate(self._of):
+            affinity = self._cluster.classes[g].affinity
+            if i is None or affinity is None or self._totals[i] > 0 or i in self._closed:
+                continue
+            with self._about(i):
+                if affinity.itself:
+                    openers.append(g)
+                    self._open(g, i, per_group, together=False)
+                elif self._has_mates(g, i):
+                    self._open(g, i, per_group, together=True)
+        for i, literals in per_group.items():
+            with self._about(i):
+                self._e.model.add_at_most_one(literals)
+        for a, g in enumerate(openers):
+            for h in openers[a + 1 :]:
+                self._exclude(g, h)
+
+    def _gangmates(self, g: int, h: int) -> bool:
+        """Whether pods of the two classes may bind as a unit."""
+        gang = self._cluster.classes[g].gang
+        return gang is not None and gang == self._cluster.classes[h].gang
+
+    def _has_mates(self, g: int, i: int) -> bool:
+        """Whether classes of the same gang match its terms and are matched by its: together they may open a domain."""
+        return any(self._gangmates(g, int(h)) and self._mates(g, int(h)) for h in np.flatnonzero(self._attractions[i].matches))
+
+    def _open(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]], *, together: bool) -> None:
+        """A literal for each cell that the class may open; ``together``: with mates of its gang."""
+        for cell, nodes in self._cells_of(g, self._attractions[i]).items():
+            present = self._e.any_of(self._e.cells([g], np.array(nodes)))
+            if present is None:
+                continue
+            literal = self._e.model.new_bool_var("")
+            self._e.model.add_implication(literal, present)
+            self._opens[g, cell] = literal
+            per_group.setdefault(i, []).append(literal)
+            if together:
+                self._together.add((g, cell))
+
+    def _exclude(self, g: int, h: int) -> None:
+        """Openers of different groups that match each other's terms, each on a node that the other's terms see."""
+        i, j = self._of[g], self._of[h]
+        if i is None or j is None or i == j:
+            return
+        first, second = self._attractions[i], self._attractions[j]
+        if not (first.matches[h] and second.matches[g]):
+            return
+        seen_by_second = [lit for (c, cell), lit in self._opens.items() if c == g and self._sees(second, self._nodes(g, first, cell))]
+        seen_by_first = [lit for (c, cell), lit in self._opens.items() if c == h and self._sees(first, self._nodes(h, second, cell))]
+        if seen_by_second and seen_by_first:
+            one, other = self._e.any_of(seen_by_second), self._e.any_of(seen_by_first)
+            if one is not None and other is not None:
+                self._e.model.add_bool_or([~one, ~other])
+
+    def _nodes(self, g: int, attraction: Attraction, cell: tuple[int, ...]) -> list[int]:
+        return self._cells_of(g, attraction)[cell]
+
+    @staticmethod
+    def _sees(attraction: Attraction, nodes: list[int]) -> bool:
+        """Whether a match on every one of these nodes would end the group's bootstrap (nodes of a cell may differ in other keys)."""
+        return bool(attraction.any_key[nodes].all())
+
+    def _cells_of(self, g: int, attraction: Attraction) -> dict[tuple[int, ...], list[int]]:
+        """The class's possible nodes by their domains under the keys of its terms."""
+        if g not in self._cells:
+            cells: dict[tuple[int, ...], list[int]] = {}
+            for n in self._e.nodes_of(g):
+                cells.setdefault(tuple(int(codes[n]) for codes in attraction.codes), []).append(int(n))
+            self._cells[g] = cells
+        return self._cells[g]
+
+    def _open_in(self, i: int, key_index: int, domain: int) -> list[cp_model.IntVar]:
+        """Literals that say that a class with these terms opens the domain, without others of its gang."""
+        return [
+            self._opens[g, cell]
+            for g in self._owners[i]
+            for cell in self._cells.get(g, {})
+            if cell[key_index] == domain and (g, cell) in self._opens and (g, cell) not in self._together
+        ]
+
+    def _acyclic(self, g: int, i: int) -> None:
+        """The class in a domain ⇒ another class that matches all its terms is there too (it can go first), or the domain is opened."""
+        a = self._attractions[i]
+        providers = [int(h) for h in np.flatnonzero(a.matches) if h != g]
+        for key_index, codes in enumerate(a.codes):
+            for d in np.unique(codes[self._e.nodes_of(g)]):
+                if d < 0 or self._counts[i][key_index][d] > 0:
+                    continue
+                nodes = self._cluster.members(a.keys[key_index])[d]
+                present = self._e.any_of(self._e.cells([g], nodes))
+                if present is None:
+                    continue
+                support = self._e.cells(providers, nodes)
+                provided = self._e.any_of(support)
+                literals = [provided] if provided is not None else []
+                self._e.model.add_bool_or([~present, *literals, *self._open_in(i, key_index, int(d))])
+
+    # --- cycles -----------------------------------------------------------------------------------------------------------
+
+    def _units(self, members: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
+        """(class, cell) pairs of a cycle; cells are taken over the keys of the whole cycle."""
+        keys = sorted({k for h in members if (j := self._of[h]) is not None for k in self._attractions[j].keys})
+        columns = [self._cluster.domains(k)[0] for k in keys]
+        units: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+        for h in members:
+            for n in self._e.nodes_of(h):
+                units.setdefault((h, tuple(int(c[n]) for c in columns)), []).append(int(n))
+        for unit, nodes in units.items():
+            if unit not in self._rank:
+                present = self._e.any_of(self._e.cells([unit[0]], np.array(nodes)))
+                assert present is not None
+                self._active[unit] = present
+                self._rank[unit] = self._e.model.new_int_var(0, len(units), "")
+        self._keys = keys
+        return list(units)
+
+    def _ranked(self, g: int, i: int) -> None:
+        """On a cycle, a provider must carry a smaller rank than those it provides for, or the same where a gang binds them as a unit. A
+        mate of the same gang is a provider if it is bound before; else both are of one unit, which has to open the domain."""
+        members = self._component[g]
+        assert members is not None
+        a = self._attractions[i]
+        units = self._units(members)
+        outside = [int(h) for h in np.flatnonzero(a.matches) if h not in members]
+        for unit in [u for u in units if u[0] == g]:
+            present = self._active[unit]
+            for key_index, key in enumerate(a.keys):
+                position = self._keys.index(key)
+                d = unit[1][position]
+                if d < 0 or self._counts[i][key_index][d] > 0:
+                    continue
+                support = self._open_in(i, key_index, d) + self._joined(unit, i, key_index, units)
+                provided = self._e.any_of(self._e.cells(outside, self._cluster.members(key)[d]))
+                if provided is not None:
+                    support.append(provided)
+                for other in units:
+                    if other != unit and a.matches[other[0]] and other[1][position] == d:
+                        literal = self._e.model.new_bool_var("")
+                        self._e.model.add_implication(literal, self._active[other])
+                        before = 0 if self._gangmates(g, other[0]) and not self._mates(g, other[0]) else 1
+                        self._e.model.add(self._rank[other] + before <= self._rank[unit]).only_enforce_if(literal)
+                        support.append(literal)
+                self._e.model.add_bool_or([~present, *support])
+
+    def _joined(
+        self, unit: tuple[int, tuple[int, ...]], i: int, key_index: int, units: list[tuple[int, tuple[int, ...]]]
+    ) -> list[cp_model.IntVar]:
+        """Literals that say that the unit's domain is opened by several classes of a gang at once, and that it is not bound before."""
+        model, found = self._e.model, []
+        d = unit[1][self._keys.index(self._attractions[i].keys[key_index])]
+        for g in self._owners[i]:
+            for cell in self._cells.get(g, {}):
+                if cell[key_index] == d and (g, cell) in self._together:
+                    opened = self._opened(g, cell, i, key_index, units)
+                    literal = model.new_bool_var("")
+                    model.add_implication(literal, opened)
+                    model.add(self._moment[g, cell] <= self._rank[unit]).only_enforce_if(literal)
+                    found.append(literal)
+        return found
+
+    def _opened(self, g: int, cell: tuple[int, ...], i: int, key_index: int, units: list[tuple[int, tuple[int, ...]]]) -> cp_model.IntVar:
+        """Whether the class opens the cell's domain of one key together with a mate that is there by that moment."""
+        found = self._joint.get((g, cell, key_index))
+        if found is not None:
+            return found
+        model, a = self._e.model, self._attractions[i]
+        found = self._joint[g, cell, key_index] = model.new_bool_var("")
+        model.add_implication(found, self._opens[g, cell])
+        if (g, cell) not in self._moment:
+            self._moment[g, cell] = model.new_int_var(0, len(units), "")
+        position = self._keys.index(a.keys[key_index])
+        near = []
+        for other in units:
+            h, where = other
+            if a.matches[h] and where[position] == cell[key_index] and self._gangmates(g, h) and self._mates(g, h):
+                literal = model.new_bool_var("")
+                model.add_implication(literal, self._active[other])
+                model.add(self._rank[other] <= self._moment[g, cell]).only_enforce_if(literal)
+                near.append(literal)
+        model.add_bool_or([~found, *near])
+        return found

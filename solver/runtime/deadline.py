@@ -1,0 +1,46 @@
+"""The time that a run may take."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from solver.runtime.options import Options
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+
+#: Seconds of a run without a limit.
+FOREVER = 1e9
+
+
+class Budget:
+    """Time that is left: wall-clock seconds, or CP-SAT's deterministic seconds."""
+
+    def __init__(self, options: Options, started: float) -> None:
+        self._deterministic = options.deterministic
+        self._limit = options.time_limit
+        self._started = started
+        self._spent = 0.0
+
+    def left(self) -> float:
+        """Seconds left: a great many without a limit."""
+        limit = FOREVER if self._limit is None else self._limit
+        return limit - (self._spent if self._deterministic else time.monotonic() - self._started)
+
+    def grant(self, solver: cp_model.CpSolver, seconds: float) -> None:
+        """Limit a solve to a share of what is left."""
+        seconds = min(seconds, self.left())
+        if seconds != float("inf"):
+            if self._deterministic:
+                solver.parameters.max_deterministic_time = max(seconds, 0.01)
+            else:
+                solver.parameters.max_time_in_seconds = max(seconds, 0.01)
+
+    def charge(self, seconds: float) -> None:
+        """Count deterministic seconds of work that CP-SAT does not see; runs by the clock do not look at them."""
+        self._spent += seconds
+
+    def spend(self, solver: cp_model.CpSolver) -> None:
+        self._spent += solver.deterministic_time

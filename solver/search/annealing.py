@@ -1,0 +1,281 @@
+"""Improve the soft objective of a complete placement pod by pod: simulated annealing with heat-bath moves.
+
+Each move takes one pod out and puts it back on a node drawn with probability ∝ exp(gain / temperature), so no move is refused.
+Drawing is by the Gumbel-max trick. Who is placed never changes, and every state obeys all hard rules; whether the result has a bind
+order is for the caller to find out.
+
+Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpatrick et al., doi:10.1126/science.220.4598.671.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
+from solver.objective.incremental_score import SoftState
+from solver.objective.preferences import NODE_AFFINITY, POD_AFFINITY, REQUIRED_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective
+from solver.objective.tie_break import Spread
+from solver.rules.base import Rule
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+#: Temperatures, as a share of the largest weight of the objective.
+HOT, COLD = 0.5, 0.003
+#: Random numbers are drawn in blocks of this many moves.
+BLOCK = 256
+
+
+class LocalSearch:
+    """``active``, ``soft``: rules and soft counters in the state of ``counts``; they are kept in step. ``limits``: int64[G, N],
+    0 where a rule excludes the pair.
+    ``mobile``: the classes whose pods may be moved; ``block``: moves between two looks at the clock."""
+
+    block = BLOCK
+
+    def __init__(
+        self, objective: Objective, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int, soft: SoftState | None = None
+    ) -> None:
+        self.objective, self.active, self.limits = objective, active, limits
+        self.cluster: Cluster = objective.cluster
+        self.counts = counts.copy()
+        self.rng = np.random.default_rng(seed)
+        self.soft = soft or SoftState(objective)
+        if soft is None:
+            for g, n in zip(*np.nonzero(counts), strict=True):
+                self.soft.place(int(g), int(n), int(counts[g, n]))
+        self.fit = next(r for r in active if isinstance(r, NodeResourcesFit))
+        self.spread = next(r for r in active if isinstance(r, PodTopologySpread))
+        self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
+        self._possible = limits > 0
+        self._dynamic = [self._watchers(g) for g in range(self.cluster.n_classes)]
+        self.mobile = {g for g in range(self.cluster.n_classes) if self._movable(g)}
+        self.pairs = self._list()
+
+    def _list(self) -> list[tuple[int, int]]:
+        """(class, node) of every pod that may be moved."""
+        counts = self.counts
+        return [(g, int(n)) for g in sorted(self.mobile) for n in np.flatnonzero(counts[g]) for _ in range(int(counts[g, n]))]
+
+    def _movable(self, g: int) -> bool:
+        """Pods that others need (providers of affinity), that share claims, or whose zones matter stay where they are."""
+        return self.loose(g) and not self.pods.provides(g) and int(np.count_nonzero(self.limits[g])) > 1
+
+    def _watchers(self, g: int) -> list[Rule]:
+        """The rules beside resources whose verdict on the class can change."""
+        cls = self.cluster.classes[g]
+        found: list[Rule] = [r for r in self.active if r.name == "NodePorts" and cls.ports]
+        found += [r for r in self.active if r.name == "GangScheduling" and cls.gang is not None]
+        if self.pods.concerned(g):
+            found.append(self.pods)
+        if self.spread.touches(g):
+            found.append(self.spread)
+        return found
+
+    def _put(self, g: int, n: int, k: int) -> None:
+        self.soft.place(g, n, k)
+        self.fit.place(g, n, k)
+        for rule in self._dynamic[g]:
+            rule.place(g, n, k)
+        self.counts[g, n] += k
+
+    def _allowed(self, g: int, home: int | None) -> Bools:
+        """bool[N]: where a pod may go; back to the node it was taken from in any case."""
+        mask = self._possible[g] & ~self.fit.rejects(g)
+        for rule in self._dynamic[g]:
+            if rule is self.spread:
+                mask &= self.spread.obeyed(g)
+            else:
+                mask &= ~rule.rejects(g)
+        if home is not None:
+            mask[home] = True
+        return np.asarray(mask, dtype=bool)
+
+    def scale(self) -> int:
+        """The largest weight that a single decision can turn on."""
+        times = self.objective.multipliers
+        found = [1]
+        for cls in self.cluster.classes:
+            found += [times[NODE_AFFINITY] * abs(w) for _, w in cls.prefers]
+            found += [times[REQUIRED_AFFINITY if p.required else POD_AFFINITY] * abs(p.weight) for p in cls.pulls]
+        if self.objective.tallies:
+            found.append(SKEW_COST * times[TOPOLOGY_SPREAD])
+        return max(found)
+
+    def run(
+        self, progress: Callable[[], float], *, hot: float = HOT, cold: float = COLD, on_better: Callable[[int], None] | None = None
+    ) -> int:
+        """Anneal until ``progress`` (0 to 1) says 1, from temperature ``hot`` to ``cold`` (shares of :meth:`scale`), and stay at the best
+        placement met; gives its gain over the start."""
+        best, gained, best_counts = 0, 0, self.counts.copy()
+        if not self.pairs:
+            return 0
+        scale, size = self.scale(), self.cluster.n_nodes
+        order = np.arange(len(self.pairs))
+        position = len(order)
+        while (share := progress()) < 1:
+            temperature = scale * hot * (cold / hot) ** share
+            noise = self.rng.gumbel(size=(BLOCK, size)) * temperature
+            for i in range(BLOCK):
+                if position == len(order):
+                    self.rng.shuffle(order)
+                    position = 0
+                pod = int(order[position])
+                position += 1
+                g, home = self.pairs[pod]
+                self._put(g, home, -1)
+                points = self.soft.gain(g)
+                target = int(np.argmax(np.where(self._allowed(g, home), points + noise[i], -np.inf)))
+                self._put(g, target, 1)
+                if target != home:
+                    self.pairs[pod] = (g, target)
+                    gained += int(points[target] - points[home])
+            if gained > best:
+                best, best_counts = gained, self.counts.copy()
+                if on_better is not None:
+                    on_better(best)
+        self.go_to(best_counts)
+        return best
+
+    def even_out(self, strategy: Spread, progress: Callable[[], float]) -> bool:
+        """Move pods one by one to where the strategy costs less and no preference loses, until nothing moves or ``progress`` says 1;
+        whether anything moved."""
+        moved_ever, moved = False, True
+        while moved:
+            moved = False
+            for pod, (g, home) in enumerate(self.pairs):
+                if pod % BLOCK == 0 and progress() >= 1:
+                    return moved_ever
+                self._put(g, home, -1)
+                points = self.soft.gain(g)
+                cost = strategy.added(self.fit.free, g)
+                fine = self._allowed(g, home) & (points >= points[home])
+                target = int(np.argmin(np.where(fine, cost, np.iinfo(np.int64).max)))
+                if cost[target] >= cost[home] and points[target] <= points[home]:
+                    target = home
+                self._put(g, target, 1)
+                if target != home:
+                    self.pairs[pod] = (g, target)
+                    moved = moved_ever = True
+        return moved_ever
+
+    # --- whole groups of pods ------------------------------------------------------------------------------------------------
+
+    def loose(self, g: int) -> bool:
+        """Whether pods of the class may be moved at all, if those that stand on them move too."""
+        cls = self.cluster.classes[g]
+        return not cls.claims and cls.containers is None
+
+    def take_out(self, pods: Mapping[tuple[int, int], int]) -> int:
+        """Take pods out, by (class, node); gives the weighted points that go with them."""
+        points = 0
+        for (g, n), k in pods.items():
+            for _ in range(k):
+                self._put(g, n, -1)
+                points += int(self.soft.gain(g)[n])
+        return points
+
+    def put_back(self, pods: Mapping[tuple[int, int], int]) -> int:
+        """Put pods in, by (class, node), in a state that is known to admit them all; gives the weighted points that come with them."""
+        points = 0
+        for (g, n), k in pods.items():
+            for _ in range(k):
+                points += int(self.soft.gain(g)[n])
+                self._put(g, n, 1)
+        return points
+
+    def relocate(self, classes: Sequence[int], target: Ints) -> int | None:
+        """Move all pods of some classes to where they would like to be, int64[len(classes), N], or near it, if they gain by that and
+        nobody else has to go: the points gained, or None (and nothing changed). The classes must be loose and tied to no others."""
+        cells = {(g, n): int(self.counts[g, n]) for g in classes for n in np.flatnonzero(self.counts[g]).tolist()}
+        before = self.take_out(cells)
+        put: dict[tuple[int, int], int] = {}
+        points = 0
+
+        def place(g: int, n: int) -> None:
+            nonlocal points
+            points += int(self.soft.gain(g)[n])
+            self._put(g, n, 1)
+            put[g, n] = put.get((g, n), 0) + 1
+
+        waiting = [(g, n) for g, row in zip(classes, target, strict=True) for n in np.flatnonzero(row).tolist() for _ in range(int(row[n]))]
+        moved = True
+        while waiting and moved:  # constraints of spread may admit a pod only after others
+            left = []
+            for g, n in waiting:
+                if self._allowed(g, None)[n]:
+                    place(g, n)
+                else:
+                    left.append((g, n))
+            moved, waiting = len(left) < len(waiting), left
+        for g, _ in waiting:
+            allowed = self._allowed(g, None)
+            if not allowed.any():
+                points = before
+                break
+            place(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))))
+        if points > before:
+            return points - before
+        self.take_out(put)
+        self.put_back(cells)
+        return None
+
+    def refresh(self) -> None:
+        """List the pods anew after whole groups have moved."""
+        self.pairs = self._list()
+
+    def go_to(self, counts: Ints) -> None:
+        """Make the state that of another placement, int64[G, N]."""
+        change = counts - self.counts
+        for sign in (-1, 1):
+            for g, n in zip(*np.nonzero(change * sign > 0), strict=True):
+                self._put(int(g), int(n), int(change[g, n]))
+        self.pairs = self._list()
+
+    def force(self, classes: Sequence[int], target: Ints) -> bool:
+        """Give classes the nodes that they would have if they were alone, int64[len(classes), N]; pods of others that are in the way go
+        where they gain most. False (and nothing changed) if someone finds no place."""
+        before = self.counts.copy()
+        chosen = set(classes)
+        for g in classes:
+            for n in np.flatnonzero(self.counts[g]).tolist():
+                self._put(g, n, -int(self.counts[g, n]))
+        for g, row in zip(classes, target, strict=True):
+            for n in np.flatnonzero(row).tolist():
+                if any(rule is not self.spread and rule.rejects(g)[n] for rule in self._dynamic[g]):
+                    self.go_to(before)
+                    return False
+                self._put(g, n, int(row[n]))
+        homeless: list[int] = []
+        for n in np.flatnonzero((self.fit.free < 0).any(axis=1) | (self.fit.slots < 0)).tolist():
+            homeless += self._evict(n, chosen)
+        size = self.cluster.demand / np.maximum(self.cluster.allocatable.max(axis=0), 1)
+        for g in sorted(homeless, key=lambda g: -float(size[g].max())):
+            allowed = self._allowed(g, None)
+            if not allowed.any():
+                self.go_to(before)
+                return False
+            self._put(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))), 1)
+        fits = not (((self.fit.free < 0) & (self.cluster.free >= 0)).any() or (self.fit.slots < 0).any())
+        if not (fits and all(self.spread.kept(g) for g in sorted(chosen.union(homeless)))):
+            self.go_to(before)
+            return False
+        self.pairs = self._list()
+        return True
+
+    def _evict(self, n: int, keep: set[int]) -> list[int]:
+        """Take movable pods off an overfull node until it is none; the largest that is short first."""
+        gone: list[int] = []
+        while True:
+            short = (self.fit.free[n] < 0) & (self.cluster.free[n] >= 0)
+            if not short.any() and self.fit.slots[n] >= 0:
+                return gone
+            weight = np.where(self.counts[:, n] > 0, self.cluster.demand[:, short].sum(axis=1) + 1, 0)
+            candidates = [g for g in np.argsort(-weight, kind="stable").tolist() if weight[g] and g not in keep and g in self.mobile]
+            if not candidates:
+                return gone
+            self._put(candidates[0], n, -1)
+            gone.append(candidates[0])

@@ -1,0 +1,169 @@
+"""Large-neighbourhood search: take some pods out, put them back with CP-SAT as well as can be, everything else staying where it is.
+
+A neighbourhood is a small exact model around the state of the pods that stay (:class:`solver.cpsat.model.Part`): their room, their counts
+in each domain and their constraints are constants in it. A repair is kept if no tier gets worse. Source of the method: Shaw,
+doi:10.1007/3-540-49481-2_30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ids, Ints
+from solver.cpsat.model import Encoding, Part
+from solver.cpsat.run import CpSat, add_hint
+from solver.objective import encoding as objective_encoding
+from solver.search.annealing import LocalSearch
+from solver.search.neighbourhoods import Neighbourhood, Neighbourhoods
+
+#: Seconds for one neighbourhood.
+GLANCE = 1.0
+#: How often the next pod to be placed is one of the highest priority among those that are left (they may fit nowhere).
+FIRST = 0.8
+#: Classes with pods that are left, beside the one that the neighbourhood is for.
+OTHERS = 20
+#: A tier whose lower ones weigh more together is not told from them by the model, only by what is kept of its answer.
+HEAVY = 2**40
+#: Deterministic seconds that a neighbourhood counts at least: CP-SAT counts next to none for small ones.
+LOOK = 5e-3
+#: Deterministic seconds that building a model counts, per variable.
+BUILD = 2e-5
+
+
+class Lns:
+    """``search``: the state that is improved, and whose moves keep the rules in step."""
+
+    def __init__(self, search: LocalSearch, cpsat: CpSat) -> None:
+        self.search, self.cpsat = search, cpsat
+        self.cluster = search.cluster
+        self.neighbourhoods = Neighbourhoods(search, search.rng)
+        self._rules = [search.fit, search.spread, search.pods, *(r for r in search.active if r.name in ("NodePorts", "GangScheduling"))]
+
+    def improve(self, over: Callable[[], bool], on_better: Callable[[int], None] | None = None) -> int:
+        """Improve the soft tier until ``over``; gives the gain."""
+        gained = 0
+        while not (over() or self.cpsat.done()):
+            self.cpsat.budget.charge(LOOK)
+            chosen = self.neighbourhoods.draw()
+            if chosen is None:
+                if not self.search.pairs:
+                    break
+                continue
+            started = self._now()
+            gain, solved = self.repair(chosen)
+            self.neighbourhoods.learn(chosen.kind, gain, self._now() - started, solved=solved)
+            gained += gain
+            if gain and on_better is not None:
+                on_better(gained)
+        self.search.refresh()
+        return gained
+
+    def place(self, wanted: Ints, over: Callable[[], bool]) -> None:
+        """Place pods that are left until none is or ``over``; ``wanted``: int64[G], pods of each class that could be placed. Never fewer
+        of a higher priority for more of a lower one."""
+        while not (over() or self.cpsat.done()):
+            left = wanted - self.search.counts.sum(axis=1)
+            waiting = np.array([g for g in np.flatnonzero(left > 0).tolist() if self.search.loose(g)], dtype=np.int64)
+            if not len(waiting):
+                break
+            self.cpsat.budget.charge(LOOK)
+            first = self.cluster.priority[waiting] == self.cluster.priority[waiting].max()
+            g = int(self.search.rng.choice(waiting[first] if self.search.rng.random() < FIRST else waiting))
+            highest = self.cluster.priority[g]
+            gang = self.cluster.classes[g].gang
+            if gang is None:
+                chosen = self.neighbourhoods.room_for(g)
+                others = [h for h in waiting.tolist() if h != g and self.cluster.priority[h] <= highest]
+                extra = {h: int(left[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:OTHERS]]}
+            else:
+                chosen = self.neighbourhoods.room_for_gang(gang)
+                extra = {h: int(left[h]) for h in self.cluster.gangs[gang].classes if left[h] > 0}
+            started = self._now()
+            gain, solved = self._insert(chosen, extra, int(highest))
+            self.neighbourhoods.learn(chosen.kind, gain, self._now() - started, solved=solved)
+        self.search.refresh()
+
+    def _insert(self, chosen: Neighbourhood, extra: Mapping[int, int], priority: int) -> tuple[int, bool]:
+        """Solve one neighbourhood with pods that are left; (more pods of the priority, whether to the end)."""
+        search = self.search
+        search.take_out(chosen.free)
+        part = self._part(chosen, extra)
+        encoding = Encoding(self.cluster, self._rules, part)
+        self.cpsat.budget.charge(BUILD * len(encoding.x))
+        tiers: dict[int, list[int]] = {}
+        for g in encoding.left:
+            tiers.setdefault(int(self.cluster.priority[g]), []).append(g)
+        terms, weights = [], []
+        lower, weight = 0, 1  # what all lower tiers can weigh together, and what a pod of the last one does
+        for p, classes in sorted(tiers.items()):
+            left = [encoding.left[g] for g in classes]
+            if p > priority:
+                encoding.model.add(encoding.sum(left) == 0)
+                continue
+            weight = lower + 1 if lower < HEAVY else weight
+            lower += weight * sum(part.pods[g] for g in classes)
+            terms += left
+            weights += [weight] * len(left)
+            if p == priority:
+                encoding.model.add(encoding.sum(left) <= sum(extra.get(g, 0) for g in classes))
+        encoding.model.minimize(encoding.weighted_sum(terms, weights))
+        encoding.hint(chosen.free)
+        answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
+        placed = chosen.free if answer.solution is None else encoding.placed(answer.solution)
+
+        def rank(pods: Mapping[tuple[int, int], int]) -> dict[int, int]:
+            found = dict.fromkeys(sorted({priority, *tiers}, reverse=True), 0)
+            for (g, _), k in pods.items():
+                found[int(self.cluster.priority[g])] += k
+            return found
+
+        before, after = rank(chosen.free), rank(placed)
+        if tuple(after.values()) < tuple(before.values()):
+            placed, after = chosen.free, before
+        search.put_back(placed)
+        return max(0, after[priority] - before[priority]), answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+
+    def repair(self, chosen: Neighbourhood) -> tuple[int, bool]:
+        """Solve one neighbourhood; (points gained, whether to the end)."""
+        search = self.search
+        before = search.take_out(chosen.free)
+        encoding = Encoding(self.cluster, self._rules, self._part(chosen))
+        self.cpsat.budget.charge(BUILD * len(encoding.x))
+        for left in encoding.left.values():
+            encoding.model.add(left == 0)
+        points = objective_encoding.encode(encoding, search.objective, search.soft)
+        encoding.model.maximize(points.expression())
+        add_hint(encoding.model, encoding.assignment(chosen.free, objective=True, **self.cpsat.short()) or ())
+        answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
+        placed = chosen.free
+        if answer.solution is not None:
+            placed = encoding.placed(answer.solution)
+        gain = search.put_back(placed) - before
+        if gain < 0:  # what the model cannot see (or a cut-off search) never makes things worse
+            search.take_out(placed)
+            search.put_back(chosen.free)
+            gain = 0
+        return gain, answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+
+    def _now(self) -> float:
+        """Seconds, of the clock or deterministic ones, from wherever."""
+        return -self.cpsat.budget.left()
+
+    def _part(self, chosen: Neighbourhood, extra: Mapping[int, int] | None = None) -> Part:
+        pods = dict(extra or {})
+        for (g, _), k in chosen.free.items():
+            pods[g] = pods.get(g, 0) + k
+        return Part({g: self._caps(g, k, chosen.nodes, chosen.free) for g, k in pods.items()}, pods)
+
+    def _caps(self, g: int, pods: int, nodes: Ints, free: Mapping[tuple[int, int], int]) -> tuple[Ids, Ints]:
+        """Where pods of a class may go, and how many each node takes."""
+        caps = np.minimum(self.search.limits[g][nodes], pods)
+        for rule in self._rules:
+            caps = np.minimum(caps, rule.room(g)[nodes] if rule.local else rule.most(g)[nodes])
+            if not rule.local:
+                caps[rule.closed(g)[nodes]] = 0
+        inside = caps > 0
+        return nodes[inside].astype(np.int32), caps[inside]

@@ -1,0 +1,388 @@
+"""The soft tier: improve the preferences of a placement while every placed tier keeps its value, and bound what is possible.
+
+The smallest models go to CP-SAT at once. Then annealing, neighbourhoods, zone-level masters and groups take turns; groups of classes,
+solved as if they were alone, bound the whole as well. Models that are not too large get what time is left as a whole, hinted with the best.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from solver import rules
+from solver.bind_order.order import Sequence_, find_order
+from solver.bounds.component_bounds import Component, Components
+from solver.cpsat.linear_sum import Points
+from solver.cpsat.model import Encoding
+from solver.cpsat.run import CpSat, add_hint
+from solver.objective import encoding as objective_encoding
+from solver.objective.assign_zones import assign
+from solver.objective.container_affinity import Zones
+from solver.objective.incremental_score import SoftState
+from solver.objective.preferences import CONTAINER_AFFINITY, Objective
+from solver.objective.sparse_placement import Placed
+from solver.objective.tie_break import Strategy
+from solver.rules.base import Rule
+from solver.runtime.deadline import Budget
+from solver.runtime.options import Options
+from solver.search.annealing import COLD, HOT, LocalSearch
+from solver.search.domain_master import Master
+from solver.search.lns import Lns
+from solver.search.outcome import LARGE, SoftOutcome
+
+#: Up to this many variables CP-SAT gets the whole model first.
+SMALL = 3_000
+#: Shares of the time: CP-SAT on a small model, annealing, groups.
+FIRST, ANNEAL, GROUPS = 0.35, 0.25, 0.4
+#: Annealing ends after this many sweeps over the pods, or seconds; after a group has moved, the rest settles for a few sweeps.
+SWEEPS, SECONDS, SETTLE = 400, 20.0, 6
+#: Deterministic seconds that one move counts, on few nodes.
+MOVE = 1e-5
+#: Up to this many variables CP-SAT gets the whole model at last; larger ones go on with neighbourhoods and groups in turns, so many
+#: seconds a turn. Every so manieth turn is not for groups, as long as there are some; of those every so manieth is not for the best.
+WHOLE = 20_000
+ROUND, OTHER, SECOND = 3.0, 3, 5
+#: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come before annealing.
+MANY = 20_000
+#: Up to so many nodes a group that finds no room makes others give way.
+CROWDED = 1_000
+#: Seconds in which the rest settles around a group that has moved.
+SETTLE_SECONDS = 3.0
+
+
+Turn = Callable[[float, float], bool]
+
+
+class SoftSearch:
+    """``limits``: int64[G, N] as of :func:`solver.rules.eligibility.possible`. ``report``: called with (value, bound)."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        objective: Objective,
+        limits: Ints,
+        options: Options,
+        budget: Budget,
+        stop: threading.Event,
+        report: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.cluster, self.objective, self.limits, self.options = cluster, objective, limits, options
+        self.cpsat = CpSat(options, budget, stop)
+        self.report = report
+        self._sound = True
+        self._made: tuple[Encoding, Points] | None = None
+        self._state: tuple[Sequence[Rule], SoftState | None] | None = None
+        self.engine: str | None = None  # by which CP-SAT was asked, at last
+
+    def improve(
+        self,
+        counts: Ints,
+        sequence: Sequence_,
+        left: dict[int, int],
+        encoding: Encoding | None = None,
+        *,
+        reserve: float = 0.0,
+        state: tuple[Sequence[Rule], SoftState | None] | None = None,
+    ) -> SoftOutcome:
+        """``left``: per priority, pods that fit somewhere and are left unplaced, which stay as many. ``reserve``: share of the time that is
+        left over. ``state``: rules and soft counters in the state of the placement, consumed."""
+        self._state = state
+        value, zones = value_of(self.objective, counts, sequence)
+        components = Components(self.cluster, self.objective, self.limits, left)
+        best = SoftOutcome(counts, sequence, zones, value, max(value, components.bound))
+        self._tell(best)
+        size = int(np.count_nonzero(self.limits))
+        if self.options.engine == "greedy":
+            self._settle(best, 2 * SETTLE)
+            return best
+        engine = self.options.engine
+        whole = engine != "lns" and size <= (LARGE if engine == "exact" else WHOLE)
+        if size <= SMALL and whole and not self._finished(best):
+            self._whole(best, left, self.cpsat.budget.left() * FIRST, encoding)
+            self._state = None
+        if not self._finished(best):
+            keep = self._left() * reserve
+            search = self._search(best)
+            if int(self.cluster.count.sum()) <= MANY:
+                self._anneal(best, search)
+            until = (self._left() - keep) * (1 - GROUPS) + keep if whole else keep
+            if engine == "auto" and not whole and not self._finished(best):
+                best.notes.append(f"engine auto chose lns for the preferences: an exact model would have {size} variables (limit {WHOLE})")
+            self._turns(best, components, search, until)
+        if not self._finished(best) and whole:
+            self._whole(best, left, self.cpsat.budget.left() * (1 - reserve), encoding)
+        return best
+
+    def _finished(self, best: SoftOutcome) -> bool:
+        return best.value >= best.bound or self.cpsat.done()
+
+    def _tell(self, best: SoftOutcome) -> None:
+        self._report(best.value, best.bound)
+
+    def _adopt(self, best: SoftOutcome, counts: Ints) -> bool:
+        """Take a better placement over if it places as many pods of every priority and has a bind order."""
+        if (counts == best.counts).all() or not self._places_as_many(counts, best.counts):
+            return False
+        found = find_order(self.cluster, counts, seed=self.options.seed)
+        if found.sequence is None:
+            return False
+        value, zones = value_of(self.objective, counts, found.sequence)
+        if value <= best.value:
+            return False
+        best.counts, best.sequence, best.value, best.zones = counts, found.sequence, value, zones
+        self._tell(best)
+        return True
+
+    def _places_as_many(self, counts: Ints, than: Ints) -> bool:
+        return all(change >= 0 for change in self.cluster.per_priority(counts.sum(axis=1) - than.sum(axis=1)).values())
+
+    # --- local search ------------------------------------------------------------------------------------------------------------
+
+    def _search(self, best: SoftOutcome) -> LocalSearch:
+        state, self._state = self._state, None
+        active, soft = state or (rules.replay(self.cluster, best.sequence), None)
+        return LocalSearch(self.objective, active, self.limits, best.counts, seed=self.options.seed, soft=soft)
+
+    def _clock(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
+        """The share of a search that is over: by the clock, or by moves alone in a deterministic run."""
+        started, blocks = time.monotonic(), 0
+        most = max(1.0, sweeps * len(search.pairs) / search.block)
+        cost = search.block * MOVE * (1 + self.cluster.n_nodes / 500)
+
+        def share() -> float:
+            nonlocal blocks
+            blocks += 1
+            spent = time.monotonic() - started
+            if self.options.deterministic:
+                spent = (blocks - 1) * cost
+                self.cpsat.budget.charge(cost)
+            done = max((blocks - 1) / most, spent / max(seconds, 1e-3))
+            return 1.0 if self.cpsat.stop.is_set() else done
+
+        return share
+
+    def _anneal(self, best: SoftOutcome, search: LocalSearch) -> None:
+        seconds = min(SECONDS, self.cpsat.budget.left() * ANNEAL)
+        base = best.value
+
+        search.run(self._clock(search, seconds, SWEEPS), on_better=lambda gain: self._report(base + gain, best.bound))
+        self._adopt(best, search.counts.copy())
+
+    def _settle(self, best: SoftOutcome, sweeps: int) -> None:
+        search = self._search(best)
+        seconds = min(SETTLE_SECONDS, self.cpsat.budget.left() * ANNEAL)
+        search.run(self._clock(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
+        self._adopt(best, search.counts.copy())
+
+    # --- groups ------------------------------------------------------------------------------------------------------------------
+
+    def _turns(self, best: SoftOutcome, components: Components, search: LocalSearch, until: float) -> None:
+        """Turns until so much time is left: mostly to groups, which close the gap from both sides, now and then to the one of the others
+        that gained most per second last time. They change the state of ``search``; what it is after a turn is adopted if it has a bind
+        order."""
+        self.engine = "exact" if self.options.engine == "exact" else "lns"
+        length = ROUND * (1 + int(self.cluster.count.sum()) / MANY)
+        kinds = self._kinds(best, components, search)
+        rates = dict.fromkeys(kinds, float("inf"))
+        turn = 0
+        while rates and not self._finished(best) and (rest := self._left() - until) > 0:
+            turn += 1
+            others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
+            name = "groups" if "groups" in rates and (turn % OTHER or not others) else others[0]
+            if name != "groups" and turn % SECOND == 0:
+                name = others[turn // SECOND % len(others)]
+            gap, started = best.bound - best.value, self._left()
+            if not kinds[name](min(length, rest), rest):
+                del rates[name]
+                continue
+            if not self._adopt(best, search.counts.copy()):
+                search.go_to(best.counts)
+            rates[name] = (gap - best.bound + best.value) / max(started - self._left(), 1e-3)
+
+    def _kinds(self, best: SoftOutcome, components: Components, search: LocalSearch) -> dict[str, Turn]:
+        """What a turn may be. Each is given the seconds after which it should end and those after which it must; False: it has nothing
+        to do any more."""
+        lns, master = Lns(search, self.cpsat), Master(search, self.cpsat)
+
+        def anneal(seconds: float, _: float) -> bool:
+            base = best.value
+            search.run(
+                self._clock(search, seconds, SWEEPS), hot=HOT / 10, cold=COLD, on_better=lambda gain: self._report(base + gain, best.bound)
+            )
+            return bool(search.pairs)
+
+        def neighbourhoods(seconds: float, _: float) -> bool:
+            floor, base = self._left() - seconds, best.value
+            lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
+            return bool(search.pairs)
+
+        def domains(seconds: float, _: float) -> bool:
+            floor, gained = self._left() - seconds, 0
+            while self._left() > floor and not self.cpsat.done():
+                settle = min(SETTLE_SECONDS, max(0.1, self._left() - floor))
+                gained += master.round(partial(self._clock, search, settle, SETTLE))
+                self._report(best.value + gained, best.bound)
+            return bool(search.pairs)
+
+        found: dict[str, Turn] = {"groups": lambda seconds, most: self._groups(best, components, search, seconds, most)}
+        if self.engine == "lns" and search.pairs:
+            found |= {"anneal": anneal, "neighbourhoods": neighbourhoods}
+            if master.layouts:
+                found["domains"] = domains
+        return found
+
+    def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch, seconds: float, most: float) -> bool:
+        """Bound groups alone, those first that may lose most for the time they ask, and give each what it would like if that is a gain.
+        Begins none after so many ``seconds``, and ends after ``most``. Whether any was left to be looked at."""
+        started, gained = self._left(), 0
+        placed, o = Placed(search.counts), self.objective
+        lost = [c.bound - o.total(o.families(placed, c.classes)) for c in components.found]
+        waiting = {i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved}
+        if not waiting:
+            return False
+        while waiting and not self.cpsat.done() and started - self._left() < seconds:
+            i = max(sorted(waiting), key=lambda i: (not components.found[i].looked, lost[i] / components.found[i].slice))
+            component = components.found[i]
+            rows = search.counts[component.classes]
+            value = o.total(o.families(Placed(rows, component.classes), component.classes))
+            looked = component.looked
+            components.solve(component, self.cpsat, min(component.slice, most - (started - self._left())), rows, value)
+            component.slice *= 2 if looked else 1
+            more = self._move(component, search, value)
+            gained += more
+            lost[i] = component.bound - value - more
+            if lost[i] <= 0 or component.proved:
+                waiting.discard(i)
+            best.bound = min(best.bound, max(best.value + gained, components.bound))
+            self._report(best.value + gained, best.bound)
+        search.refresh()
+        return True
+
+    def _move(self, component: Component, search: LocalSearch, value: int) -> int:
+        """Put a group where it is best off; the points gained. ``value``: what it has now."""
+        if component.counts is None or component.value is None or component.value <= value:
+            return 0
+        if not all(search.loose(g) for g in component.classes):
+            return 0
+        if (component.counts.sum(axis=1) < search.counts[component.classes].sum(axis=1)).any():
+            return 0  # alone it would rather leave pods out than repel
+        gain = search.relocate(component.classes, component.counts)
+        if gain is not None:
+            return gain
+        return self._make_room(component, search) if self.cluster.n_nodes <= CROWDED else 0
+
+    def _make_room(self, component: Component, search: LocalSearch) -> int:
+        """Put a group where it is best off, others giving way, and let them settle around it; undone if nothing is gained by it."""
+        assert component.counts is not None
+        if any(g not in search.mobile for g in component.classes):
+            return 0
+        before = search.counts.copy()
+        base = self.objective.total(self.objective.families(before))
+        if search.force(component.classes, component.counts):
+            seconds = min(SETTLE_SECONDS, self.cpsat.budget.left() * ANNEAL)
+            search.run(self._clock(search, seconds, SETTLE), hot=HOT / 10, cold=COLD)
+            gain = self.objective.total(self.objective.families(search.counts)) - base
+            if gain > 0:
+                return gain
+            search.go_to(before)
+        return 0
+
+    def _left(self) -> float:
+        return self.cpsat.budget.left()
+
+    def _report(self, value: int, bound: int) -> None:
+        if self.report is not None:
+            self.report(value, bound)
+
+    # --- the whole model ---------------------------------------------------------------------------------------------------------
+
+    def _model(self, left: dict[int, int], encoding: Encoding | None) -> tuple[Encoding, Points]:
+        """The exact model with the placed tiers held and the soft objective, made once."""
+        if self._made is None:
+            encoding = encoding or Encoding(self.cluster, rules.build(self.cluster))
+            encoding.model.proto.clear_objective()
+            points = objective_encoding.encode(encoding, self.objective)
+            encoding.hold(left)
+            encoding.model.maximize(points.expression())
+            self._sound &= not encoding.zoneless  # containers that the model leaves without zones could gain more than it knows
+            self._made = encoding, points
+        return self._made
+
+    def _whole(self, best: SoftOutcome, left: dict[int, int], seconds: float, encoding: Encoding | None) -> None:
+        self.engine = "exact"
+        encoding, points = self._model(left, encoding)
+        while not self.cpsat.done():
+            model = encoding.model.clone()
+            add_hint(model, encoding.assignment(best.counts, objective=True, **self.cpsat.short()) or ())
+            answer = self.cpsat.run(model, seconds, self._reporter(best))
+            if answer.bound is not None and self._sound:
+                best.bound = min(best.bound, max(best.value, answer.bound))
+            if answer.solution is None:
+                return
+            counts = encoding.counts(answer.solution)
+            if points.value(answer.solution) <= best.value or self._adopt(best, counts) or not self._cut(best, encoding, counts):
+                break
+        best.bound = max(best.bound, best.value)
+
+    def strategy(
+        self,
+        strategy: Strategy,
+        best: SoftOutcome,
+        left: dict[int, int],
+        seconds: float,
+        encoding: Encoding | None,
+        report: Callable[[int, int], None],
+    ) -> int:
+        """Improve the strategy tier of ``best`` in place, all its tiers held; gives an upper bound of the strategy's value."""
+        encoding, soft = self._model(left, encoding)
+        model = encoding.model
+        if soft.variables:
+            model.add(soft.expression() >= best.value)
+        try:
+            points = strategy.encode(encoding)
+        except OverflowError:
+            return 0  # no cost is below zero: as good a bound as none
+        model.maximize(points.expression())
+        bound = points.most + points.constant
+        hint = encoding.assignment(best.counts, objective=True, **self.cpsat.short())
+        held = model.clone()
+        add_hint(held, hint or ())
+        answer = self.cpsat.run(held, seconds, report)
+        if answer.bound is not None and self._sound:
+            bound = answer.bound
+        if answer.solution is None:
+            return bound
+        counts = encoding.counts(answer.solution)
+        found = find_order(self.cluster, counts, seed=self.options.seed)
+        if found.sequence is not None and strategy.value(counts) > strategy.value(best.counts):
+            value, zones = value_of(self.objective, counts, found.sequence)
+            if value >= best.value:
+                best.counts, best.sequence, best.zones, best.value = counts, found.sequence, zones, value
+        return bound
+
+    def _cut(self, best: SoftOutcome, encoding: Encoding, counts: Ints) -> bool:
+        """Forbid an assignment that has no bind order."""
+        found = find_order(self.cluster, counts, seed=self.options.seed)
+        if found.sequence is not None:
+            return False
+        if not found.exhausted:
+            self._sound = False
+        encoding.forbid(counts, found.stuck)
+        return True
+
+    def _reporter(self, best: SoftOutcome) -> Callable[[int, int], None] | None:
+        report = self.report
+        return None if report is None else lambda value, bound: report(max(value, best.value), min(bound, best.bound))
+
+
+def value_of(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
+    """Weighted points of a placement with the best zones for it."""
+    zones = assign(objective.cluster, objective.containers, sequence)
+    families = objective.families(counts)
+    families[CONTAINER_AFFINITY] = zones.points
+    return objective.total(families), zones

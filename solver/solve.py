@@ -1,0 +1,398 @@
+"""From a snapshot to a verified Placement: choose an engine, run it, explain what is left, have the result judged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from checker.placement import Violation, verify
+from models.cluster import unmodelled
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster, required_terms
+from models.documents import placement as doc
+from models.documents.policy import DEFAULT
+from models.edits.binding import bound_as
+from models.kube.objects import Pod, pod_key
+from models.numa.containers import running
+from models.snapshot.scope import Scope, select
+from models.snapshot.snapshot import InputError, Snapshot
+from solver import rules
+from solver.bind_order.gang_units import bundle
+from solver.objective.preferences import Objective
+from solver.objective.tie_break import Strategy, choose
+from solver.placed_tiers import Answer, PlacedSearch
+from solver.rules.base import Rule
+from solver.rules.eligibility import fits, possible
+from solver.runtime.options import OnProgress, Options, Progress
+from solver.runtime.progress_trace import Trace
+
+if TYPE_CHECKING:
+    from models.numa.node_topology import Tree
+    from solver.objective.container_affinity import Pools
+
+#: What comes after the search (reasons, report, check, writing) takes up to so many times as long as compiling.
+CHECKING = 3.5
+#: Seconds for causes at most; and how many times as long as compiling they must be able to take, else they are not begun.
+CAUSES, COMPILES = 20.0, 4.0
+#: Share of the time that preferences leave to causes where pods are left.
+KEPT = 0.15
+HOSTNAME = "kubernetes.io/hostname"
+
+
+class _Tell:
+    """Progress: phase, and for a tier its name, priority, incumbent and bound. ``trace``: the latter, as they came about."""
+
+    def __init__(self, on_progress: OnProgress | None, started: float) -> None:
+        self._on_progress, self._started = on_progress, started
+        self.trace = Trace()
+
+    def __call__(
+        self,
+        phase: str,
+        priority: int | None = None,
+        value: int | None = None,
+        bound: int | None = None,
+        detail: str | None = None,
+        tier: str | None = None,
+    ) -> None:
+        tier, seconds = tier or (None if priority is None else "placed"), time.monotonic() - self._started
+        if tier is not None and value is not None:
+            self.trace.note(tier, priority, seconds, value, bound)
+        if self._on_progress is not None:
+            self._on_progress(Progress(phase, tier, priority, value, bound, seconds, detail))
+
+
+class InternalFault(Exception):
+    """The checker refused a result: a fault of kubestow's own, so nothing is returned."""
+
+
+def insist(faults: Sequence[Violation]) -> None:
+    """That the checker found nothing.
+
+    Raises:
+        InternalFault: naming the first few violations.
+    """
+    if faults:
+        raise InternalFault("; ".join(f"{f.pod} on {f.node}: {f.rule}: {f.why}" for f in faults[:3]))
+
+
+def place(
+    snapshot: Snapshot,
+    options: Options,
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> doc.Placement:
+    """Place every pending pod. ``stop`` may be set from another thread or a signal handler: the best answer so far is returned.
+    ``began``: when the caller began, on the monotonic clock; the time limit counts from there, and ends early enough for the check.
+
+    Raises:
+        InputError: quantities that cannot be summed.
+        InternalFault: the independent checker found the result invalid.
+    """
+    started = time.monotonic()
+    stop = stop or threading.Event()
+
+    tell = _Tell(on_progress, started)
+    tell("compile")
+    scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
+    if options.policy.refuseAllNamespacesAntiAffinity:
+        _refuse_hogs(snapshot, scope)
+    cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
+    kinds = len(np.unique(cluster.node_classes()))
+    tell("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
+    compiled = time.monotonic()
+    checking = min(CHECKING * (compiled - started), (options.time_limit or 0.0) / 3)
+    clock = (started if began is None else began) - checking  # from here the search's time runs
+    active = rules.build(cluster)
+    limits = possible(cluster, active)
+    strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
+    objective = Objective(cluster, active)
+    answer = PlacedSearch(objective, active, limits, options, stop, tell, clock).run()
+    if answer.counts.any():
+        left = options.causes and int(answer.counts.sum()) < len(scope.pending)
+        kept = min(CAUSES, (options.time_limit or 0.0) * KEPT) if left else 0.0
+        _improve(objective, active, limits, answer, strategy, options, stop, tell, clock - kept)
+    solved = time.monotonic()
+    causes = _causes(cluster, options, answer, limits, stop, tell, compiled - started, clock) if options.causes else []
+    result = _document(cluster, options, answer)
+    result.causes = causes
+    tell("verify")
+    insist(verify(snapshot, result))
+    if not options.deterministic:
+        result.seconds = doc.Seconds(
+            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
+        )
+        result.search = tell.trace.finish(result.objective, solved - started)
+    return result
+
+
+def _causes(
+    cluster: Cluster,
+    options: Options,
+    answer: Answer,
+    limits: Ints,
+    stop: threading.Event,
+    tell: _Tell,
+    compiling: float,
+    clock: float,
+) -> list[doc.Cause]:
+    """Why pods are left, within the time that is left, and a little more than that. What is proved impossible by itself lowers the bounds
+    of its tier."""
+    if int(answer.counts.sum()) == len(cluster.scope.pending):
+        return []
+    from solver.explain.unplaced import explain_left, left_of
+
+    left = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
+    if not left or stop.is_set():
+        return []
+    limit = options.time_limit or CAUSES
+    spent = limit / 2 if options.deterministic else time.monotonic() - clock
+    seconds = min(CAUSES, max(limit / 40, limit - spent))
+    if seconds < COMPILES * compiling and not options.deterministic:
+        answer.notes.append("causes are left out: there was no time for them (--time-limit)")
+        return []
+    tell("causes")
+    taken = [0] * cluster.n_classes
+    placed = []
+    for g, n, k in answer.sequence:
+        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
+        taken[g] += k
+    moved = [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName]
+    torn = [k for k, gang in enumerate(cluster.gangs) if gang.needed > 1 and not answer.counts[list(gang.classes)].any()]
+    for k in torn:
+        running = sum(bool(cluster.snapshot.pods[i].spec.nodeName) for i in cluster.declared[k].pods)
+        if running:
+            answer.notes.append(
+                f"{running} pods of gang {cluster.gangs[k].name} run now; from scratch the gang is not whole, so none is placed"
+            )
+    found = explain_left(
+        bound_as(cluster.snapshot, moved) if moved else cluster.snapshot,
+        left,
+        placed,
+        policy=options.policy,
+        exempt=options.exempt,
+        seconds=seconds,
+        stop=stop,
+        seed=options.seed,
+        deterministic=options.deterministic,
+    )
+    if len(found) < len(left):
+        answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
+    hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})
+    could = fits(cluster, limits)
+    could[hopeless] = 0
+    most = cluster.per_priority(could)
+    answer.bounds = {p: min(bound, most[p]) for p, bound in answer.bounds.items()}
+    return [cause for _, cause in found]
+
+
+def _improve(
+    objective: Objective,
+    active: Sequence[Rule],
+    limits: Ints,
+    answer: Answer,
+    strategy: Strategy | None,
+    options: Options,
+    stop: threading.Event,
+    tell: _Tell,
+    started: float,
+) -> None:
+    """The soft tier and the strategy tier, the placed tiers held."""
+    from solver.soft_tiers import Start, improve
+
+    def report(tier: str, value: int, bound: int) -> None:
+        tell("search" if options.engine == "auto" else options.engine, None, value, bound, tier=tier)
+
+    start = Start(answer.counts, answer.sequence, answer.encoding, answer.state)
+    answer.later = improve(objective, active, limits, start, strategy, options, stop, report, started)
+    answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
+    answer.notes += answer.later.notes
+    answer.engine = answer.later.engine or answer.engine
+    answer.interrupted |= stop.is_set()
+
+
+def _refuse_hogs(snapshot: Snapshot, scope: Scope) -> None:
+    """Bad input under the policy: required anti-affinity over all namespaces with a key other than the hostname lets one pod keep a
+    domain for itself.
+
+    Raises:
+        InputError: naming pod and term.
+    """
+    problems = []
+    for i in scope.pending:
+        pod = snapshot.pods[i]
+        for term in required_terms(pod, "podAntiAffinity"):
+            selector = term.namespaceSelector
+            if selector is not None and not selector.matchLabels and not selector.matchExpressions and term.topologyKey != HOSTNAME:
+                where = "spec.affinity.podAntiAffinity"
+                problems.append(
+                    f"Pod {pod_key(pod)}: {where}: required over all namespaces with topologyKey {term.topologyKey!r}, "
+                    f"expected {HOSTNAME} (policy: refuseAllNamespacesAntiAffinity)"
+                )
+    if problems:
+        raise InputError(list(dict.fromkeys(problems)))
+
+
+def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:
+    snapshot = cluster.snapshot
+    keys = [pod_key(snapshot.pods[i]) for i in range(len(snapshot.pods))]
+    assignments, dealt = _assignments(cluster, answer, keys)
+    placed = answer.counts.sum(axis=1)
+    tiers = []
+    for priority in sorted(answer.bounds, reverse=True):
+        value = int(placed[cluster.priority == priority].sum())
+        tiers.append(doc.TierResult("placed", value, max(value, answer.bounds[priority]), priority))
+    placed_proved = all(t.value == t.bound for t in tiers)
+    if answer.later is not None:
+        tiers += answer.later.tiers
+    proved = all(t.value == t.bound for t in tiers)
+    status: doc.Status = "optimal" if proved else "feasible"
+    if cluster.scope.pending and not assignments:
+        status = "infeasible" if placed_proved else ("unknown" if answer.interrupted else "feasible")
+    return doc.Placement(
+        snapshot=doc.SnapshotRef(
+            snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(cluster.scope.pending),
+            fromScratch=options.from_scratch, includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
+            workloads=list(options.workloads), edits=options.edits,
+        ),
+        engine=answer.engine,
+        status=status,
+        objective=tiers,
+        assignments=assignments,
+        unplaced=_unplaced(cluster, answer, keys, dealt),
+        gangs=[_gang(cluster, answer.counts, k) for k in range(len(cluster.gangs))],
+        unmodelled=[
+            *options.unmodelled,
+            *unmodelled.find(snapshot, (snapshot.pods[i] for i in cluster.scope.pending), tiers=options.policy.networkTiers),
+            *_zoneless(cluster, answer),
+            *_held_zones(cluster),
+        ],
+        preferences=answer.later.preferences if answer.later is not None else None,
+        policy=options.policy if options.policy != DEFAULT else None,
+        notes=answer.notes,
+    )  # fmt: skip
+
+
+def _assignments(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:
+    """Nodes and order numbers, pods of a unit sharing one, and how many pods of each class were dealt out."""
+    snapshot = cluster.snapshot
+    dealt = [0] * cluster.n_classes
+    found: list[doc.Assignment] = []
+    zones = {cell: list(pools) for cell, pools in answer.later.zones.pools.items()} if answer.later is not None else {}
+    order = 0
+    for unit, together in bundle(cluster, answer.sequence):
+        order += together
+        for g, n, k in unit:
+            gang = cluster.classes[g].gang
+            name = None if gang is None else cluster.gangs[gang].name
+            for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
+                order += not together
+                entry = doc.Assignment(keys[i], cluster.nodes.names[n], order, name)
+                if (g, n) in zones:
+                    entry.containers = _containers(snapshot.pods[i], cluster.trees[n], zones[g, n].pop(0))
+                found.append(entry)
+            dealt[g] += k
+    return found, dealt
+
+
+def _gang(cluster: Cluster, counts: Ints, k: int) -> doc.GangResult:
+    gang, declared = cluster.gangs[k], cluster.declared[k]
+    nodes = np.flatnonzero(counts[list(gang.classes)].sum(axis=0))
+    domains: set[str | None] = set()
+    if declared.key is not None and len(nodes):
+        codes, values = cluster.nodes.column(declared.key)
+        domains = {values[codes[n]] if codes[n] >= 0 else None for n in nodes}
+    return doc.GangResult(
+        gang.name,
+        pending=len(declared.pods),
+        placed=int(counts[list(gang.classes)].sum()),
+        needed=gang.needed,
+        bound=len(declared.bound),
+        topologyKey=declared.key,
+        domain=domains.pop() if len(domains) == 1 else None,
+    )
+
+
+def _containers(pod: Pod, tree: Tree, pools: Pools) -> list[doc.ContainerZones]:
+    from solver.numa.zone_pools import bits
+
+    return [
+        doc.ContainerZones(container.name or "", [tree.zones[z] for z in bits(pool)])
+        for container, pool in zip(running(pod), pools, strict=True)
+        if pool is not None
+    ]
+
+
+def _zoneless(cluster: Cluster, answer: Answer) -> list[doc.Unmodelled]:
+    """Containers that hints concern and that are not in the model, since the patterns of their pod would be too many."""
+    found = answer.later.zoneless if answer.later is not None else set()
+    keys = [
+        (pod_key(cluster.snapshot.pods[i]), running(cluster.snapshot.pods[i])[c].name)
+        for g, c in sorted(found)
+        for i in cluster.classes[g].pods
+    ]
+    return [
+        doc.Unmodelled(key, f"containers[{name}]", "its zones were chosen after those of the other containers, not together with them")
+        for key, name in keys
+    ]
+
+
+def _held_zones(cluster: Cluster) -> list[doc.Unmodelled]:
+    """Nodes whose published zones lack what movable pods hold there: which zones come free when they go is not known."""
+    movable = {cluster.snapshot.pods[i].spec.nodeName for i in cluster.scope.pending} - {None}
+    names = [cluster.nodes.names[n] for n in sorted(cluster.trees) if cluster.nodes.names[n] in movable]
+    return [
+        doc.Unmodelled(
+            f"Node/{name}", "NodeResourceTopology zones[].resources[].available", "zones of pods that are placed anew count as taken"
+        )
+        for name in names
+    ]
+
+
+def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
+    """The pods that are left, each with every rule that rejects it in the final state, and on how many nodes; gated ones last."""
+    reasons: dict[int, list[doc.Reason]] = {}
+    gang_of = {i: gang.name for gang in cluster.declared for i in gang.pods}
+    if any(dealt[g] < cls.count for g, cls in enumerate(cluster.classes)):
+        active = rules.replay(cluster, answer.sequence)
+        for g, cls in enumerate(cluster.classes):
+            left = cls.pods[dealt[g] :]
+            if left:
+                why = _reasons(active, g) + _torn(cluster, answer.counts, g)
+                reasons.update((i, why) for i in left)
+    found = [doc.Unplaced(keys[i], reasons[i], gang_of.get(i)) for i in cluster.scope.pending if i in reasons]
+    for i in cluster.scope.gated:
+        gates = ", ".join(gate.name for gate in cluster.snapshot.pods[i].spec.schedulingGates or ())
+        found.append(doc.Unplaced(keys[i], [doc.Reason("SchedulingGates", cluster.n_nodes, f"waits for {gates}")]))
+    return found
+
+
+def _torn(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]:
+    """What a gang that is not whole has against each of its pods."""
+    k = cluster.classes[g].gang
+    if k is None or cluster.gangs[k].needed <= 1 or counts[list(cluster.gangs[k].classes)].any():
+        return []
+    gang, pods = cluster.gangs[k], len(cluster.declared[k].pods)
+    text = f"gang {gang.name} is placed whole or not at all: {gang.needed} pods"
+    if gang.needed > pods:
+        text = f"gang {gang.name} needs {gang.needed} more pods, and only {pods} of it wait"
+    elif gang.needed < pods:
+        text = f"gang {gang.name} is placed with at least {gang.needed} of its {pods} pods or not at all"
+    return [doc.Reason("GangScheduling", cluster.n_nodes, text)]
+
+
+def _reasons(active: Sequence[Rule], g: int) -> list[doc.Reason]:
+    found = []
+    for rule in active:
+        mask = rule.rejects(g) | rule.breaks(g)
+        if mask.any():
+            found.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
+    if not active[0].cluster.n_nodes:
+        found.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
+    return sorted(found, key=lambda r: (-r.nodes, r.rule))

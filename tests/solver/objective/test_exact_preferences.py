@@ -1,0 +1,144 @@
+"""The soft and the strategy tier against brute force: every assignment, every choice of zones, scored by the independent checker."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from checker.objective import numa_zones, preferences, tie_break
+from checker.placement import verify
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.placement import Assignment, ContainerZones, Placement
+from models.documents.policy import DEFAULT, Policy
+from models.kube.objects import pod_key
+from models.numa.container_affinity import AnnotationError
+from models.numa.containers import running
+from models.numa.node_topology import Tree
+from models.snapshot import snapshot as snapshots
+from models.snapshot.scope import select
+from models.snapshot.snapshot import InputError, Snapshot
+from solver.runtime.options import Options
+from solver.solve import place
+from tests import tiny_soft
+from tests.solver.rules.test_agreement import State, accepted, document, matrix, reachable
+
+INSTANCES = 60
+#: Choices of zones tried on one node; instances with more are left out.
+MOST = 2_000
+
+
+def sets_of(tree: Tree) -> list[tuple[str, ...]]:
+    """Every set of zones."""
+    return [chosen for k in range(1, len(tree.zones) + 1) for chosen in itertools.combinations(tree.zones, k)]
+
+
+def zone_choices(snapshot: Snapshot, cluster: Cluster, entries: list[Assignment]) -> Iterator[list[Assignment]]:
+    """Every way to give the containers on one node that need zones a set of zones."""
+    keys = {pod_key(p): p for p in snapshot.pods}
+    of = {pod_key(snapshot.pods[i]): cls for cls in cluster.classes for i in cls.pods}
+    node = cluster.nodes.names.index(entries[0].node)
+    tree = cluster.trees.get(node)
+    slots: list[list[list[ContainerZones]]] = []
+    for entry in entries:
+        cls = of[entry.pod].containers
+        if tree is None or cls is None:
+            slots.append([[]])
+            continue
+        names = [c.name or "" for c in running(keys[entry.pod])]
+        if not (tree.rejects and (cls.per_container or cls.per_pod)):
+            names = [names[i] for i in cls.involved()] if len(tree.zones) > 1 else []
+        listed = [[ContainerZones(name, list(zones)) for zones in sets_of(tree)] for name in names]
+        slots.append([list(choice) for choice in itertools.product(*listed)])
+    size = 1
+    for slot in slots:
+        size *= len(slot)
+    if size > MOST:
+        raise OverflowError
+    for choice in itertools.product(*slots):
+        yield [Assignment(e.pod, e.node, e.order, containers=zones) for e, zones in zip(entries, choice, strict=True)]
+
+
+def container_points(snapshot: Snapshot, cluster: Cluster, entries: list[Assignment], policy: Policy) -> int:
+    """The most points that zones can give to an assignment, node by node. Hard asks without zones are not the question here: containers
+    that list no zones are somewhere on the node, so only choices that list all that hints concern count."""
+    total = 0
+    for _, group in itertools.groupby(sorted(entries, key=lambda e: (e.node, e.order)), key=lambda e: e.node):
+        here = list(group)
+        best = None
+        for choice in zone_choices(snapshot, cluster, here):
+            found = numa_zones.judge(snapshot, choice, (), policy)
+            if not any(f[2] == "Zones" for f in found.faults) and (best is None or found.points > best):
+                best = found.points
+        assert best is not None, "some choice of zones must be valid"
+        total += best
+    return total
+
+
+def judged(snapshot: Snapshot, cluster: Cluster, doc: Placement, policy: Policy) -> tuple[int, int]:
+    """(soft, strategy) of an assignment by the checker's own scoring, zones at their best."""
+    placed = {e.pod: e.node for e in doc.assignments}
+    pending = {pod_key(snapshot.pods[i]) for i in cluster.scope.pending}
+    families = preferences.score(snapshot, placed, (), policy, pending=pending).families
+    families["containerAffinity"] = container_points(snapshot, cluster, doc.assignments, policy)
+    soft = sum(points * int(getattr(policy.multipliers, family)) for family, points in families.items())
+    return soft, tie_break.points(snapshot, placed, (), policy) or 0
+
+
+def values(result: Placement, tier: str) -> list[int]:
+    return [t.value for t in result.objective if t.tier == tier]
+
+
+def check(seed: int, kind: str, policy: Policy) -> bool:
+    """Assert on one instance; whether it had any preference."""
+    try:
+        snapshot = snapshots.from_objects(tiny_soft.snapshot(seed, kind))
+        cluster = compile_cluster(snapshot, select(snapshot), policy=policy)
+    except (InputError, AnnotationError) as error:  # pragma: no cover
+        raise AssertionError(f"{kind} seed {seed}: {error}") from error
+    if not cluster.n_classes:
+        return False
+    where = f"{kind} seed {seed}"
+    result = place(snapshot, Options(engine="exact", workers=2, time_limit=30, policy=policy, search_strategy=True))
+    assert verify(snapshot, result) == [], where
+    assert result.status in ("optimal", "infeasible"), f"{where}: {result.objective}"
+
+    def placed(state: State) -> tuple[int, ...]:
+        sums = matrix(cluster, state).sum(axis=1)
+        return tuple(int(sums[cluster.priority == p].sum()) for p in sorted({*cluster.priority.tolist()}, reverse=True))
+
+    valid = {s: order for s, order in reachable(cluster).items() if accepted(cluster, order)}
+    most = max(placed(s) for s in valid)
+    assert tuple(values(result, "placed")) == most, where
+    try:
+        best = max(judged(snapshot, cluster, document(cluster, order), policy) for s, order in valid.items() if placed(s) == most)
+    except OverflowError:
+        return False
+    soft, strategy = values(result, "soft"), values(result, "strategy")
+    if result.assignments:  # the later tiers are about what is placed
+        assert (soft or [0], strategy) == ([best[0]], [best[1]]), f"{where}: {result.objective}"
+    return bool(soft)
+
+
+@pytest.mark.parametrize("kind", tiny_soft.KINDS)
+def test_soft_tiers_are_the_optimum_of_brute_force(kind: str) -> None:
+    preferring = sum(check(seed, kind, DEFAULT) for seed in range(INSTANCES))
+    assert preferring > INSTANCES // 4
+
+
+@pytest.mark.parametrize("kind", ["containers", "mixed"])
+def test_other_policies_are_optimal_too(kind: str) -> None:
+    policy = replace(DEFAULT, strategy="pack", colocatePods=kind == "mixed", hardPodAffinityWeight=7)
+    policy = replace(policy, multipliers=replace(policy.multipliers, podAffinity=3, nodeAffinity=0, containerAffinity=2))
+    preferring = sum(check(seed, kind, policy) for seed in range(100, 100 + INSTANCES // 2))
+    assert preferring > INSTANCES // 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", tiny_soft.KINDS)
+def test_soft_tiers_are_the_optimum_of_brute_force_at_length(kind: str) -> None:
+    preferring = sum(check(seed, kind, DEFAULT) for seed in range(INSTANCES, 1500))
+    assert preferring > 300

@@ -1,0 +1,171 @@
+"""The steps that a state accepts, and what it says is broken, against a scan of plain objects, along random walks on tiny clusters."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from models.documents.rebalance_plan import Limits
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import from_objects
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import Case, Step, read_case
+from solver.rebalance.problem.state import State
+from tests.objects import node, pod
+from tests.plans import tiny
+from tests.plans.accepting import Position
+from tests.plans.brute import Brute
+from tests.plans.world import ABSENT
+
+Object = dict[str, Any]
+ZONE = "zone"
+
+
+class _Both:
+    """A cluster as the planner and as the brute force have it."""
+
+    def __init__(self, objects: list[Object], goals: tuple[str, ...], drain: tuple[str, ...], limits: Limits) -> None:
+        snapshot = from_objects(objects)
+        self.case: Case = read_case(snapshot, PlanOptions(goals, drain, limits))
+        self.state = State(self.case)
+        self.brute = Brute(objects, goals, drain, allow_eviction=limits.allowEviction, limits=limits)
+        index = self.brute.world.index
+        assert list(self.case.cluster.nodes.names) == self.brute.world.names
+        self.class_of = {index[pod_key(snapshot.pods[i])]: g for g, cls in enumerate(self.case.cluster.classes) for i in cls.pods}
+        self.guards = [{index[pod_key(snapshot.pods[i])] for i in guard.pods} for guard in self.case.budgets]
+        self.position = self.brute.first
+        self.history: list[tuple[Step, Position]] = []
+
+    @classmethod
+    def random(cls, seed: int, kind: str) -> _Both:
+        """A random cluster; pods that wait are always there."""
+        goals, drain, limits = tiny.asked(seed, kind)
+        return cls(tiny.cluster(seed, kind), goals if "admit" in goals else (*goals, "admit"), drain, limits)
+
+    def leaving(self) -> Iterator[tuple[int, int, int]]:
+        """Class, node and the pod of that class that goes first: one that never moved, if there is any."""
+        at, done = self.position
+        seen = set()
+        for i in sorted(self.brute.movable | self.brute.pending, key=lambda i: (i in done, i)):
+            g = self.class_of[i]
+            if (at[i] != ABSENT and i in self.brute.pending) or (at[i] == ABSENT and i not in self.brute.pending):
+                continue  # bound by the plan, or gone for good
+            if (g, at[i]) not in seen:
+                seen.add((g, at[i]))
+                yield g, at[i], i
+
+    def compare(self) -> list[tuple[Step, int, Position]]:
+        """Every possible step; returns those that are accepted."""
+        found = []
+        for g, a, i in self.leaving():
+            ways = [self.brute.accepted(self.position, i, n) for n in range(len(self.brute.world.names))]
+            landing = self.state.landing(g, a).tolist()
+            assert landing == [way is not None for way in ways], f"landing of {self.brute.world.pods[i].key}, {self.position}"
+            found += [(Step(g, a, n), i, way) for n, way in enumerate(ways) if way is not None]
+            if a != ABSENT:
+                gone = self.brute.accepted(self.position, i, ABSENT)
+                assert self.state.may_go(g, a) is (gone is not None), f"eviction of {self.brute.world.pods[i].key}, {self.position}"
+                if gone is not None:
+                    found.append((Step(g, a, ABSENT), i, gone))
+        broken = dict(sorted(self.brute.broken(self.position.at).items()))
+        assert self.state.broken() == broken, self.position
+        return found
+
+
+def walk(seed: int, kind: str, length: int = 7) -> int:
+    """Compares every state of a random walk; returns how many steps it took. Some steps are taken back."""
+    both, rng, taken = _Both.random(seed, kind), random.Random(f"walk-{kind}-{seed}"), 0
+    for _ in range(length):
+        choices = both.compare()
+        if both.history and rng.random() < 0.15:
+            step, both.position = both.history.pop()
+            both.state.undo(step)
+        elif choices:
+            moves = [choice for choice in choices if choice[0].b != ABSENT]
+            step, _, position = rng.choice(moves if moves and rng.random() < 0.85 else choices)
+            both.history.append((step, both.position))
+            both.state.apply(step)
+            both.position = position
+            taken += 1
+    both.compare()
+    return taken
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_steps_that_are_accepted_are_those_of_the_brute_force(kind: str) -> None:
+    assert sum(walk(seed, kind) for seed in range(40)) > 80
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_steps_that_are_accepted_are_those_of_the_brute_force_on_many_clusters(kind: str) -> None:
+    assert sum(walk(seed, kind, 12) for seed in range(1000, 3000)) > 4000
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_what_may_move_and_what_budgets_allow(kind: str) -> None:
+    """Read from raw objects once more: exclusions, evictable pods, closed nodes, subjects and budgets."""
+    for seed in range(150):
+        both = _Both.random(seed, kind)
+        case, brute = both.case, both.brute
+        of = both.class_of
+        for i in brute.before:
+            g = of.get(i)
+            assert (g is not None and bool(case.movable[g])) is (i in brute.movable), (seed, brute.world.pods[i].key)
+            assert (g is not None and bool(case.subjects[g])) is (i in brute.subjects), (seed, brute.world.pods[i].key)
+            assert (g is not None and bool(case.evictable[g])) is (i in brute.evictable), (seed, brute.world.pods[i].key)
+        assert {i for i, g in of.items() if case.pending[g]} == brute.pending
+        for i in brute.movable:
+            guard, b = brute._guard.get(i), case.budget[of[i]]
+            allowed = None if b is None else case.budgets[b].allowed
+            assert allowed == (None if guard is None else guard.allowed), (seed, brute.world.pods[i].key)
+        assert {brute.world.names[n] for n in case.drain} == {brute.world.names[n] for n in brute.closed}
+
+
+# --- found by the walks -----------------------------------------------------------------------------------------------------------------
+
+
+def _running(name: str, where: str, **rest: Any) -> Object:
+    return pod(name, node_name=where, owner=f"ReplicaSet/{name}", labels={"app": "a"}, **rest)
+
+
+def _even() -> list[Object]:
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": ZONE,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "a"}},
+        }
+    ]
+
+
+def test_a_pod_on_a_node_that_does_not_count_for_its_constraint_is_not_taken_out_of_the_minimum() -> None:
+    """Its own node selector no longer takes its node."""
+    nodes = [node("n1", labels={ZONE: "z", "disk": "hdd"}), node("n2", labels={ZONE: "z", "disk": "ssd"})]
+    pods = [_running(name, where, selector={"disk": "ssd"}, spread=_even()) for name, where in (("p", "n1"), ("q", "n2"))]
+    both = _Both([*nodes, *pods], ("repair",), (), Limits())
+    both.compare()
+    assert both.state.broken() == {"NodeAffinity": 1}
+
+
+def test_a_pod_on_a_node_that_does_not_count_for_its_constraint_is_kept_from_breaking_it() -> None:
+    """Of two pods in its zone it sees the other one and itself, though the zone's count is one."""
+    nodes = [node(f"n{i}", labels={ZONE: zone, "disk": disk}) for i, (zone, disk) in enumerate((("z", "hdd"), ("z", "ssd"), ("y", "ssd")))]
+    pods = [_running("p", "n0", selector={"disk": "ssd"}, spread=_even()), _running("q", "n2")]
+    both = _Both([*nodes, *pods], ("repair",), (), Limits())
+    both.compare()
+    assert both.state.landing(both.class_of[1], 2).tolist() == [True, False, False]
+
+
+def test_who_alone_has_the_topology_key_stands_by_itself() -> None:
+    """Affinity to one's own kind is fine where no other of them is in any domain: only the pod on the node without the key has to go."""
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}}
+    wanted = {"podAffinity": {"requiredDuringSchedulingRequiredDuringExecution": [term]}}
+    objects = [node("n1"), node("n2", labels={ZONE: "z"}), *(_running(p, n, affinity=wanted) for p, n in (("p", "n1"), ("q", "n2")))]
+    both = _Both(objects, ("repair",), (), Limits(allowEviction=True))
+    both.compare()
+    assert [bool(both.case.evictable[both.class_of[i]]) for i in (0, 1)] == [True, False]

@@ -1,0 +1,393 @@
+"""The order of plans: dead ends, stopovers, and agreement with a breadth-first search over accepted steps."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.cluster.cluster import Ints
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import from_objects
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import Case, Step, read_case
+from solver.rebalance.problem.state import State
+from solver.rebalance.sequencing import astar
+from solver.rebalance.sequencing.deadlocks import waiting_in_circle
+from solver.rebalance.sequencing.sequence import Ordered, len_of, order
+from solver.rebalance.sequencing.shorten import shorten
+from tests import objects
+from tests.plans import tiny
+
+Object = dict[str, Any]
+ZONE = "zone"
+
+
+def node(name: str, cpu: str = "1", zone: str = "z", pods: str = "10") -> Object:
+    return objects.node(name, cpu=cpu, pods=pods, labels={ZONE: zone})
+
+
+def pod(name: str, at: str | None, *, app: str = "", **more: Any) -> Object:
+    return objects.pod(name, node_name=at, owner="ReplicaSet/r", labels={"app": app or name}, **{"cpu": "1", "memory": "0", **more})
+
+
+def case_of(things: list[Object], **asked: Any) -> Case:
+    return read_case(from_objects(things), PlanOptions(**asked))
+
+
+def target_of(case: Case, moves: dict[str, str | None]) -> Ints:
+    """The start with some pods elsewhere (None: gone), by name."""
+    target = case.start.copy()
+    for g, cls in enumerate(case.cluster.classes):
+        for i in cls.pods:
+            found = case.cluster.snapshot.pods[i]
+            if found.metadata.name in moves:
+                to = moves[found.metadata.name]
+                if found.spec.nodeName:
+                    target[g, case.cluster.nodes.names.index(found.spec.nodeName)] -= 1
+                if to is not None:
+                    target[g, case.cluster.nodes.names.index(to)] += 1
+    return target
+
+
+def run(case: Case, target: Ints, *, steps_at_most: int | None = None) -> Ordered:
+    found = order(case, target, seconds=20, stop=threading.Event(), steps_at_most=steps_at_most, deterministic=True)
+    if found.steps is not None:
+        replay(case, target, found.steps)
+    return found
+
+
+def replay(case: Case, target: Ints, steps: list[Step]) -> None:
+    """Each step is accepted, and the last leads to the target; what is bound as a unit ends in a valid state."""
+    state = State(case)
+    i = 0
+    while i < len(steps):
+        g, a, b, k = steps[i].g, steps[i].a, steps[i].b, steps[i].k
+        gang = case.cluster.classes[g].gang if case.pending[g] else None
+        if gang is not None:
+            unit = [s for s in steps[i:] if case.pending[s.g] and case.cluster.classes[s.g].gang == gang]
+            assert steps[i : i + len(unit)] == unit
+            for step in unit:
+                state.apply(step)
+            assert all(state.providers.gone(s.g) and state.skews.gone(s.g) for s in unit)
+            i += len(unit)
+            continue
+        for _ in range(k):
+            assert state.counts[g, a] > 0 if a >= 0 else case.pending[g]
+            assert state.landing(g, a)[b] if b >= 0 else case.evictable[g] and state.may_go(g, a)
+            state.apply(Step(g, a, b))
+        i += 1
+    assert np.array_equal(state.counts, target)
+
+
+def named(case: Case, steps: list[Step]) -> list[tuple[str, str, str]]:
+    names = [*case.cluster.nodes.names, "-"]
+    return [(case.cluster.classes[s.g].pod.metadata.name or "", names[s.a], names[s.b]) for s in steps]
+
+
+# --- by hand --------------------------------------------------------------------------------------------------------------------
+
+
+def test_swap_goes_through_the_spare_place() -> None:
+    case = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    assert found.steps is not None
+    assert found.fewest
+    assert len_of(found.steps) == 3
+    assert sum(b == "c" for _, _, b in named(case, found.steps)) == 1
+
+
+def test_swap_without_a_spare_place_is_a_circle() -> None:
+    case = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    assert found.steps is None
+    assert found.exhausted
+    assert not found.fewest
+    assert sorted(named(case, found.stuck)) == [("p", "a", "b"), ("q", "b", "a")]
+
+
+def test_drained_nodes_are_no_spare_place() -> None:
+    things = [node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")]
+    case = case_of(things, drain=("c",))
+    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    assert found.steps is None
+    assert found.exhausted
+
+
+def test_steps_at_most_leaves_no_stopover() -> None:
+    case = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    target = target_of(case, {"p": "b", "q": "a"})
+    found = run(case, target, steps_at_most=2)
+    assert found.steps is None
+    assert found.exhausted
+    assert run(case, target, steps_at_most=1).exhausted
+    assert run(case, target, steps_at_most=3).steps is not None
+
+
+@pytest.mark.parametrize(
+    ("limits", "possible"),
+    [
+        (Limits(maxMoves=2), False),
+        (Limits(maxMoves=3), True),
+        (Limits(maxMovesPerNamespace=2), False),
+        (Limits(maxMovesPerNamespace=3), True),
+    ],
+)
+def test_limits_of_the_plan_hold_for_stopovers(limits: Limits, possible: bool) -> None:
+    case = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")], limits=limits)
+    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    assert (found.steps is not None) == possible
+    assert found.exhausted != possible
+
+
+def test_a_limit_per_workload_decides_who_makes_the_stopover() -> None:
+    things = [node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")]
+    things[4]["metadata"]["ownerReferences"][0] |= {"name": "other", "uid": "other"}
+    things.append(pod("r", "c", cpu="50m"))  # belongs with p, so that the workload of p has spent its moves
+    case = case_of([*things, node("d", "100m")], limits=Limits(maxMovesPerWorkload=2))
+    found = run(case, target_of(case, {"p": "b", "q": "a", "r": "d"}))
+    assert found.steps is not None
+    assert [b for p, _, b in named(case, found.steps) if p == "p"] == ["b"]
+
+
+def test_a_pod_that_need_not_move_makes_room_and_comes_back() -> None:
+    # p and q swap; the only place for either is held by r, which fits on d
+    things = [node("a"), node("b"), node("c"), node("d", "500m"), pod("p", "a"), pod("q", "b", cpu="900m"), pod("r", "c", cpu="400m")]
+    case = case_of(things)
+    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    assert found.steps is not None
+    assert found.fewest
+    assert len_of(found.steps) == 5
+    assert [a for p, a, _ in named(case, found.steps) if p == "r"] == ["c", "d"]
+
+
+def test_a_chain_is_taken_from_its_end() -> None:
+    things = [node(f"n{i}") for i in range(6)] + [pod(f"p{i}", f"n{i}", cpu=f"{900 + i}m") for i in range(5)]
+    case = case_of(things)
+    found = run(case, target_of(case, {f"p{i}": f"n{i + 1}" for i in range(5)}))
+    assert found.steps is not None
+    assert found.fewest
+    assert [p for p, _, _ in named(case, found.steps)] == ["p4", "p3", "p2", "p1", "p0"]
+
+
+def test_spread_forces_an_order() -> None:
+    spread = [
+        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "s"}}},
+    ]
+    things = [node("a", "3", "x"), node("b", "3", "y"), pod("s1", "a", app="s", spread=spread)]
+    things += [pod(f"s{i}", "b", app="s", cpu=f"{i}00m", spread=spread) for i in (2, 3)]
+    case = case_of(things)
+    found = run(case, target_of(case, {"s1": "b", "s2": "a"}))  # s1 first would leave a without and b with three
+    assert found.steps is not None
+    assert found.fewest
+    assert named(case, found.steps) == [("s2", "b", "a"), ("s1", "a", "b")]
+    even = case_of(things[:4])  # one in each zone: whoever goes first makes it none and two
+    assert run(even, target_of(even, {"s1": "b", "s2": "a"})).exhausted
+
+
+def test_affinity_forces_the_provider_last() -> None:
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}},
+    ]}}  # fmt: skip
+    things = [node("a", "3", "x"), node("b", "3", "y"), pod("db1", "a", app="db"), pod("db2", "a", app="db")]
+    case = case_of([*things, pod("web", "a", affinity=near)])
+    found = run(case, target_of(case, {"db1": "b", "db2": "b", "web": "b"}))
+    assert found.steps is not None
+    assert found.fewest
+    assert [p for p, _, _ in named(case, found.steps)] == ["db1", "web", "db1"]  # db1 and db2 are of one class
+    alone = case_of([*things[:3], pod("web", "a", affinity=near)])
+    assert run(alone, target_of(alone, {"db1": "b", "web": "b"})).exhausted  # the provider cannot go with its guest
+
+
+def test_evictions_make_room_for_bindings() -> None:
+    things = [node("a"), pod("low", "a", priority=0), pod("high", None, priority=10)]
+    case = case_of(things, goals=("admit",), limits=Limits(allowEviction=True))
+    found = run(case, target_of(case, {"low": None, "high": "a"}))
+    assert found.steps is not None
+    assert named(case, found.steps) == [("low", "a", "-"), ("high", "-", "a")]
+    assert found.fewest
+
+
+def test_gangs_that_need_each_other_bind_as_a_unit() -> None:
+    def near(app: str) -> Object:
+        term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}
+        return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    things = [node("a", "2"), node("b", "1"), pod("x", None, affinity=near("y")), pod("y", None, affinity=near("x")), pod("old", "a")]
+    for thing in things[2:4]:
+        thing["metadata"]["annotations"] = {"kubestow.dev/gang": "default/g"}
+    case = case_of(things, goals=("admit",))
+    found = run(case, target_of(case, {"x": "a", "y": "a", "old": "b"}))
+    assert found.steps is not None
+    assert found.fewest
+    assert named(case, found.steps)[0] == ("old", "a", "b")
+    assert sorted(p for p, _, _ in named(case, found.steps)[1:]) == ["x", "y"]
+
+
+@pytest.mark.parametrize(("alike", "steps"), [(False, 90), (True, 61)])
+def test_many_circles_and_one_spare_place(*, alike: bool, steps: int) -> None:
+    things: list[Object] = [node("spare")]
+    moves: dict[str, str | None] = {}
+    for i in range(30):
+        size = 500 if alike else 500 + 2 * i
+        things += [node(f"a{i}"), node(f"b{i}"), pod(f"p{i}", f"a{i}", cpu=f"{size + 300}m"), pod(f"q{i}", f"b{i}", cpu=f"{size + 1}m")]
+        moves |= {f"p{i}": f"b{i}", f"q{i}": f"a{i}"}
+    case = case_of(things)
+    found = run(case, target_of(case, moves))
+    assert found.steps is not None
+    assert len_of(found.steps) == steps  # pods that are alike pass the spare place on
+
+
+def test_detours_that_nothing_asks_for_are_cut_out() -> None:
+    case = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    p, q = (next(g for g, cls in enumerate(case.cluster.classes) if cls.pod.metadata.name == name) for name in "pq")
+    round_trip = [Step(p, 0, 2), Step(p, 2, 0), Step(q, 1, 2), Step(p, 0, 1), Step(p, 1, 0), Step(p, 0, 1), Step(q, 2, 0)]
+    state = State(case)
+    assert shorten(state, round_trip, lambda: False) == [Step(q, 1, 2), Step(p, 0, 1), Step(q, 2, 0)]
+    assert np.array_equal(state.counts, case.start)
+    assert shorten(state, round_trip, lambda: True) == round_trip
+
+
+def test_two_runs_give_the_same_steps() -> None:
+    """Larger than what is searched, with dead ends: passes in other orders decide."""
+    rng = random.Random(3)
+    things: list[Object] = [node(f"n{i}", "8") for i in range(20)]
+    sizes = [rng.choice((500, 900, 1100, 1500, 2100)) for _ in range(90)]
+    ways: list[dict[str, str | None]] = []
+    for _ in range(2):
+        free = [8000] * 20
+        ways.append({})
+        for i in sorted(range(90), key=lambda i: -sizes[i]):
+            n = max(rng.sample(range(20), 6), key=lambda n: free[n])
+            n = n if free[n] >= sizes[i] else max(range(20), key=lambda n: free[n])
+            free[n] -= sizes[i]
+            ways[-1][f"p{i}"] = f"n{n}"
+        assert min(free) >= 0
+    things += [pod(f"p{i}", ways[0][f"p{i}"], app="p", cpu=f"{size}m") for i, size in enumerate(sizes)]
+    case = case_of(things)
+    target = target_of(case, {name: to for name, to in ways[1].items() if to != ways[0][name]})
+    first, second = run(case, target), run(case, target)
+    assert first.steps is not None
+    assert first == second
+
+
+def test_what_is_stuck_beside_a_circle_is_not_named() -> None:
+    moves = [Step(0, 0, 1), Step(1, 1, 2), Step(2, 2, 1), Step(3, 5, 0)]
+    assert waiting_in_circle(moves) == [Step(1, 1, 2), Step(2, 2, 1)]
+    assert waiting_in_circle(moves[:2]) == moves[:2]
+
+
+def test_a_stopped_search_proves_nothing() -> None:
+    case = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    stop = threading.Event()
+    stop.set()
+    found = order(case, target_of(case, {"p": "b", "q": "a"}), seconds=10, stop=stop)
+    assert found.steps is None
+    assert not found.exhausted
+
+
+def test_a_search_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(astar, "STATES", 1)
+    case = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m"), pod("r", "a", cpu="0"), pod("s", "b", cpu="0")])
+    found = run(case, target_of(case, {"p": "b", "q": "a", "r": "b"}))
+    assert found.steps is None
+    assert not found.exhausted
+
+
+# --- against a breadth-first search ------------------------------------------------------------------------------------------------
+
+
+def shortest(case: Case, target: Ints, limit: int = 4000) -> list[Step] | None:
+    """A shortest sequence of accepted steps, by breadth-first search over everything that can be moved, bound or evicted.
+
+    Raises:
+        MemoryError: more states than the limit.
+    """
+    state = State(case)
+    classes = np.flatnonzero(case.movable | case.pending).tolist()
+    queue: deque[list[Step]] = deque([[]])
+    seen = set()
+    going = case.start.sum(axis=1) - target.sum(axis=1)
+    while queue:
+        way = queue.popleft()
+        for step in way:
+            state.apply(step)
+        paths = tuple(p for rule in state.rules if (p := rule.path()) is not None)
+        key = (state.counts.tobytes(), state.arrived.tobytes(), paths)
+        if key not in seen:
+            seen.add(key)
+            if np.array_equal(state.counts, target):
+                return way
+            if len(seen) > limit:
+                raise MemoryError
+            for g in classes:
+                if case.pending[g]:
+                    nodes = np.flatnonzero(state.landing(g, -1) & (state.counts[g] < target[g]))
+                    queue.extend([*way, Step(g, -1, b)] for b in nodes.tolist())
+                    continue
+                gone = int(case.start[g].sum() - state.counts[g].sum())
+                for a in np.flatnonzero(state.counts[g]).tolist():
+                    queue.extend([*way, Step(g, a, b)] for b in np.flatnonzero(state.landing(g, a)).tolist())
+                    if gone < going[g] and case.evictable[g] and state.may_go(g, a):
+                        queue.append([*way, Step(g, a, -1)])
+        for step in reversed(way):
+            state.undo(step)
+    return None
+
+
+def somewhere(case: Case, rng: random.Random) -> Ints:
+    """A target: pods of the start exchanged or moved, some gone, some bound; whether it can be reached is open."""
+    target = case.start.copy()
+    movers = np.flatnonzero(case.movable & (case.start.sum(axis=1) > 0)).tolist()
+    for _ in range(rng.choice((1, 2, 2, 3))):
+        if not movers:
+            break
+        g, h = rng.choice(movers), rng.choice(movers)
+        a, b = rng.choice(np.flatnonzero(target[g]).tolist() or [0]), rng.choice(np.flatnonzero(target[h]).tolist() or [0])
+        if rng.random() < 0.6 and target[g, a] and target[h, b] and g != h:
+            target[g, a] -= 1
+            target[g, b] += 1
+            target[h, b] -= 1
+            target[h, a] += 1
+        elif target[g, a]:
+            target[g, a] -= 1
+            if case.evictable[g] and rng.random() < 0.4:
+                continue
+            target[g, rng.randrange(case.cluster.n_nodes)] += 1
+    for g in np.flatnonzero(case.pending).tolist():
+        if case.cluster.classes[g].gang is None and rng.random() < 0.7:
+            target[g, rng.randrange(case.cluster.n_nodes)] += 1
+    return target
+
+
+def _agree(seed: int, kind: str) -> str:
+    rng = random.Random(f"{seed}-{kind}")
+    goals, drain, limits = tiny.asked(seed, kind)
+    case = case_of(tiny.cluster(seed, kind), goals=goals, drain=drain, limits=Limits(allowEviction=limits.allowEviction))
+    target = somewhere(case, rng)
+    found = run(case, target)
+    try:
+        best = shortest(case, target)
+    except MemoryError:
+        return "large"
+    if best is None:
+        assert found.steps is None
+        assert found.exhausted
+        return "none"
+    assert found.steps is not None
+    assert found.fewest
+    assert len_of(found.steps) == len(best)
+    capped = run(case, target, steps_at_most=len(best) - 1)
+    assert capped.steps is None
+    assert capped.exhausted
+    return "direct" if len(best) == case.moves(target) else "detour"
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_fewest_and_exhausted_agree_with_breadth_first_search(kind: str) -> None:
+    seen = [_agree(seed, kind) for seed in range(25)]
+    assert {"none", "direct"} <= set(seen)

@@ -1,0 +1,156 @@
+"""The exact engine of plans against a breadth-first search over all accepted steps."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import from_objects
+from solver.rebalance.exact import Exact, ExactResult
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import Case, Step, read_case
+from solver.rebalance.problem.state import State
+from solver.runtime.deadline import Budget
+from solver.runtime.options import Options
+from tests.objects import node, pod
+from tests.plans import tiny
+from tests.plans.brute import TooLarge, best
+
+Object = dict[str, Any]
+
+
+def solve(
+    objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), limits: Limits | None = None, **more: Any
+) -> ExactResult:
+    """From no plan at all; the steps are carried out one by one."""
+    options = Options(**{"time_limit": 60.0, "workers": 1, **more})
+    asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
+    case = read_case(from_objects(list(objects)), asked)
+    exact = Exact(case, asked, Budget(options, time.monotonic()), threading.Event())
+    found = exact.solve()
+    if all(cls.gang is None for cls in case.cluster.classes):
+        carried_out(case, found)
+    assert found.values == exact.values.of_steps(found.steps)
+    return found
+
+
+def carried_out(case: Case, found: ExactResult) -> None:
+    state = State(case)
+    for step in found.steps:
+        for _ in range(step.k):
+            assert state.may_go(step.g, step.a) if step.b < 0 else state.landing(step.g, step.a)[step.b], step
+            state.apply(Step(step.g, step.a, step.b))
+    assert (state.counts == found.counts).all()
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_every_tier_is_that_of_the_brute_force(kind: str) -> None:
+    compared = 0
+    for seed in range(12):
+        objects = tiny.cluster(seed, kind)
+        goals, drain, limits = tiny.asked(seed, kind)
+        try:
+            true = best(objects, goals, drain, allow_eviction=limits.allowEviction, limits=limits)
+        except TooLarge:
+            continue
+        found = solve(objects, goals, drain, limits)
+        values = {(tier.name, tier.priority): value for tier, value in zip(found.tiers, found.values, strict=True)}
+        for name, priority, value in true.tiers:
+            assert values.pop((name, priority), 0) == value, (seed, name, true, found.values)
+        assert -values.pop(("moves", None)) == true.moves, (seed, true, found.values)
+        assert -sum(value for (name, _), value in values.items() if name == "evictions") in (0, true.evictions)
+        assert found.proved, (seed, found.values, found.bounds, found.notes)
+        compared += 1
+    assert compared > 4
+
+
+def running(name: str, at: str, **more: Any) -> Object:
+    return pod(name, node_name=at, owner="ReplicaSet/r", **more)
+
+
+def wants(*disks: str) -> Object:
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": list(disks)}]}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def swap(*spare: Object) -> list[Object]:
+    """Two pods, each on the node that only the other one accepts."""
+    nodes = [node("n1", cpu="1", labels={"disk": "ssd"}), node("n2", cpu="1", labels={"disk": "hdd"}), *spare]
+    pods = [running("p1", "n2", cpu="1", affinity=wants("ssd", "both")), running("p2", "n1", cpu="1", affinity=wants("hdd", "both"))]
+    return [*nodes, *pods]
+
+
+def test_pods_that_change_places_go_by_a_spare_one() -> None:
+    objects = swap(node("n3", cpu="1", labels={"disk": "both", "price": "5"}))
+    for thing in objects[:2]:
+        thing["metadata"]["labels"]["price"] = "1"
+    policy = Policy(priceLabel="price")
+    found = solve(objects, ["repair", "consolidate"], policy=policy)
+    assert (found.values, found.proved) == ((0, -2000, -3), True)
+    found = solve(objects, ["repair", "consolidate"], limits=Limits(maxMoves=2), policy=policy)
+    assert (found.values, found.proved) == ((0, -6000, -2), True)
+    found = solve(objects, ["repair"])
+    assert (found.values, found.proved) == ((0, -2), True)
+    found = solve(objects, ["repair"], limits=Limits(maxMoves=1))
+    assert (found.values, found.proved) == ((-1, -1), True)
+
+
+def test_a_circle_without_a_spare_place_is_proved_to_be_one() -> None:
+    found = solve(swap(), ["repair"])
+    assert (found.values, found.proved, found.steps) == ((-2, 0), True, [])
+    assert any("cut off" in note for note in found.notes)
+
+
+def test_the_dearer_node_is_freed() -> None:
+    objects = [
+        node("n1", labels={"price": "3"}),
+        node("n2", labels={"price": "5"}),
+        node("n3", labels={"price": "0.5"}, unschedulable=True),
+    ]
+    objects += [running("p1", "n1", cpu="1"), *(running(f"q{i}", "n2", cpu="1") for i in range(3))]
+    found = solve(objects, ["consolidate"], policy=Policy(priceLabel="price"))
+    assert (found.values, found.proved) == ((-3000, -3), True)
+    assert solve(objects, ["consolidate"]).values == (2, -1)
+
+
+def test_a_preference_has_to_be_worth_the_move() -> None:
+    term = {"weight": 5, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    objects = [node("n1"), node("n2", labels={"disk": "ssd"}), running("p", "n1", affinity=affinity)]
+    found = solve(objects, ["improve"])
+    assert (found.values[1], found.proved) == (-1, True)
+    found = solve(objects, ["improve"], limits=Limits(minGain=6))
+    assert (found.values[1], found.proved) == (0, True)
+
+
+def test_overcommitted_nodes_are_a_start_like_any_other() -> None:
+    objects = [node("n1", cpu="1"), node("n2", cpu="2"), *(running(f"p{i}", "n1", cpu="600m") for i in range(3))]
+    found = solve(objects, ["repair", "improve"])
+    assert (found.values[0], found.values[-1], found.proved) == (0, -2, True)
+
+
+def test_a_run_that_is_stopped_keeps_the_plan_and_says_no_more_than_it_knows() -> None:
+    asked = PlanOptions(("repair",), (), Limits(), Options(workers=1))
+    case = read_case(from_objects(swap(node("n3", cpu="1", labels={"disk": "both"}))), asked)
+    stop = threading.Event()
+    stop.set()
+    g = next(g for g, cls in enumerate(case.cluster.classes) if cls.pod.metadata.name == "p1")
+    found = Exact(case, asked, Budget(asked.options, time.monotonic()), stop).solve([Step(g, 1, 2)])
+    assert (found.values, found.steps, found.interrupted) == ((-1, -1), [Step(g, 1, 2)], True)
+    assert found.bounds == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["tight", "mixed"])
+def test_two_deterministic_runs_are_the_same(kind: str) -> None:
+    for seed in range(3):
+        goals, drain, limits = tiny.asked(seed, kind)
+        first, second = (
+            solve(tiny.cluster(seed, kind), goals, drain, limits, deterministic=True, workers=None, time_limit=20.0) for _ in range(2)
+        )
+        assert (first.steps, first.values, first.bounds, first.notes) == (second.steps, second.values, second.bounds, second.notes)

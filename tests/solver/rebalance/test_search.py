@@ -1,0 +1,223 @@
+"""The search for a plan: goal after goal, what one reached the next ones keep; and which engine does what."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from models.documents.rebalance_plan import Limits
+from models.snapshot.snapshot import from_objects
+from solver.rebalance import search as searching
+from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import Case, Step, read_case
+from solver.rebalance.search import Found, construct, search
+from solver.runtime.options import Options
+from tests.objects import node, pod
+from tests.plans import tiny
+from tests.solver.rebalance.goals.test_improve import SOFT, preferring
+from tests.solver.rebalance.goals.test_move_builder import accepted, begin
+from tests.solver.rebalance.problem.test_problem import budget, case_of, class_of, gang, running, told
+
+Object = dict[str, Any]
+
+
+def _built(
+    objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), limits: Limits | None = None
+) -> tuple[Case, list[Step]]:
+    case = case_of(objects, goals, drain, limits)
+    steps = construct(begin(case), Values(case, goals), goals)
+    assert accepted(case, steps)
+    return case, steps
+
+
+class Told:
+    """What a search tells of itself."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str | None, int | None, int | None]] = []
+
+    def __call__(
+        self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
+    ) -> None:
+        self.calls.append((phase, tier, value, bound))
+
+
+def _search(
+    objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), *, stop: bool = False, **options: Any
+) -> tuple[Found, Told]:
+    asked = PlanOptions(tuple(goals), tuple(drain), Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
+    case = read_case(from_objects(objects), asked)
+    event, tell = threading.Event(), Told()
+    if stop:
+        event.set()
+    return search(case, Values(case, goals), asked, event, tell, time.monotonic(), 0.01), tell
+
+
+# --- construction -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_nodes_freed_by_one_goal_stay_free_in_the_next() -> None:
+    objects = [node("n0", cpu="2"), node("n1", cpu="2"), *(running(f"p{i}", f"n{i}", cpu="500m") for i in range(2))]
+    case, steps = _built(objects, ["consolidate", "improve"])
+    assert told(case, steps) == [("p0", "n0", "n1")]
+    case, steps = _built(objects, ["improve", "consolidate"])
+    assert steps == []  # evenness comes first
+
+
+def test_what_is_left_is_evened_out_without_the_freed_nodes() -> None:
+    objects = [node("n0"), *(node(f"n{i}", labels={"node-role.kubernetes.io/control-plane": ""}) for i in (1, 2))]
+    objects += [running("p", "n0", cpu="1"), *(running(f"q{i}", "n1", cpu="1") for i in range(3))]
+    case, steps = _built(objects, ["consolidate", "improve"], limits=Limits(minGain=0))
+    walk = begin(case)
+    for step in steps:
+        walk.take(step)
+    assert walk.state.counts.sum(axis=0).tolist() == [0, 2, 2]
+
+
+def test_a_pod_that_waits_is_bound_and_nodes_are_freed_of_the_rest() -> None:
+    objects = [
+        node("n0", cpu="2"),
+        node("n1", cpu="2"),
+        running("p", "n0", cpu="500m"),
+        running("q", "n1", cpu="500m"),
+        pod("new", cpu="2"),
+    ]
+    case, steps = _built(objects, ["admit", "consolidate"])
+    assert [to for name, _, to in told(case, steps) if name == "new"] == ["n0"]
+    assert len(steps) == 2
+    case, steps = _built(objects, ["consolidate"])
+    assert told(case, steps) == [("p", "n0", "n1")]
+
+
+@pytest.mark.parametrize("kind", ["mixed", "drain", "repair"])
+def test_no_goal_spoils_what_those_before_it_reached(kind: str) -> None:
+    for seed in range(25):
+        _, drain, limits = tiny.asked(seed, kind)
+        objects = tiny.cluster(seed, kind)
+        for goals in (("repair", "admit", "consolidate"), ("consolidate", "repair"), ("admit", "improve")):
+            case = case_of(objects, goals, drain, limits)
+            values = Values(case, goals)
+            size = 1 if drain else 0
+            before: tuple[int, ...] = ()
+            for count in range(len(goals) + 1):
+                steps = construct(begin(case), values, goals[:count])
+                now = values.of_steps(steps)
+                assert now[: len(before)] >= before, (seed, goals[:count])
+                if count:
+                    size += sum(tier.name in searching._TIERS[goals[count - 1]] for tier in values.tiers)
+                before = now[:size]
+
+
+# --- engines ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _puzzle() -> list[Object]:
+    """Greedy frees none of three nodes, as each has a pod that fits nowhere at first; two moves free one."""
+    sizes = {"n0": ("1100m", "900m"), "n1": ("1100m",), "n2": ("900m",)}
+    nodes = [node(name, cpu="2") for name in sizes]
+    return [*nodes, *(running(f"{name}-{i}", name, cpu=cpu) for name, found in sizes.items() for i, cpu in enumerate(found))]
+
+
+def _hard() -> list[Object]:
+    """One of the two full nodes can be freed by making room on the other ones."""
+    nodes = [node("a", cpu="3"), node("b", cpu="3"), node("c", cpu="3")]
+    pods = {"a": ("2", "300m"), "b": ("1500m", "300m"), "c": ("500m", "300m", "200m")}
+    return [*nodes, *(running(f"{name}-{i}", name, cpu=cpu) for name, found in pods.items() for i, cpu in enumerate(found))]
+
+
+def test_the_greedy_engine_searches_no_further() -> None:
+    found, tell = _search(_hard(), ["consolidate"], engine="greedy")
+    assert found.engine == "greedy"
+    assert {phase for phase, *_ in tell.calls} == {"greedy", "search"}
+
+
+def test_what_is_proved_at_once_needs_no_other_engine() -> None:
+    found, _ = _search([node("n0"), node("n1")], ["consolidate"], engine="exact")
+    assert (found.engine, found.steps, found.values, found.bounds) == ("greedy", [], (2, 0), [2, 0])
+
+
+@pytest.mark.parametrize(
+    ("engine", "limit", "used"), [("auto", 10**6, "exact"), ("auto", 0, "lns"), ("lns", 10**6, "lns"), ("exact", 0, "exact")]
+)
+def test_the_size_decides_which_engine_auto_takes(monkeypatch: pytest.MonkeyPatch, engine: str, limit: int, used: str) -> None:
+    monkeypatch.setattr(searching, "EXACT_LIMIT", limit)
+    monkeypatch.setattr("solver.rebalance.lns.PATIENCE", 5)
+    found, _ = _search(_puzzle(), ["consolidate"], engine=engine, time_limit=2.0)
+    assert found.engine == used
+    assert [note for note in found.notes if "auto chose lns" in note] == (
+        ["engine auto chose lns: an exact model would have 6 variables (limit 0)"] if (engine, limit) == ("auto", 0) else []
+    )
+
+
+def test_the_exact_engine_is_never_worse_than_the_start_and_proves_it() -> None:
+    for objects in (_puzzle(), _hard()):
+        greedy, _ = _search(objects, ["consolidate"], engine="greedy")
+        exact, tell = _search(objects, ["consolidate"], engine="exact")
+        assert exact.values >= greedy.values
+        assert list(exact.values) == exact.bounds
+        last = {tier: (value, bound) for phase, tier, value, bound in tell.calls if phase == "search"}
+        assert last == {"freed": (exact.values[0],) * 2, "moves": (exact.values[1],) * 2}
+
+
+def test_preferences_are_left_as_construction_found_them_by_neighbourhoods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes before them is searched; where nothing does, there is no search."""
+    monkeypatch.setattr("solver.rebalance.lns.PATIENCE", 5)
+    for goals, used in ((["improve"], "greedy"), (["consolidate", "improve"], "lns")):
+        built, _ = _search(_puzzle(), goals, engine="greedy")
+        found, _ = _search(_puzzle(), goals, engine="lns", time_limit=1.0)
+        assert (found.engine, found.steps, found.values) == (used, built.steps, built.values)
+
+
+def test_a_search_that_is_stopped_or_out_of_time_gives_what_it_has() -> None:
+    for more in ({"stop": True}, {"time_limit": 1e-6}):
+        found, _ = _search([node("n0"), node("n1"), running("p", "n0", cpu="3")], [], ["n0"], **more)
+        assert (found.engine, found.steps, found.values) == ("greedy", [], (-1, 0))
+        assert found.bounds[0] == 0
+
+
+def test_moves_that_construction_made_in_vain_are_straightened() -> None:
+    """A pod that went over another node goes at once."""
+    case = case_of([node("n0"), node("n1"), node("n2"), running("p", "n0")], ["consolidate"], ["n0"])
+    values = Values(case, ["consolidate"])
+    steps = [Step(0, 0, 1), Step(0, 1, 2)]
+    found = Found(list(steps), values.of_steps(steps), [0] * len(values.tiers))
+    end = case.start.copy()
+    end[0] = [0, 0, 1]
+    searching._straighten(case, values, found, end, True, threading.Event(), 1.0)
+    assert found.steps == [Step(0, 0, 2)]
+    assert found.values == values.of_steps([Step(0, 0, 2)])
+
+
+def test_gangs_and_budgets_are_kept_by_every_engine() -> None:
+    members = gang("train", *(pod(f"g{i}", cpu="2", priority=1) for i in range(2)))
+    objects = [*(node(f"n{i}", cpu="2") for i in range(3)), budget("guard", "web", minAvailable=1), *members]
+    objects += [running(f"p{i}", f"n{i}", cpu="500m", labels={"app": "web"}) for i in range(2)]
+    for engine in ("greedy", "exact", "lns"):
+        found, _ = _search(objects, ["admit"], engine=engine, time_limit=2.0)
+        assert found.values == (2, -1), engine  # one moves to the other's node, or to the third
+        case = case_of(objects, ["admit"])
+        assert {s.b for s in found.steps if s.g == class_of(case, "g0")} <= {0, 1, 2}
+
+
+def test_each_move_of_a_proved_improvement_is_worth_it() -> None:
+    """Without any single one of them, the others being accepted as before, less would be reached, by what a move has to bring."""
+    compared = 0
+    for kind in SOFT:
+        for seed in range(10):
+            objects = preferring(seed, kind)
+            case = case_of(objects, ["improve"], limits=Limits(minGain=1))
+            values = Values(case, ["improve"])
+            found, _ = _search(objects, ["improve"], engine="exact", time_limit=3.0)
+            if list(found.values) != found.bounds:
+                continue
+            for i in range(len(found.steps)):
+                rest = found.steps[:i] + found.steps[i + 1 :]
+                if accepted(case, rest):
+                    assert values.of_steps(rest) < found.values, (kind, seed)
+                    compared += 1
+    assert compared >= 20

@@ -1,0 +1,199 @@
+"""What is in the way of a goal that a plan does not reach: every kind of sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from models.documents.rebalance_plan import Limits, Obstacle
+from models.snapshot.snapshot import from_objects
+from solver.rebalance.problem.bounds import bounds
+from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import Step, read_case
+from solver.rebalance.search import Found
+from solver.rebalance.unmet_goals import LISTED, obstacles
+from tests.objects import node, pod
+from tests.solver.rebalance.problem.test_problem import apart, budget, class_of, gang, near, running
+
+Object = dict[str, Any]
+Steps = tuple[tuple[str, int, int], ...]
+
+
+def _found(
+    objects: list[Object], *goals: str, drain: tuple[str, ...] = (), limits: Limits | None = None,
+    steps: Steps = (), stuck: Steps = (), proved: bool = False,
+) -> list[Obstacle]:  # fmt: skip
+    """After steps (pod, from, to). ``stuck``: those that wait for each other; ``proved``: the plan's bounds are its values."""
+    asked = PlanOptions(goals, drain, limits or Limits())
+    case = read_case(from_objects(objects), asked)
+    values = Values(case, goals)
+    taken = [Step(class_of(case, name), a, b) for name, a, b in steps]
+    reached = values.of_steps(taken)
+    waiting = [Step(class_of(case, name), a, b) for name, a, b in stuck]
+    found = Found(taken, reached, list(reached) if proved else bounds(case, values), stuck=waiting)
+    return obstacles(case, values, found, asked)
+
+
+def _told(*args: Any, **more: Any) -> list[str]:
+    return [each.message for each in _found(*args, **more)]
+
+
+# --- drain ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _noted(thing: Object, **notes: str) -> Object:
+    thing["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"} | notes
+    return thing
+
+
+@pytest.mark.parametrize(
+    ("stays", "why"),
+    [
+        ([pod("p", node_name="n0")], "it has no controller that would replace it (--also-move bare)"),
+        ([pod("p", node_name="n0", owner="Widget/w")], "its controller would not replace it elsewhere"),
+        ([_noted(running("p", "n0"))], "an annotation forbids to disrupt it"),
+        ([running("p", "n0", volumes=[{"name": "v", "emptyDir": {}}])], "it keeps data on the node (--also-move local-storage)"),
+        (
+            [running("p", "n0", labels={"app": "web"}), budget("guard", "web", minAvailable=1)],
+            "PodDisruptionBudget default/guard allows no disruption",
+        ),
+        (
+            [running("p", "n0", labels={"app": "web"}), budget("one", "web", minAvailable=0), budget("two", "web", minAvailable=0)],
+            "2 PodDisruptionBudgets select it (default/one, default/two), and the Eviction API refuses such pods",
+        ),
+    ],
+)
+def test_who_may_not_move_stays_on_a_drained_node(stays: list[Object], why: str) -> None:
+    found = _found([node("n0"), node("n1"), *stays], drain=("n0",))
+    assert found == [Obstacle("drain", f"default/p stays on n0: {why}", "default/p", "n0", proved=True)]
+
+
+def test_members_of_a_running_gang_stay() -> None:
+    pair = gang("pair", running("p", "n0"), running("q", "n1"))
+    assert _told([node("n0"), node("n1"), *pair], drain=("n0",)) == ["default/p stays on n0: it is a member of a running gang"]
+
+
+def test_nothing_is_said_of_what_goes_with_the_node_or_has_gone() -> None:
+    leaving = pod("leaving", node_name="n0")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    objects = [node("n0"), node("n1"), pod("agent", node_name="n0", owner="DaemonSet/a"), leaving, running("p", "n0")]
+    assert _found(objects, drain=("n0",), steps=(("p", 0, 1),)) == []
+    assert [each.pod for each in _found(objects, drain=("n0",))] == ["default/p"]
+
+
+def test_who_finds_no_other_node() -> None:
+    objects = [node("n0"), running("p", "n0", cpu="2")]
+    assert _told(objects, drain=("n0",)) == ["default/p stays on n0: there is no other node"]
+    full = "default/p stays on n0: no other node takes it: NodeResourcesFit on 1 of 1 (insufficient cpu on 1)"
+    assert _told([*objects, node("n1", cpu="1")], drain=("n0",)) == [full]
+
+
+def test_who_would_find_one_was_kept_by_the_limits() -> None:
+    objects = [node("n0"), node("n1"), running("p", "n0")]
+    told = _told(objects, drain=("n0",), limits=Limits(maxMoves=0))
+    assert len(told) == 1
+    assert told[0].startswith("default/p stays on n0: the limits of the plan do not allow its move")
+
+
+def test_who_is_needed_where_it_is() -> None:
+    zones = [node("n0", labels={"zone": "z"}), node("n1", labels={"zone": "y"})]
+    pods = [running("p", "n0", labels={"app": "p"}), pod("q", node_name="n0", affinity=near("p", "zone"), owner="DaemonSet/d")]
+    why = "no other node takes it: a rule of pods that run would be broken without it, or more than before"
+    assert _told([*zones, *pods], drain=("n0",)) == [f"default/p stays on n0: {why}"]
+
+
+def test_the_pods_that_are_left_are_those_that_did_not_go() -> None:
+    objects = [node("n0"), node("n1", pods="1"), *(running(f"p{i}", "n0") for i in range(3))]
+    found = _found(objects, drain=("n0",), steps=(("p0", 0, 1),))
+    assert [each.pod for each in found] == ["default/p1", "default/p2"]
+
+
+@pytest.mark.parametrize("proved", [True, False])
+def test_what_is_known_to_be_impossible_says_so(proved: bool) -> None:
+    objects = [node("n0"), node("n1", cpu="1"), running("p", "n0", cpu="2")]
+    for goal, drain in ((), ("n0",)), (("repair",), ()):
+        objects[2]["spec"]["nodeSelector"] = {"disk": "ssd"} if goal else {}
+        assert [each.proved for each in _found(objects, *goal, drain=drain, proved=proved)] == [proved]
+
+
+# --- repair -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_rules_that_are_still_broken() -> None:
+    objects = [node("n0"), running("p", "n0", selector={"disk": "ssd"}), pod("b", node_name="n0", labels={"app": "b"}, affinity=near("x"))]
+    assert _told(objects, "repair") == [
+        "default/p on n0 still breaks NodeAffinity: there is no other node",
+        "default/b on n0 still breaks InterPodAffinity: it is not moved",
+    ]
+    assert _told([*objects, node("n1", labels={"disk": "ssd"})], "repair", steps=(("p", 0, 1),)) == [
+        "default/b on n0 still breaks InterPodAffinity: it is not moved"
+    ]
+
+
+def test_every_pod_and_every_rule_is_told() -> None:
+    objects = [node("n0", cpu="150m"), node("n1"), *(running(f"p{i}", "n0", labels={"app": "p"}, affinity=apart("p")) for i in range(2))]
+    found = _found(objects, "repair", limits=Limits(maxMoves=0))
+    assert sorted((each.pod, each.message.split("breaks ")[1].split(":")[0]) for each in found) == [
+        (f"default/p{i}", rule) for i in range(2) for rule in ("InterPodAffinity", "NodeResourcesFit")
+    ]
+    assert {each.node for each in found} == {"n0"}
+
+
+# --- admit ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_who_fits_nowhere_stays_pending() -> None:
+    found = _found([node("n0", cpu="1"), pod("p", cpu="2")], "admit")
+    why = "no node takes it: NodeResourcesFit on 1 of 1 (insufficient cpu on 1)"
+    assert found == [Obstacle("admit", f"default/p stays pending: {why}", "default/p", proved=True)]
+
+
+def test_who_could_be_bound_was_not() -> None:
+    told = _told([node("n0"), pod("p")], "admit")
+    assert len(told) == 1
+    assert told[0].startswith("default/p stays pending: its binding would be accepted")
+    assert _told([node("n0"), pod("p")], "admit", steps=(("p", -1, 0),)) == []
+
+
+def test_pods_of_a_class_that_were_bound_are_not_told() -> None:
+    objects = [node("n0", cpu="1"), *(pod(f"p{i}", cpu="800m") for i in range(3))]
+    assert [each.pod for each in _found(objects, "admit", steps=(("p0", -1, 0),))] == ["default/p1", "default/p2"]
+
+
+def test_a_gang_without_room() -> None:
+    members = gang("train", pod("a", cpu="1"), pod("b", cpu="1"))
+    told = _told([node("n0", cpu="1"), *members], "admit")
+    assert told == [f"default/{name} stays pending: no room for 2 pods of gang default/train at once" for name in "ab"]
+
+
+def test_a_gang_that_has_what_it_needs() -> None:
+    members = gang("train", *(pod(f"g{i}", cpu="1") for i in range(3)))
+    for member in members:
+        member["metadata"]["annotations"]["kubestow.dev/min-member"] = "2"
+    told = _told([node("n0", cpu="2"), *members], "admit", steps=(("g0", -1, 0), ("g0", -1, 0)))
+    assert len(told) == 1
+    assert told[0].startswith("default/g2 stays pending: its gang has all that it needs, and no node takes more: NodeResourcesFit")
+
+
+# --- many -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_many_of_one_kind_are_summed_up() -> None:
+    objects = [node("n0", cpu="1"), *(pod(f"p{i}", cpu="2") for i in range(LISTED + 7))]
+    found = _found(objects, "admit")
+    assert len(found) == LISTED
+    assert found[-1] == Obstacle("admit", "8 more like these", proved=True)
+    assert len(_found(objects[: LISTED + 1], "admit")) == LISTED
+    assert all(each.pod for each in _found(objects[: LISTED + 1], "admit"))
+
+
+def test_moves_that_wait_for_each_other_are_named_where_the_goal_is_not_reached() -> None:
+    objects = [node("n0", labels={"disk": "hdd"}), node("n1", labels={"disk": "ssd"})]
+    objects += [running("p", "n0", selector={"disk": "ssd"}), running("q", "n1", selector={"disk": "hdd"})]
+    circle = (("p", 0, 1), ("q", 1, 0))
+    told, told_circle = _told(objects, "repair", stuck=circle), "default/p from n0 to n1, default/q from n1 to n0"
+    assert told[-1] == f"moves that wait for each other, with no spare place to break the circle: {told_circle}"
+    assert len(told) == 3
+    assert _told(objects, "repair", steps=circle, stuck=circle) == []

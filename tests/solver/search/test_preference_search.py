@@ -1,0 +1,153 @@
+"""The search of the soft tier: what it must never trade, where its bound holds, what it reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checker.placement import verify
+from models.cluster.compile import compile_cluster
+from models.documents.placement import Placement
+from models.snapshot.scope import select
+from models.snapshot.snapshot import from_objects
+from solver import rules
+from solver.bounds.component_bounds import Components
+from solver.objective.preferences import Objective
+from solver.rules.eligibility import possible
+from solver.runtime.options import Options
+from solver.search import preference_search
+from solver.solve import place
+from tests.objects import Object, node, pod
+
+ZONE = "zone"
+
+
+def repels(app: str, weight: int = 1, key: str = ZONE) -> Object:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "podAffinityTerm": term}]}}
+
+
+def tier(result: Placement, name: str) -> Any:
+    return next(t for t in result.objective if t.tier == name)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every model counts as large: annealing and groups have their turn."""
+    monkeypatch.setattr(preference_search, "SMALL", -1)
+
+
+@pytest.mark.usefixtures("large")
+def test_no_placed_pod_is_given_away_for_points() -> None:
+    """More pods than room, and each group alone would rather leave its pods out than have them repel each other."""
+    objects = [node(f"n{i}", cpu="4", labels={ZONE: f"z{i % 3}"}) for i in range(12)]
+    for c in range(12):
+        objects += [pod(f"p{c}-{i}", cpu="1", labels={"app": f"a{c}"}, affinity=repels(f"a{c}", 100)) for i in range(5)]
+    result = place(from_objects(objects), Options(time_limit=6))
+    assert (tier(result, "placed").value, tier(result, "placed").bound) == (48, 48)
+    assert tier(result, "soft").value <= tier(result, "soft").bound
+
+
+@pytest.mark.usefixtures("large")
+def test_a_soft_spread_constraint_binds_its_owners_and_those_it_counts_together() -> None:
+    spread = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "web"}}}]
+    objects = [node(f"n{i}", cpu="8", labels={ZONE: f"z{i % 2}"}) for i in range(6)]
+    objects += [pod(f"fix{i}", labels={"app": "web"}, node_name="n0") for i in range(6)]
+    objects += [pod(f"own{i}", labels={"app": "own"}, affinity=repels("own"), spread=spread) for i in range(3)]
+    objects += [pod(f"web{i}", labels={"app": "web"}) for i in range(5)]
+    snapshot = from_objects(objects)
+    cluster = compile_cluster(snapshot, select(snapshot))
+    active = rules.build(cluster)
+    components = Components(cluster, Objective(cluster, active), possible(cluster, active), {0: 0})
+    assert len(components.found) == 1
+    result = place(snapshot, Options(time_limit=10))
+    # All five web pods in the other zone leave 6 to 5: nothing above maxSkew. Three own pods over two zones repel in one pair, both ways.
+    assert (tier(result, "soft").value, tier(result, "soft").bound) == (-2, -2)
+
+
+@pytest.mark.usefixtures("large")
+def test_followers_do_not_leave_their_provider() -> None:
+    """Pods with required affinity that nobody needs may move, but only within reach; annealing's result has a bind order."""
+    follow = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "prov"}}}]
+        },
+        **repels("f", 3, "kubernetes.io/hostname"),
+    }
+    objects = [node(f"n{i}", cpu="4", labels={ZONE: f"z{i % 3}"}) for i in range(12)]
+    objects.append(pod("prov", labels={"app": "prov"}, selector={ZONE: "z1"}))
+    objects += [pod(f"f{i}", labels={"app": "f"}, affinity=follow) for i in range(6)]
+    for c in range(8):
+        objects += [pod(f"o{c}-{i}", labels={"app": f"o{c}"}, cpu="500m", affinity=repels(f"o{c}", 10)) for i in range(4)]
+    result = place(from_objects(objects), Options(engine="greedy"))
+    # Four pods over three zones: one pair, both ways. Six followers on four nodes of the provider's zone: two pairs, and 6 pods that the
+    # provider pulls.
+    assert tier(result, "soft").value == -8 * 20 - 2 * 2 * 3 + 6
+
+
+def test_a_bind_order_may_interleave_pods_of_one_class() -> None:
+    """First fit depends on the order of arrival: only A, C, A, B binds all four."""
+    zones = [("8", "7Gi"), ("5", "8Gi"), ("6", "6Gi")]
+    topology: Object = {
+        "apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", "metadata": {"name": "n"},
+        "attributes": [
+            {"name": "topologyManagerPolicy", "value": "single-numa-node"}, {"name": "topologyManagerScope", "value": "pod"},
+        ],
+        "zones": [
+            {"name": f"node-{z}", "type": "Node", "resources": [
+                {"name": "cpu", "capacity": cpu, "allocatable": cpu, "available": cpu},
+                {"name": "memory", "capacity": memory, "allocatable": memory, "available": memory},
+            ]}
+            for z, (cpu, memory) in enumerate(zones)
+        ],
+    }  # fmt: skip
+    objects = [node("n", cpu="64", memory="256Gi"), topology]
+    for name, cpu, memory in (("a0", "5", "5Gi"), ("a1", "5", "5Gi"), ("b", "1", "4Gi"), ("c", "2", "4Gi")):
+        found = pod(name, cpu=cpu, memory=memory)
+        resources = found["spec"]["containers"][0]["resources"]
+        resources["limits"] = resources["requests"]
+        objects.append(found)
+    result = place(from_objects(objects), Options())
+    assert (tier(result, "placed").value, tier(result, "placed").bound) == (4, 4)
+
+
+@pytest.mark.parametrize("memory", ["16Pi", "2Ei", "7Ei"])
+def test_enormous_nodes(memory: str) -> None:
+    objects = [node(f"n{i}", memory=memory) for i in range(2)] + [pod(f"p{i}", memory="1Ei") for i in range(2)]
+    result = place(from_objects(objects), Options(engine="exact", search_strategy=True, time_limit=5))
+    assert len(result.assignments) == (0 if memory == "16Pi" else 2)
+
+
+def test_losses_are_those_of_the_workloads_whose_pods_lost() -> None:
+    prefer = [{"weight": 9, "preference": {"matchExpressions": [{"key": "good", "operator": "Exists"}]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": prefer}}
+    objects = [node("good", cpu="1", labels={"good": "y"}), node("other")]
+    for owner in "ab":
+        objects += [pod(f"{owner}{i}", cpu="1", affinity=affinity, owner=f"ReplicaSet/{owner}") for i in range(2)]
+    result = place(from_objects(objects), Options())
+    assert result.preferences is not None
+    lost = {w.workload: w.lost for w in result.preferences.workloads}
+    assert lost == {"ReplicaSet default/b": 18, "ReplicaSet default/a": 9}
+    assert sum(u.lost for u in result.preferences.unmet) == 27
+
+
+def test_false_claims_about_tiers_and_families_are_violations() -> None:
+    objects = [node("n"), pod("p", affinity=repels("x")), pod("q", labels={"app": "x"})]
+    objects += [pod("w", affinity={"podAffinity": repels("x")["podAntiAffinity"]})]
+    snapshot = from_objects(
+        [{**o, "metadata": {**o["metadata"], "labels": {**o["metadata"].get("labels", {}), ZONE: "z"}}} for o in objects]
+    )
+
+    def claims(change: Any) -> int:
+        result = place(snapshot, Options())
+        assert verify(snapshot, result) == []
+        change(result)
+        return len(verify(snapshot, result))
+
+    assert claims(lambda r: r.objective.insert(1, type(r.objective[0])("soft", 999, 999)))
+    assert claims(lambda r: r.objective.append(type(r.objective[0])("cost", 1, 1)))
+    assert claims(lambda r: r.objective.reverse())
+    assert claims(lambda r: setattr(r.preferences.families[0], "multiplier", 9))
+    assert claims(lambda r: setattr(r.preferences.families[0], "best", -100))
+    assert claims(lambda r: setattr(r.preferences.families[0], "value", 77))
