@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from models.documents.policy import Policy
     from models.documents.rebalance_plan import RebalancePlan
     from models.snapshot.snapshot import Snapshot
-    from report.canvas import Surface
-    from report.progress import Quiet
+    from report.terminal.canvas import Surface
+    from report.terminal.progress import Quiet
     from solver.explain.per_node import PodVerdict
     from solver.runtime.options import Options
 
@@ -60,7 +60,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 def _say(text: str) -> None:
     """One line on standard error; that nobody listens there is no reason to fail."""
-    from report.output import one_line
+    from report.documents.output import one_line
 
     with contextlib.suppress(OSError):
         click.echo(one_line(text), err=True)
@@ -304,7 +304,8 @@ def solve(
     Exits with 0 when all pods are placed, 3 when some are not (the result is written all the same), 130 when interrupted (the
     best result so far is written).
     """
-    from report import progress, terminal
+    from report.terminal import placement as terminal_placement
+    from report.terminal import progress
     from solver.runtime.options import Options
 
     if form == "kubectl" and from_scratch:
@@ -355,7 +356,7 @@ def solve(
     if not quiet:
         if form == "kubectl" and include_gated:
             _say("warning: the API server binds no pod that has scheduling gates; remove them before you create the bindings")
-        _say(terminal.summary(placement, time.monotonic() - started))
+        _say(terminal_placement.summary(placement, time.monotonic() - started))
     if stop.is_set():
         _leave(INTERRUPTED)
     waiting = any(not left.gated for left in placement.unplaced)
@@ -411,7 +412,7 @@ def rebalance(
     130 when interrupted (the best plan so far is written).
     """
     from models.documents.rebalance_plan import Limits
-    from report import progress
+    from report.terminal import progress
     from solver.runtime.options import Options
 
     if not goals and not drain:
@@ -436,7 +437,7 @@ def rebalance(
     started = time.monotonic()
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose, policy=policy)
     loaded = time.monotonic() - started
-    from report.plan import plan_line
+    from report.terminal.rebalance_plan import plan_line
     from solver.rebalance.problem.options import PlanOptions
     from solver.rebalance.rebalance import rebalance as search
 
@@ -488,12 +489,13 @@ def verify(
     replayed step by step. Exits with 0 when every assignment or step is valid, 4 when there are violations.
     """
     from models.documents.rebalance_plan import RebalancePlan
-    from report import answers, documents
+    from report.documents import results
+    from report.terminal import answers
 
     _check_stdin([*snapshots, *manifests, result])
     _check_noise(quiet, verbose)
     _check_output(output)
-    found = _input(lambda: documents.read_result(result))
+    found = _input(lambda: results.read_result(result))
     if isinstance(found, RebalancePlan) and manifests:
         raise click.UsageError("a RebalancePlan is checked without manifests (-w)")
     snapshot = _load(snapshots, quiet=quiet, verbose=verbose)
@@ -505,7 +507,7 @@ def verify(
     if form == "table":
         data = _draw(answers.violations_table(violations, found), _surface(output))
     else:
-        data = documents.encode(documents.violations_document(violations), "yaml" if form == "yaml" else "json")
+        data = results.encode(results.violations_document(violations), "yaml" if form == "yaml" else "json")
     _write(output, data)
     if not quiet:
         _say(answers.verdict_line(violations, found))
@@ -535,7 +537,7 @@ def _causes(
     quiet: bool,
 ) -> list[Cause]:
     """Minimal causes and ways out of what fits nowhere; a ^C sets ``stop`` and ends them."""
-    from report import progress
+    from report.terminal import progress
     from solver.explain.unplaced import asked, explain_left
 
     left = asked(snapshot, verdicts, whole=whole, tiers=policy.networkTiers)
@@ -611,8 +613,9 @@ def explain(
     Each pod is judged alone against the bound pods, as kube-scheduler would now. Pods that fit on no node, gangs, and the pods of
     --workload together also get a minimal cause and the cheapest ways out. Exits with 0 whatever the answer is.
     """
-    from report import answers, documents
-    from report.causes import causes as cause_texts
+    from report.documents import results
+    from report.terminal import answers
+    from report.terminal.causes import causes as cause_texts
 
     _check_noise(quiet, verbose)
     _check_output(output)
@@ -641,7 +644,7 @@ def explain(
         if form == "table":
             data = _draw(answers.affinity_table(found), _surface(output))
         else:
-            data = documents.encode(documents.affinity_document(found), "yaml" if form == "yaml" else "json")
+            data = results.encode(results.affinity_document(found), "yaml" if form == "yaml" else "json")
         _write(output, data)
         _leave(DONE)
     exempt = daemon_namespaces or policy.daemonNamespaces
@@ -669,8 +672,8 @@ def explain(
         parts = [*answers.explanation(verdicts, surface, per_node=per_node), *cause_texts(causes)]
         data = _draw(iter(parts), surface)
     else:
-        document = documents.explain_document(verdicts, per_node=per_node, causes=causes)
-        data = documents.encode(document, "yaml" if form == "yaml" else "json")
+        document = results.explain_document(verdicts, per_node=per_node, causes=causes)
+        data = results.encode(document, "yaml" if form == "yaml" else "json")
     _write(output, data)
     _leave(INTERRUPTED if stop.is_set() else DONE)
 
@@ -728,8 +731,9 @@ def audit(
     Exits with 4 when there is a finding at least as grave as --fail-on says.
     """
     from models.documents.audit import to_builtins
-    from report import audit as answers
-    from report import documents, progress
+    from report.documents import results
+    from report.terminal import audit as answers
+    from report.terminal import progress
 
     _check_stdin([*snapshots, *manifests])
     _check_noise(quiet, verbose)
@@ -753,7 +757,7 @@ def audit(
     elif form == "junit":
         data = answers.junit(found, titles, fail_on)
     else:
-        data = documents.encode(to_builtins(found), "yaml" if form == "yaml" else "json")
+        data = results.encode(to_builtins(found), "yaml" if form == "yaml" else "json")
     _write(output, data)
     if not quiet:
         _say(f"{answers.audit_line(found)}, {time.monotonic() - started:.1f} s")
@@ -795,7 +799,7 @@ def report(
     pending pods wait. The result is checked first; the page says what is wrong with it, and the command then exits with 4.
     """
     from models.documents.rebalance_plan import RebalancePlan
-    from report import documents
+    from report.documents import results
 
     _check_stdin([*snapshots, *manifests, *([result] if result else [])])
     _check_noise(quiet, verbose)
@@ -807,7 +811,7 @@ def report(
         raise click.UsageError(
             "--policy, --shorthand, --daemon-namespaces and --include-gated are the result's own: they do not go with --result"
         )
-    found = _input(lambda: documents.read_result(result)) if result is not None else None
+    found = _input(lambda: results.read_result(result)) if result is not None else None
     if isinstance(found, RebalancePlan) and manifests:
         raise click.UsageError("a RebalancePlan is shown without manifests (-w)")
     policy = _policy(policy_file, shorthand=shorthand)
@@ -978,12 +982,12 @@ def _list_object(items: Iterable[object], form: str) -> Iterator[bytes]:
     """A v1 List, item by item: as a whole, the objects of a large cluster take gigabytes."""
     import msgspec
 
-    from report import yamltext
+    from report.documents import yaml_text
 
     if form == "yaml":
         yield b"apiVersion: v1\nkind: List\nitems:\n"
         for item in items:
-            yield yamltext.dump([item]).encode()
+            yield yaml_text.dump([item]).encode()
         return
     lead = b'{"apiVersion":"v1","kind":"List","items":[' + b"\n"
     for item in items:
@@ -1013,7 +1017,7 @@ def _check_noise(quiet: bool, verbose: bool) -> None:
 def _check_output(output: str | None) -> None:
     """Refuse a target that cannot be written before a long run, not after it."""
     if output is not None and output != "-":
-        from report.output import check_target
+        from report.documents.output import check_target
 
         check_target(output)
 
@@ -1210,13 +1214,13 @@ def _default_format(output: str | None) -> str:
 
 
 def _surface(output: str | None) -> Surface:
-    from report import canvas
+    from report.terminal import canvas
 
     return canvas.standard_output() if output in (None, "-") else canvas.Surface()
 
 
 def _draw(parts: Iterator[RenderableType], surface: Surface) -> bytes:
-    from report.canvas import render
+    from report.terminal.canvas import render
 
     return render(list(parts), surface)
 
@@ -1230,35 +1234,35 @@ def _check_answer(result: Placement | RebalancePlan, stop: threading.Event, *, s
 
 
 def _render_plan(plan: RebalancePlan, snapshot: Snapshot, form: str, output: str | None) -> bytes:
-    from report import documents
+    from report.documents import results
 
     if form == "table":
-        from report.plan import plan_table
+        from report.terminal.rebalance_plan import plan_table
 
         surface = _surface(output)
         return _draw(plan_table(plan, snapshot, surface), surface)
     if form == "kubectl":
-        from report.plan_script import script
+        from report.kubectl.script import script
 
         return script(plan, snapshot)
-    return documents.encode(documents.plan_document(plan), "yaml" if form == "yaml" else "json")
+    return results.encode(results.plan_document(plan), "yaml" if form == "yaml" else "json")
 
 
 def _render_placement(placement: Placement, snapshot: Snapshot, form: str, output: str | None) -> bytes:
-    from report import documents
+    from report.documents import results
 
     if form == "table":
-        from report import terminal
+        from report.terminal import placement as terminal_placement
 
         surface = _surface(output)
-        return _draw(terminal.placement(placement, snapshot, surface), surface)
+        return _draw(terminal_placement.placement(placement, snapshot, surface), surface)
     if form == "kubectl":
-        return documents.bindings(placement, snapshot)
-    return documents.encode(documents.placement_document(placement), "yaml" if form == "yaml" else "json")
+        return results.bindings(placement, snapshot)
+    return results.encode(results.placement_document(placement), "yaml" if form == "yaml" else "json")
 
 
 def _write(output: str | None, data: bytes | Iterable[bytes]) -> None:
-    from report.output import write_file, write_stdout
+    from report.documents.output import write_file, write_stdout
 
     parts = (data,) if isinstance(data, bytes) else data
     if output is None or output == "-":

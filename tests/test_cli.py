@@ -21,7 +21,7 @@ from models.documents.policy import Policy
 from models.kube.objects import Node, ObjectMeta, Pod, PodSpec
 from models.snapshot import snapshot as snapshots
 from models.snapshot.snapshot import InputError, Snapshot
-from report import documents
+from report.documents import results
 from solver.explain import per_node as explaining
 from solver.runtime.options import Options
 
@@ -115,7 +115,7 @@ def run(fakes: Fakes) -> Run:
 @pytest.fixture
 def result_file(tmp_path: Path, fakes: Fakes) -> str:
     path = tmp_path / "result.json"
-    path.write_bytes(documents.encode(documents.placement_document(fakes.placement), "json"))
+    path.write_bytes(results.encode(results.placement_document(fakes.placement), "json"))
     return str(path)
 
 

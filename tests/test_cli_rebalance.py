@@ -25,7 +25,7 @@ from models.documents.rebalance_plan import Eviction, Limits, Move, Obstacle, Re
 from models.kube.objects import Node, ObjectMeta
 from models.snapshot import snapshot as snapshots
 from models.snapshot.snapshot import InputError, Snapshot
-from report import documents
+from report.documents import results
 from solver.rebalance.problem.options import PlanOptions
 from solver.runtime.options import Options
 
@@ -82,8 +82,8 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     replaced: dict[str, dict[str, Any]] = {
         "solver.rebalance.rebalance": {"rebalance": fakes.rebalance},
         "checker.plan.plan": {"verify_plan": fakes.verify},
-        "report.plan": {"plan_table": fakes.table, "plan_line": lambda plan, seconds: f"{len(plan.moves)} moves"},
-        "report.plan_script": {"script": lambda plan, snapshot: b"#!/bin/bash\n"},
+        "report.terminal.rebalance_plan": {"plan_table": fakes.table, "plan_line": lambda plan, seconds: f"{len(plan.moves)} moves"},
+        "report.kubectl.script": {"script": lambda plan, snapshot: b"#!/bin/bash\n"},
     }
     for name, members in replaced.items():
         module = types.ModuleType(name)
@@ -107,7 +107,7 @@ def run(fakes: Fakes) -> Run:
 @pytest.fixture
 def plan_file(tmp_path: Path, fakes: Fakes) -> str:
     path = tmp_path / "plan.json"
-    path.write_bytes(documents.encode(documents.plan_document(fakes.plan), "json"))
+    path.write_bytes(results.encode(results.plan_document(fakes.plan), "json"))
     return str(path)
 
 
@@ -222,10 +222,10 @@ def test_a_drain_that_means_no_node_is_one_line(run: Run, fakes: Fakes) -> None:
 
 
 def test_a_document_reads_back_as_it_was(fakes: Fakes, plan_file: str, tmp_path: Path) -> None:
-    assert documents.read_result(plan_file) == fakes.plan
+    assert results.read_result(plan_file) == fakes.plan
     path = tmp_path / "plan.yaml"
-    path.write_bytes(documents.encode(documents.plan_document(fakes.plan), "yaml"))
-    assert documents.read_result(str(path)) == fakes.plan
+    path.write_bytes(results.encode(results.plan_document(fakes.plan), "yaml"))
+    assert results.read_result(str(path)) == fakes.plan
 
 
 # --- verify -----------------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_verify_replays_a_plan(run: Run, fakes: Fakes, plan_file: str) -> None:
 
 def test_an_empty_plan_is_valid(run: Run, fakes: Fakes, tmp_path: Path) -> None:
     fakes.plan.moves, fakes.plan.evictions = [], []
-    (tmp_path / "plan").write_bytes(documents.encode(documents.plan_document(fakes.plan), "json"))
+    (tmp_path / "plan").write_bytes(results.encode(results.plan_document(fakes.plan), "json"))
     assert run("verify", "x", "--result", str(tmp_path / "plan")).stderr == "valid: 0 moves\n"
 
 
@@ -294,8 +294,8 @@ def test_a_step_of_a_wrong_type_is_named(run: Run, fakes: Fakes, plan_file: str)
 
 def test_placements_are_still_read(tmp_path: Path) -> None:
     placement = Placement(SnapshotRef("a", 1, 0, 0), "exact", "optimal", [], [])
-    (tmp_path / "p").write_bytes(documents.encode(documents.placement_document(placement), "json"))
-    assert documents.read_result(str(tmp_path / "p")) == placement
+    (tmp_path / "p").write_bytes(results.encode(results.placement_document(placement), "json"))
+    assert results.read_result(str(tmp_path / "p")) == placement
     (tmp_path / "q").write_text("{apiVersion: kubestow.dev/v1alpha1, kind: RebalancePlan}")
     with pytest.raises(InputError, match="expected kind 'Placement', got 'RebalancePlan'"):
-        documents.read_placement(str(tmp_path / "q"))
+        results.read_placement(str(tmp_path / "q"))

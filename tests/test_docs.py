@@ -30,7 +30,7 @@ if __name__ == "__main__":
 import cli
 from models.documents import rebalance_plan
 from models.snapshot.snapshot import load
-from report.plan_script_text import WORLD
+from report.kubectl.checks_text import WORLD
 from solver.rebalance import search
 from solver.rebalance.problem import objective
 

@@ -23,7 +23,7 @@ from models.gangs.declarations import OF_GANGS
 from solver import rules
 from tests import test_cli_docs, test_docs, test_policy_docs, test_quickstart, test_readme
 from tests.instances import test_capture_cli
-from tests.report import test_schemas
+from tests.report.documents import test_schemas
 from tests.test_docs import ALL, ELSEWHERE, PAGES, ROOT, anchors, text_of
 
 #: Kinds of fenced blocks that show no commands.

@@ -11,8 +11,8 @@ from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot import scope
 from models.snapshot.snapshot import Snapshot
-from report.documents import Verdict, Violation
-from report.output import one_line
+from report.documents.output import one_line
+from report.documents.results import Verdict, Violation
 from report.page import nodes, owners, places, pods, summary
 from report.page.shapes import Shapes
 from report.page.unplaced import unplaced
@@ -39,7 +39,7 @@ def build(
 
     Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are mCPU and bytes. ``place`` and ``usage``
     have a list for each of ``views``. More than :data:`report.page.pods.SINGLE` pods are ``groups``, and only those that change or wait
-    are ``named``. Texts have neither line breaks nor other characters that are not printable (:func:`report.output.one_line`).
+    are ``named``. Texts have neither line breaks nor other characters that are not printable (:func:`report.documents.output.one_line`).
 
     Raises:
         InputError: the result names pods or nodes that the snapshot lacks, or a quantity cannot be read.

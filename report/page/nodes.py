@@ -13,7 +13,7 @@ from models.snapshot import scope
 from models.snapshot.snapshot import InputError, Snapshot
 from report.page import words
 from report.page.places import Places, Result
-from report.usage import zone_of
+from report.terminal.usage import zone_of
 
 UNSCHEDULABLE: Final = 1
 CONTROL_PLANE: Final = 2

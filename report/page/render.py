@@ -12,7 +12,7 @@ from typing import Any, Final
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-from report.output import one_line
+from report.documents.output import one_line
 
 _TEMPLATE: Final = "page.html.j2"
 _STYLE: Final = "style.css"

@@ -14,7 +14,7 @@ from models.kube import objects, pod_requests
 from models.kube.selectors import canonical
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import InputError, Snapshot
-from report.output import counted
+from report.documents.output import counted
 from report.page import words
 from report.page.asks import Rule
 from report.page.rules import Rules

@@ -17,13 +17,13 @@ from models.edits import edits
 from models.kube.objects import pod_key
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import InputError, Snapshot
-from report.documents import Violation
-from report.output import counted
+from report.documents.output import counted
+from report.documents.results import Violation
 from report.page import words
 from report.page.nodes import left_to_drain
 from report.page.owners import short
 from report.page.places import GATED, MOVED, PENDING, Places, Result
-from report.progress import gap_text
+from report.terminal.progress import gap_text
 
 #: Entries of a list that are shown one by one.
 _LISTED: Final = 1_000

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from models.documents.placement import Cause, Placement, Unplaced, WayOut
-from report.documents import Verdict, nodes_per_rule
-from report.output import counted
+from report.documents.output import counted
+from report.documents.results import Verdict, nodes_per_rule
 from report.page.places import Result
 
 #: Pods named in one group; groups told.

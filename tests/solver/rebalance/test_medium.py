@@ -9,9 +9,9 @@ import pytest
 
 from models.documents.rebalance_plan import RebalancePlan, to_builtins
 from models.snapshot.snapshot import Snapshot, from_objects
-from report.canvas import Surface, render
-from report.plan import plan_table
-from report.plan_script import script
+from report.kubectl.script import script
+from report.terminal.canvas import Surface, render
+from report.terminal.rebalance_plan import plan_table
 from solver.rebalance.problem.objective import Values
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import read_case

@@ -17,8 +17,8 @@ from models.edits.edits import apply
 from models.kube import objects as kube_objects
 from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
 from models.workloads.rollout_input import read
-from report.canvas import Surface, render
-from report.rollout import rollout as drawn
+from report.terminal.canvas import Surface, render
+from report.terminal.rollout import rollout as drawn
 from solver.rollout.exhaustive import alike
 from solver.rollout.remedies import least
 from solver.rollout.search import Search

@@ -14,7 +14,7 @@ from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
 from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
-from report.documents import encode, placement_document
+from report.documents.results import encode, placement_document
 from solver import rules
 from solver.construction.greedy import construct
 from solver.cpsat.model import Encoding

@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from report.output import one_line
+from report.documents.output import one_line
 
 if TYPE_CHECKING:
     from rich.live import Live

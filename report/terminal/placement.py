@@ -16,12 +16,12 @@ from models.documents.placement import Placement, Preferences, TierResult, Unpla
 from models.kube import quantity
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
-from report.canvas import Surface, grid, heading, plain
-from report.causes import causes, gangs
-from report.output import counted
-from report.progress import gap_text
-from report.rollout import rollout
-from report.usage import RESOURCES, Usage, per_node, per_zone, share
+from report.documents.output import counted
+from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.causes import causes, gangs
+from report.terminal.progress import gap_text
+from report.terminal.rollout import rollout
+from report.terminal.usage import RESOURCES, Usage, per_node, per_zone, share
 
 #: Above this many nodes they are summed by zone, and only the fullest are listed.
 _MANY_NODES: Final = 40

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from report.output import one_line
+from report.documents.output import one_line
 
 #: Columns where there is no terminal to ask.
 _WIDTH: Final = 100

@@ -15,9 +15,9 @@ from rich.text import Text
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube.objects import controller_of, pod_key
 from models.snapshot.snapshot import Snapshot
-from report.canvas import Surface, heading, plain
-from report.output import counted
-from report.terminal import shared_domain
+from report.documents.output import counted
+from report.terminal.canvas import Surface, heading, plain
+from report.terminal.placement import shared_domain
 
 #: Lines listed; nodes named that the pods of one line leave.
 _LINES: Final = 300

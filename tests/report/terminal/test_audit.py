@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from models.documents.audit import SEVERITIES, Audit, ComponentSpread, ControlPlane, Finding, Severity, Stage
 from models.documents.placement import SnapshotRef, Unmodelled
-from report.audit import audit_line, audit_table, failing, junit
-from report.canvas import Surface, render
+from report.terminal.audit import audit_line, audit_table, failing, junit
+from report.terminal.canvas import Surface, render
 
 TITLES = {"KS101": "A rule is broken", "KS201": "A selector selects nobody"}
 

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import RebalancePlan
-from report.canvas import Surface, grid, plain
-from report.documents import AffinityMatrix, Verdict, Violation, nodes_per_rule
-from report.output import counted
-from report.terminal import examples
+from report.documents.output import counted
+from report.documents.results import AffinityMatrix, Verdict, Violation, nodes_per_rule
+from report.terminal.canvas import Surface, grid, plain
+from report.terminal.placement import examples
 
 #: A matrix wider than this is listed pair by pair.
 _MATRIX = 8

@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.audit import SEVERITIES, Audit, ControlPlane, Finding
-from report.canvas import grid, heading, plain
-from report.output import counted, one_line
+from report.documents.output import counted, one_line
+from report.terminal.canvas import grid, heading, plain
 
 _STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 #: Findings of one kind that the table lists.

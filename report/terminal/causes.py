@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.placement import Cause, GangResult
-from report.canvas import grid, heading, plain
+from report.terminal.canvas import grid, heading, plain
 
 
 def causes(found: Sequence[Cause]) -> Iterator[RenderableType]:

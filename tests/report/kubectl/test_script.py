@@ -19,13 +19,13 @@ import pytest
 from models.documents.placement import SnapshotRef
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
 from models.snapshot.snapshot import Snapshot, from_objects, load
-from report.plan_script import script
+from report.kubectl.script import script
 from tests.objects import Object, node, pod
 from tests.terminals import heard
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 
-_STAND_IN = Path(__file__).parents[1] / "kubectl_stand_in.py"
+_STAND_IN = Path(__file__).parents[2] / "kubectl_stand_in.py"
 
 
 def bound(name: str, where: str | None, owner: str | None = "ReplicaSet/web", **more: Any) -> Object:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 import cli
-from report import schemas
+from report.documents import schemas
 
 ROOT = Path(cli.__file__).resolve().parent
 INSTANCES = ROOT / "instances"

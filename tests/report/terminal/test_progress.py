@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from report import progress
+from report.terminal import progress
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from rich.text import Text
 
 from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
 from models.snapshot.snapshot import Snapshot
-from report.canvas import Surface, grid, heading, plain
-from report.output import counted
-from report.plan_waves import nodes_domain, waves
-from report.progress import gap_text
-from report.terminal import amount, examples
-from report.usage import share
+from report.documents.output import counted
+from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.placement import amount, examples
+from report.terminal.plan_waves import nodes_domain, waves
+from report.terminal.progress import gap_text
+from report.terminal.usage import share
 
 #: Nodes, obstacles and kinds of unmodelled fields listed one by one.
 _LISTED: Final = 20

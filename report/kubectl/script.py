@@ -1,7 +1,7 @@
 """A RebalancePlan as a bash script that carries it out: evictions through the Eviction API, one fenced target node at a time.
 
 The script holds what the plan expects of the cluster, and stops where the cluster is not like that. What its statements (``pod``,
-``crew``, ``move``, ...) do is bash: :data:`report.plan_script_text.WORLD` and :data:`report.plan_script_steps.STEPS`.
+``crew``, ``move``, ...) do is bash: :data:`report.kubectl.checks_text.WORLD` and :data:`report.kubectl.steps_text.STEPS`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from models.kube import objects
 from models.kube.objects import Pod, pod_key
 from models.kube.selectors import tolerates
 from models.snapshot.snapshot import Snapshot
-from report.output import counted, one_line
-from report.plan import verdict
-from report.plan_script_steps import STEPS
-from report.plan_script_text import WORLD
-from report.plan_waves import sizes, steps
-from report.terminal import examples
+from report.documents.output import counted, one_line
+from report.kubectl.checks_text import WORLD
+from report.kubectl.steps_text import STEPS
+from report.terminal.placement import examples
+from report.terminal.plan_waves import sizes, steps
+from report.terminal.rebalance_plan import verdict
 
 _HEADER: Final = """\
 #!/usr/bin/env bash

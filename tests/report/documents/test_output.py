@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.output import check_target, one_line, write_file
+from report.documents.output import check_target, one_line, write_file
 
 
 @given(st.text())

@@ -13,7 +13,7 @@ import yaml
 from models.documents.placement import Assignment, Placement
 from models.kube.objects import Pod
 from models.snapshot.snapshot import InputError, Snapshot
-from report import documents
+from report.documents import results
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ VERDICT = Verdict("prod/x", ["n1"], {"n2": ["InterPodAffinity", "NodeResourcesFi
 
 
 def test_json_is_indented_in_document_order(placement: Placement) -> None:
-    text = documents.encode(documents.placement_document(placement), "json").decode()
+    text = results.encode(results.placement_document(placement), "json").decode()
     assert text.startswith('{\n  "apiVersion": "kubestow.dev/v1alpha1",\n  "kind": "Placement",\n  "snapshot": {')
     assert text.endswith("}\n")
     assert json.loads(text)["assignments"][1] == {"pod": "prod/web-1", "node": "n1", "order": 1, "gang": None, "containers": []}
@@ -44,36 +44,36 @@ def test_json_is_indented_in_document_order(placement: Placement) -> None:
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 @pytest.mark.parametrize("compress", [False, True])
-def test_a_written_placement_reads_back(tmp_path: Path, placement: Placement, form: documents.Format, compress: bool) -> None:
+def test_a_written_placement_reads_back(tmp_path: Path, placement: Placement, form: results.Format, compress: bool) -> None:
     placement.assignments.append(Assignment("prod/ünï", "1e3", 3))
-    data = documents.encode(documents.placement_document(placement), form)
+    data = results.encode(results.placement_document(placement), form)
     path = tmp_path / "result"
     path.write_bytes(gzip.compress(data) if compress else data)
-    assert documents.read_placement(str(path)) == placement
+    assert results.read_placement(str(path)) == placement
 
 
 def test_yaml_of_a_placement_is_what_the_json_is(placement: Placement) -> None:
-    document = documents.placement_document(placement)
-    assert yaml.safe_load(documents.encode(document, "yaml")) == json.loads(documents.encode(document, "json"))
+    document = results.placement_document(placement)
+    assert yaml.safe_load(results.encode(document, "yaml")) == json.loads(results.encode(document, "json"))
 
 
 def test_explain_documents() -> None:
     counts = {"pod": "prod/x", "feasible": 1, "rejected": {"InterPodAffinity": 1, "NodeResourcesFit": 2}}
-    assert documents.explain_document([VERDICT], per_node=False) == {"pods": [counts]}
+    assert results.explain_document([VERDICT], per_node=False) == {"pods": [counts]}
     each = {"pod": "prod/x", "feasible": ["n1"], "rejected": VERDICT.rejected}
-    assert documents.explain_document([VERDICT], per_node=True) == {"pods": [each]}
+    assert results.explain_document([VERDICT], per_node=True) == {"pods": [each]}
 
 
 def test_violations_document() -> None:
-    assert documents.violations_document([]) == {"valid": True, "violations": []}
-    found = documents.violations_document([Violation("prod/x", "n1", "NodePorts", "port 80 is taken")])
+    assert results.violations_document([]) == {"valid": True, "violations": []}
+    found = results.violations_document([Violation("prod/x", "n1", "NodePorts", "port 80 is taken")])
     assert found == {"valid": False, "violations": [{"pod": "prod/x", "node": "n1", "rule": "NodePorts", "why": "port 80 is taken"}]}
 
 
 def test_bindings_come_in_bind_order_without_bound_pods(placement: Placement, snapshot: Snapshot, make_pod: Callable[..., Pod]) -> None:
     snapshot.pods.append(make_pod("stays", node="n1"))
     placement.assignments.append(Assignment("prod/stays", "n3", 3))
-    lines = documents.bindings(placement, snapshot).decode().splitlines()
+    lines = results.bindings(placement, snapshot).decode().splitlines()
     assert [json.loads(line)["metadata"]["name"] for line in lines] == ["web-1", "web-2"]
     assert json.loads(lines[0]) == {
         "apiVersion": "v1",
@@ -114,7 +114,7 @@ def test_a_bad_result_file_is_one_problem_that_names_file_and_place(tmp_path: Pa
     path = tmp_path / "result.yaml"
     path.write_bytes(text)
     with pytest.raises(InputError) as caught:
-        documents.read_placement(str(path))
+        results.read_placement(str(path))
     (line,) = caught.value.problems
     assert line.startswith(f"{path}: ")
     assert problem in line
@@ -123,10 +123,10 @@ def test_a_bad_result_file_is_one_problem_that_names_file_and_place(tmp_path: Pa
 
 def test_a_missing_result_file_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="absent: cannot be read: No such file or directory"):
-        documents.read_placement(str(tmp_path / "absent"))
+        results.read_placement(str(tmp_path / "absent"))
 
 
 def test_flow_style_yaml_is_no_bad_json(tmp_path: Path, placement: Placement) -> None:
     path = tmp_path / "result.yaml"
     path.write_text(str(msgspec.to_builtins(placement)).replace("None", "null"))
-    assert documents.read_placement(str(path)) == placement
+    assert results.read_placement(str(path)) == placement

@@ -7,17 +7,17 @@ import pytest
 from models.documents.placement import Assignment, Placement, Unmodelled, Unplaced
 from models.kube.objects import Node, Pod
 from models.snapshot.snapshot import Snapshot
-from report import terminal
-from report.canvas import Surface, render
+from report.terminal import placement as terminal_placement
+from report.terminal.canvas import Surface, render
 
 
 def draw(placement: Placement, snapshot: Snapshot, width: int = 80, *, colour: bool = False, encoding: str = "utf-8") -> str:
     surface = Surface(width, colour, encoding)
-    return render(list(terminal.placement(placement, snapshot, surface)), surface).decode(encoding)
+    return render(list(terminal_placement.placement(placement, snapshot, surface)), surface).decode(encoding)
 
 
 def test_summary_line(placement: Placement) -> None:
-    assert terminal.summary(placement, 0.44) == "placed 2 of 4 pods on 2 nodes, feasible, 0.4 s"
+    assert terminal_placement.summary(placement, 0.44) == "placed 2 of 4 pods on 2 nodes, feasible, 0.4 s"
 
 
 def test_header_tiers_and_groups(placement: Placement, snapshot: Snapshot) -> None:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.placement import Rollout, Wave
-from report.canvas import grid, heading, plain
+from report.terminal.canvas import grid, heading, plain
 
 #: Waves listed, the last of them at the end, and pods named per cell.
 _WAVES: Final = 20

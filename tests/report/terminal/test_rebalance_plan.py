@@ -6,8 +6,8 @@ from models.documents.placement import FamilyResult, Seconds, SnapshotRef, TierR
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import Eviction, Excluded, Limits, Move, NodeUse, Obstacle, RebalancePlan, Summary
 from models.snapshot.snapshot import Snapshot, from_objects
-from report.canvas import Surface, render
-from report.plan import plan_line, plan_table
+from report.terminal.canvas import Surface, render
+from report.terminal.rebalance_plan import plan_line, plan_table
 from tests.objects import node, pod
 
 _GIB = 2**30

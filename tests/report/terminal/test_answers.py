@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from models.documents.placement import Placement
-from report import answers
-from report.canvas import Surface, render
+from report.terminal import answers
+from report.terminal.canvas import Surface, render
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from models.documents.rebalance_plan import RebalancePlan
 from models.kube.objects import pod_key
 from models.snapshot import sources, yaml_reader
 from models.snapshot.snapshot import InputError, Snapshot
-from report import yamltext
+from report.documents import yaml_text
 
 Format = Literal["json", "yaml"]
 _T = TypeVar("_T")
@@ -77,7 +77,7 @@ def encode(document: object, form: Format) -> bytes:
     """A document of plain values as UTF-8 text, keys in the order given."""
     if form == "json":
         return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-    return yamltext.dump(document).encode()
+    return yaml_text.dump(document).encode()
 
 
 def placement_document(placement: Placement) -> dict[str, Any]:

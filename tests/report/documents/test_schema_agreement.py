@@ -20,7 +20,7 @@ from msgspec import inspect
 
 from models.documents import audit, placement, rebalance_plan
 from models.snapshot.interning import ANNOTATIONS
-from report import schemas
+from report.documents import schemas
 
 TYPES = schemas.types()
 VALIDATORS = {name: Draft202012Validator(schema) for name, schema in schemas.schemas().items()}

@@ -1,6 +1,6 @@
 """The published JSON Schemas are those of the Structs, and docs/schema/README.md says how they are used.
 
-``python tests/report/test_schemas.py --write`` publishes them anew.
+``python tests/report/documents/test_schemas.py --write`` publishes them anew.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from click.testing import CliRunner
 from jsonschema import Draft7Validator, Draft202012Validator
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import cli
 from models.documents import answers, audit, placement, policy, rebalance_plan
 from models.documents.placement import API_VERSION
 from models.snapshot.snapshot import InputError
-from report import schemas
+from report.documents import schemas
 
 ROOT = Path(cli.__file__).resolve().parent
 PUBLISHED = ROOT / "docs" / "schema"
@@ -54,7 +54,7 @@ def objects(schema: schemas.Schema) -> dict[str, dict[str, Any]]:
 
 
 def test_the_published_files_are_current() -> None:
-    """Out of date: python tests/report/test_schemas.py --write"""
+    """Out of date: python tests/report/documents/test_schemas.py --write"""
     assert {path.name for path in PUBLISHED.glob("*.json")} == set(ALL)
     for name, schema in ALL.items():
         assert (PUBLISHED / name).read_text(encoding="utf-8") == text_of(schema), name
@@ -239,5 +239,5 @@ def write() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
-        sys.exit("usage: python tests/report/test_schemas.py --write")
+        sys.exit("usage: python tests/report/documents/test_schemas.py --write")
     write()
