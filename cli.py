@@ -906,13 +906,13 @@ def generate(
         raise click.UsageError(f"--planted and --{given[0] if given else 'worn'} do not go together")
     try:
         if planted is not None:
-            from instances.planted import Planted
-            from instances.planted import planted as cut
+            from instances.generate.planted import Planted
+            from instances.generate.planted import planted as cut
 
             made = cut(Planted(nodes, pods, planted, seed=seed, zones=zones, rules=50 if rules is None else rules))
         elif worn is not None:
-            from instances.worn import Worn
-            from instances.worn import worn as age
+            from instances.generate.worn import Worn
+            from instances.generate.worn import worn as age
 
             if "bound" in given:
                 raise click.UsageError("--worn and --bound do not go together")
@@ -920,8 +920,8 @@ def generate(
                 del others[name]
             made = age(Worn(nodes, pods, seed=seed, zones=zones, gone=worn, rules=40 if rules is None else rules, **others))
         else:
-            from instances.generator import Parameters
-            from instances.generator import generate as draw
+            from instances.generate.generator import Parameters
+            from instances.generate.generator import generate as draw
 
             made = draw(Parameters(nodes, pods, seed=seed, zones=zones, rules=30 if rules is None else rules, **others))
     except ValueError as error:
@@ -958,8 +958,8 @@ def capture(output: str | None, quiet: bool, verbose: bool, **chosen: Any) -> No
     """Write a snapshot of a running cluster, read with kubectl; secrets are never asked for."""
     _check_noise(quiet, verbose)
     _check_output(output)
-    from instances.capture import CaptureOptions
-    from instances.capture import capture as read
+    from live.capture import CaptureOptions
+    from live.capture import capture as read
 
     try:
         options = CaptureOptions(**chosen)

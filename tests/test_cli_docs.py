@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 import cli
 from models.snapshot.snapshot import load
-from tests.instances.capture_stand_in import Server, install
-from tests.instances.test_redact import objects_of
+from tests.live.capture_stand_in import Server, install
+from tests.live.test_redact import objects_of
 
 _ROOT = Path(cli.__file__).resolve().parent
 _TEXT = (_ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

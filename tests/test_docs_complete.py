@@ -22,7 +22,7 @@ from models.cluster import unmodelled
 from models.gangs.declarations import OF_GANGS
 from solver import rules
 from tests import test_cli_docs, test_docs, test_policy_docs, test_quickstart, test_readme
-from tests.instances import test_capture_cli
+from tests.live import test_capture_cli
 from tests.report.documents import test_schemas
 from tests.test_docs import ALL, ELSEWHERE, PAGES, ROOT, anchors, text_of
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import cli
 from tests.fuzz import cases
-from tests.instances.capture_stand_in import Server, install
+from tests.live.capture_stand_in import Server, install
 from tests.objects import node, pod
 from tests.terminals import heard
 from tests.test_docs import RUNS, text_of

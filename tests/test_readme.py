@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 import cli
-from tests.instances.capture_stand_in import Server, install
+from tests.live.capture_stand_in import Server, install
 
 ROOT = Path(cli.__file__).resolve().parent
 TEXT = (ROOT / "README.md").read_text()

@@ -2,9 +2,9 @@
 
     python tests/benchmarks/bench_gangs.py [--kind feasible|infeasible] [--count 12] [--seed 0] [--time-limit 60]
 
-Planted-feasible gangs (instances/planted_gangs.py): 8 to 512 pods in up to 8 templates, on 50 to 1,000 nodes with 80 to 98 % of the CPUs
+Planted-feasible gangs (tests/instances/planted/planted_gangs.py): 8 to 512 pods in up to 8 templates, on 50 to 1,000 nodes with 80 to 98 % of the CPUs
 requested, each given the time limit; beside it what a scheduler reaches that takes one pod after the other (tests/gangs/pod_by_pod.py).
-Planted-infeasible gangs (instances/gang_causes.py): one known cause each. Seconds are from objects to verified placement.
+Planted-infeasible gangs (tests/instances/planted/gang_causes.py): one known cause each. Seconds are from objects to verified placement.
 ``--count 500`` is the full run. The table is Markdown; instances that went wrong or were slow are named on standard error.
 """
 
@@ -21,8 +21,8 @@ from typing import TypeVar
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from instances.planted_gangs import CAUSES, feasible, infeasible
 from tests.gangs import known, pod_by_pod
+from tests.instances.planted.planted_gangs import CAUSES, feasible, infeasible
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
     python tests/benchmarks/bench_rebalance.py clusters [--time-limit 30]
 
 ``consolidation``: against two reference heuristics, see tests/benchmarks/consolidation.py. ``admit``: planted instances
-(instances/planted_admit.py). ``scale``: one worn cluster, each goal a fresh process of ``kubestow rebalance``, from file to written,
+(tests/instances/planted/planted_admit.py). ``scale``: one worn cluster, each goal a fresh process of ``kubestow rebalance``, from file to written,
 verified plan; unknown options go to it. ``clusters``: the captured clusters of the shared data, where present. All tables are Markdown.
 """
 
@@ -30,8 +30,7 @@ if __name__ == "__main__":
 
 import msgspec
 
-from instances.planted_admit import planted_admit
-from instances.worn import Worn, worn
+from instances.generate.worn import Worn, worn
 from models.documents.rebalance_plan import Limits, RebalancePlan, from_builtins
 from models.kube.objects import is_terminal
 from models.snapshot.snapshot import Snapshot, from_objects, load
@@ -41,6 +40,7 @@ from solver.runtime.options import Options
 from tests.benchmarks import consolidation
 from tests.benchmarks.bench_scale import ROOT, WRITTEN, command
 from tests.benchmarks.consolidation_reference import HEURISTICS
+from tests.instances.planted.planted_admit import planted_admit
 
 Row = TypeVar("Row")
 CLUSTERS: Final = ROOT.parent / "shared" / "data" / "clusters"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from instances.worn import Worn
+from instances.generate.worn import Worn
 from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot.snapshot import Snapshot
 from tests.benchmarks.consolidation_reference import HEURISTICS, State

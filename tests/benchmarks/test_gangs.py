@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from instances.planted_gangs import CAUSES, feasible
 from tests.benchmarks import bench_gangs
 from tests.benchmarks.bench_gangs import Explained, Placed
 from tests.gangs import known, pod_by_pod
+from tests.instances.planted.planted_gangs import CAUSES, feasible
 
 #: Seconds that each gang is given.
 LIMIT = 60.0

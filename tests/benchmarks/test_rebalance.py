@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checker.placement import rejecting_rules
-from instances.worn import Worn, worn
+from instances.generate.worn import Worn, worn
 from models.disruption.evictable import exclusions
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot, from_objects

@@ -15,8 +15,8 @@ import yaml
 from click.testing import CliRunner
 
 import cli
-from instances.generator import Parameters, generate
-from instances.worn import Worn, worn
+from instances.generate.generator import Parameters, generate
+from instances.generate.worn import Worn, worn
 from tests import tiny, tiny_soft
 from tests.models.snapshot.test_snapshot_fuzz import sample
 from tests.plans import tiny as tiny_plans

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from instances import capture_kubectl
+from live import capture_kubectl
 from tests.fuzz import mutate, run
 from tests.fuzz.cases import Case
 from tests.fuzz.meaning import meaning
-from tests.instances.capture_objects import SECRET, cluster
-from tests.instances.capture_stand_in import Server
+from tests.live.capture_objects import SECRET, cluster
+from tests.live.capture_stand_in import Server
 
 _COUNT = 25
 

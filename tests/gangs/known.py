@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from checker.placement import Judge, verify
-from instances.gang_causes import Impossible
-from instances.planted_gangs import Planted
 from models.documents.placement import Assignment, Cause, Edits, Placement
 from models.edits.edits import apply
 from models.gangs import gangs
@@ -21,6 +19,8 @@ from solver.explain.remedy.search import applied
 from solver.runtime.options import Options, Progress
 from solver.solve import place
 from tests.benchmarks.bench_packing import PLACED_ONLY
+from tests.instances.planted.gang_causes import Impossible
+from tests.instances.planted.planted_gangs import Planted
 
 
 def expanded(instance: Planted | Impossible) -> Snapshot:

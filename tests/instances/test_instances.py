@@ -198,7 +198,7 @@ TABLE: dict[str, Row] = {
     "seeds/spread-node-affinity.yaml": Row(on={"both": {"zone1", "zone2"}, "everywhere": {"zone3"}}),
 }
 
-#: Snapshots that go with manifests (tests/instances/test_planted_gangs.py has the outcomes).
+#: Snapshots that go with manifests (tests/instances/planted/test_planted_gangs.py has the outcomes).
 WITH = {f"{name}.yaml": f"{name}-workload.yaml" for name in ("gang-one-order", "gang-mutual", "gang-self-affine", "spread-infeasible-zone")}
 
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.

@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from instances.generator import Parameters, generate
-from instances.worn import Worn, worn
+from instances.generate.generator import Parameters, generate
+from instances.generate.worn import Worn, worn
 from models.documents.rebalance_plan import Limits
 
 Object = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from instances.generator import Parameters, generate
+from instances.generate.generator import Parameters, generate
 from models.cluster.compile import compile_cluster
 from models.documents.placement import Placement
 from models.snapshot.scope import select

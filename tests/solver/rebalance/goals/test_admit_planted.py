@@ -6,12 +6,12 @@ from typing import Literal
 
 import pytest
 
-from instances.planted_admit import MOST, SHAPES, planted_admit
 from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
 from solver.runtime.options import Options
+from tests.instances.planted.planted_admit import MOST, SHAPES, planted_admit
 
 Engine = Literal["auto", "greedy"]
 SEEDS = range(18)

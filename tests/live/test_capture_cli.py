@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 import cli
 from models.kube import kinds
 from models.snapshot.snapshot import load
-from tests.instances.capture_objects import SECRET, cluster
-from tests.instances.capture_stand_in import TABLE, Server, install
-from tests.instances.test_redact import objects_of
+from tests.live.capture_objects import SECRET, cluster
+from tests.live.capture_stand_in import TABLE, Server, install
+from tests.live.test_redact import objects_of
 from tests.objects import pod
 
 _ROOT = Path(cli.__file__).resolve().parent

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from instances.capture import PAGE, CaptureOptions, capture
-from instances.capture_kinds import ORDER
+from live.capture import PAGE, CaptureOptions, capture
+from live.capture_kinds import ORDER
 from models.snapshot.snapshot import InputError, from_objects
-from tests.instances.capture_objects import SECRET, cluster
-from tests.instances.capture_server import serving
-from tests.instances.capture_stand_in import Server
+from tests.live.capture_objects import SECRET, cluster
+from tests.live.capture_server import serving
+from tests.live.capture_stand_in import Server
 from tests.objects import node, pod
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")

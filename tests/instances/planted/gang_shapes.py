@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from instances import draw
-from instances.fleet import HOST, ZONE
-from instances.gang_fleet import DISK, RACK, Racks
-from instances.gang_planting import Plan
-from instances.gang_templates import Template, even, near
+from instances.generate import draw
+from instances.generate.fleet import HOST, ZONE
+from tests.instances.planted.gang_fleet import DISK, RACK, Racks
+from tests.instances.planted.gang_planting import Plan
+from tests.instances.planted.gang_templates import Template, even, near
 
 #: Shape and the fewest templates it has.
 SHAPES: Final = {"rack": 1, "zone": 1, "mutual": 2, "ring": 3, "self": 1, "group": 2, "spread": 1, "apart": 1}

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from checker.placement import Judge, rejecting_rules
-from instances.planted_admit import MOST, SHAPES, Admit, planted_admit
 from models.gangs.gangs import find
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
+from tests.instances.planted.planted_admit import MOST, SHAPES, Admit, planted_admit
 
 Object = dict[str, Any]
 SEEDS = range(24)

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from instances import draw, fleet
-from instances.fleet import CPU, GPUS, GPUS_PER_NODE, POOL, RESOURCES, Fleet, Ints
-from instances.planting import Planter, Rule
-from instances.rules import Rules
-from instances.workload import PROXY, Wishes, Workload
+from instances.generate import draw, fleet
+from instances.generate.fleet import CPU, GPUS, GPUS_PER_NODE, POOL, RESOURCES, Fleet, Ints
+from instances.generate.planting import Planter, Rule
+from instances.generate.rules import Rules
+from instances.generate.workload import PROXY, Wishes, Workload
 
 Object = dict[str, Any]
 

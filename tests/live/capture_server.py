@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from tests.instances.capture_stand_in import Server
+from tests.live.capture_stand_in import Server
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from instances.fleet import HOST, ZONE
-from instances.gang_fleet import RACK, Racks, bound, racks, running
-from instances.gang_templates import GANG, NAMESPACE, Template, even, namespaces, near
+from instances.generate.fleet import HOST, ZONE
+from tests.instances.planted.gang_fleet import RACK, Racks, bound, racks, running
+from tests.instances.planted.gang_templates import GANG, NAMESPACE, Template, even, namespaces, near
 
 Object = dict[str, Any]
 

@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from checker.placement import verify
-from instances.gang_fleet import RACK
-from instances.gang_shapes import SHAPES
-from instances.planted_gangs import CAUSES, Planted, feasible, infeasible
 from models.documents.placement import Edits, Placement
 from models.edits.edits import apply
 from models.snapshot.scope import select
@@ -24,8 +21,11 @@ from solver.explain.conflict.placement_question import Unit
 from solver.runtime.options import Options
 from solver.solve import place
 from tests.gangs import known
+from tests.instances.planted.gang_fleet import RACK
+from tests.instances.planted.gang_shapes import SHAPES
+from tests.instances.planted.planted_gangs import CAUSES, Planted, feasible, infeasible
 
-INSTANCES = Path(__file__).resolve().parents[2] / "instances"
+INSTANCES = Path(__file__).resolve().parents[3] / "instances"
 
 
 def cpu(text: str) -> int:

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 import cli
 from checker.placement import verify
-from instances.generator import Generated, Parameters, generate
-from instances.planted import Planted, planted
-from instances.planting import fill
+from instances.generate.generator import Generated, Parameters, generate
+from instances.generate.planted import Planted, planted
+from instances.generate.planting import fill
 from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
 from models.kube import quantity
 from models.kube.objects import pod_key

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from instances.gang_fleet import DEDICATED
+from tests.instances.planted.gang_fleet import DEDICATED
 
 Object = dict[str, Any]
 

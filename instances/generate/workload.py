@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from instances.draw import suffix
-from instances.fleet import CPU, GPU, GPUS, MEMORY, STORAGE
+from instances.generate.draw import suffix
+from instances.generate.fleet import CPU, GPU, GPUS, MEMORY, STORAGE
 
 Object = dict[str, Any]
 
@@ -57,7 +57,7 @@ class Wishes:
 class Workload:
     """A controller and its pods, all alike.
 
-    ``demand``: what a pod requests, in the units of :data:`instances.fleet.RESOURCES`. ``on``: the node of each replica in the planted
+    ``demand``: what a pod requests, in the units of :data:`instances.generate.fleet.RESOURCES`. ``on``: the node of each replica in the planted
     placement, in a valid bind order, or empty if there is none; the first ``bound`` of them run there.
     """
 

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from checker.placement import verify
-from instances.capture import PAGE, Captured, CaptureOptions, capture
-from instances.capture_kinds import ORDER
+from live.capture import PAGE, Captured, CaptureOptions, capture
+from live.capture_kinds import ORDER
 from models.kube import kinds
 from models.snapshot.snapshot import InputError, from_objects, load
 from solver.runtime.options import Options
 from solver.solve import place
-from tests.instances.capture_objects import SECRET, cluster
-from tests.instances.capture_stand_in import Server, calls, install
-from tests.instances.test_redact import objects_of, says
+from tests.live.capture_objects import SECRET, cluster
+from tests.live.capture_stand_in import Server, calls, install
+from tests.live.test_redact import objects_of, says
 from tests.objects import node, pod
 from tests.terminals import heard
 
@@ -359,7 +359,7 @@ def test_a_slow_answer_is_waited_for(captured: Capture) -> None:
 
 _DRIVER = """
 import sys
-from instances.capture import CaptureOptions, capture
+from live.capture import CaptureOptions, capture
 try:
     capture(CaptureOptions(kubectl=sys.argv[1]), on_kind=lambda name, count: print(name, flush=True))
 except KeyboardInterrupt:
@@ -390,7 +390,7 @@ def test_an_interrupt_ends_it_and_kubectl_with_it(tmp_path: Path) -> None:
 def test_the_role_allows_what_is_asked_for_and_nothing_else() -> None:
     import yaml
 
-    from tests.instances.capture_stand_in import TABLE
+    from tests.live.capture_stand_in import TABLE
 
     role = yaml.safe_load((_ROOT / "docs/capture-role.yaml").read_text())
     assert (role["apiVersion"], role["kind"]) == ("rbac.authorization.k8s.io/v1", "ClusterRole")

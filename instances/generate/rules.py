@@ -1,6 +1,6 @@
 """The hard rules and the preferences that synthetic workloads carry.
 
-A rule is drawn only where a sane engineer could have written it; :mod:`instances.planting` then finds out whether it can be met beside
+A rule is drawn only where a sane engineer could have written it; :mod:`instances.generate.planting` then finds out whether it can be met beside
 everything drawn before.
 """
 
@@ -10,10 +10,10 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final
 
-from instances.draw import chance, pick
-from instances.fleet import ARCH, HOST, POOL, TYPE, ZONE, Bools, Fleet, zone_name
-from instances.planting import Planter, Rule
-from instances.workload import Wishes, Workload
+from instances.generate.draw import chance, pick
+from instances.generate.fleet import ARCH, HOST, POOL, TYPE, ZONE, Bools, Fleet, zone_name
+from instances.generate.planting import Planter, Rule
+from instances.generate.workload import Wishes, Workload
 
 Object = dict[str, Any]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlencode
 
-from instances.capture_kinds import Resource, groups_in, served
-from instances.capture_kubectl import Kubectl, KubectlError, Refused
-from instances.redact import Keeper
+from live.capture_kinds import Resource, groups_in, served
+from live.capture_kubectl import Kubectl, KubectlError, Refused
+from live.redact import Keeper
 from models.snapshot.snapshot import InputError
 
 #: Objects in a page, as kubectl itself asks for them.

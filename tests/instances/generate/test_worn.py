@@ -9,8 +9,8 @@ import pytest
 
 from checker.placement import verify
 from checker.rules import resources
-from instances.generator import Generated
-from instances.worn import PEAK, Worn, worn
+from instances.generate.generator import Generated
+from instances.generate.worn import PEAK, Worn, worn
 from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
 from models.kube import objects as kube_objects
 from models.kube.objects import pod_key

@@ -1,6 +1,6 @@
 """Clusters after some time of life: all pods run, and many that ran beside them have gone, so that nodes are loosely and unevenly filled.
 
-A cluster of :mod:`instances.generator` at its peak, all pods planted by its spreading placement; then whole workloads go, and single pods
+A cluster of :mod:`instances.generate.generator` at its peak, all pods planted by its spreading placement; then whole workloads go, and single pods
 of others, from some nodes more than from others. No pod goes that a hard rule of another needs: a provider stays in each zone of those
 that want to be near it, and a workload that is spread over zones shrinks where it has most. So every hard rule holds as at the peak.
 """
@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from instances import draw
-from instances.fleet import ZONE
-from instances.generator import Generated, Parameters, generate
-from instances.workload import Workload
+from instances.generate import draw
+from instances.generate.fleet import ZONE
+from instances.generate.generator import Generated, Parameters, generate
+from instances.generate.workload import Workload
 
 Object = dict[str, Any]
 
@@ -34,7 +34,7 @@ _STAYING: Final = 8
 class Worn:
     """What a worn cluster is drawn from; shares in percent. ``pods``: those that are left, all running, DaemonSets' included; ``fill``: use
     of CPU by them, about; ``gone``: share of the pods of the peak that went. ``bare``, ``local``: workloads without a controller, and with
-    an emptyDir on disk. The others are as of :class:`instances.generator.Parameters`."""
+    an emptyDir on disk. The others are as of :class:`instances.generate.generator.Parameters`."""
 
     nodes: int
     pods: int

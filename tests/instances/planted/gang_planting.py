@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from instances.gang_fleet import DISK, Racks
-from instances.gang_templates import Template
+from tests.instances.planted.gang_fleet import DISK, Racks
+from tests.instances.planted.gang_templates import Template
 
 #: Of a node the gang gets at most this part (percent), and so many pods.
 _SHARE: Final = 60

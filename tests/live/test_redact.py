@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.generator import Parameters, generate
-from instances.redact import Keeper
+from instances.generate.generator import Parameters, generate
+from live.redact import Keeper
 from models.kube import kinds
 from models.kube import objects as kube_objects
 from models.snapshot import interning
 from models.snapshot.snapshot import Snapshot, from_objects, load
-from tests.instances.capture_objects import KEPT, SECRET, cluster
+from tests.live.capture_objects import KEPT, SECRET, cluster
 
 _ROOT = Path(__file__).resolve().parents[2]
 _RECORDED = sorted((_ROOT.parent / "shared" / "data" / "clusters").glob("*.json"))

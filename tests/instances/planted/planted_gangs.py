@@ -10,13 +10,13 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from instances import draw
-from instances.fleet import ZONE
-from instances.gang_causes import CAUSES, Impossible, infeasible
-from instances.gang_fleet import RACK, Racks, racks, running
-from instances.gang_planting import Plan, Planting, demand, sums
-from instances.gang_shapes import SHAPES, Shape
-from instances.gang_templates import GANG, NAMESPACE, Template, namespaces
+from instances.generate import draw
+from instances.generate.fleet import ZONE
+from tests.instances.planted.gang_causes import CAUSES, Impossible, infeasible
+from tests.instances.planted.gang_fleet import RACK, Racks, racks, running
+from tests.instances.planted.gang_planting import Plan, Planting, demand, sums
+from tests.instances.planted.gang_shapes import SHAPES, Shape
+from tests.instances.planted.gang_templates import GANG, NAMESPACE, Template, namespaces
 
 __all__ = ["CAUSES", "Impossible", "Planted", "feasible", "infeasible"]
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from instances import draw
-from instances.fleet import CPU, HOST, MEMORY, TYPE, ZONE, Fleet, Ints, Kind, zone_name
-from instances.generator import Generated, priority_classes
-from instances.planting import Rule
-from instances.rules import label_in, spread, term
-from instances.workload import Wishes, Workload
+from instances.generate import draw
+from instances.generate.fleet import CPU, HOST, MEMORY, TYPE, ZONE, Fleet, Ints, Kind, zone_name
+from instances.generate.generator import Generated, priority_classes
+from instances.generate.planting import Rule
+from instances.generate.rules import label_in, spread, term
+from instances.generate.workload import Wishes, Workload
 
 Object = dict[str, Any]
 
