@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from audit.checks import annotations as checks_annotations
-from audit.checks import disruption_budgets, domain_blocking, hygiene, redundancy, rollouts, selectors, topology_spread
-from audit.checks.control_plane import check
-from audit.checks.unsatisfiable import check
-from audit.checks.violated import check, required_during_execution
+from audit.checks import disruption_budgets, domain_blocking, hygiene, pod_annotations, redundancy, rollouts, selectors, topology_spread
+from audit.checks.control_plane import check as control_plane
+from audit.checks.unsatisfiable import check as unsatisfiable
+from audit.checks.violated import check as violated
+from audit.checks.violated import required_during_execution
 from audit.view.finding import Code
 from audit.view.view import View
 from models.documents.audit import Finding
 
 _MODULES: Final = (
-    check,
+    violated,
     required_during_execution,
     selectors,
-    check,
+    unsatisfiable,
     domain_blocking,
     topology_spread,
     rollouts,
     redundancy,
     disruption_budgets,
-    checks_annotations,
+    pod_annotations,
     hygiene,
-    check,
+    control_plane,
 )
 CHECKS: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = tuple(module.check for module in _MODULES)
 CODES: Final[dict[str, Code]] = {code.code: code for module in _MODULES for code in module.CODES}

@@ -65,7 +65,7 @@ def script() -> str:
 
 
 def _folder() -> Any:
-    return resources.files("report.page")
+    return resources.files("report.page") / "assets"
 
 
 @cache

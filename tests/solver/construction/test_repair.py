@@ -26,7 +26,7 @@ from tests import tiny
 from tests.objects import Object, node, pod
 
 ZONE = "zone"
-DATA = Path(__file__).parent.parent / "benchmarks" / "data"
+DATA = Path(__file__).parents[2] / "benchmarks" / "data"
 
 
 def compiled(objects: list[Object]) -> Cluster:

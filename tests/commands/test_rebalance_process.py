@@ -18,11 +18,11 @@ import pytest
 from tests.objects import Object, node, pod
 from tests.terminals import on_a_terminal
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 _INSTANCES = _ROOT / "instances"
 _DRAIN = _INSTANCES / "rebalance-drain.yaml"
 _CONSOLIDATE = _INSTANCES / "rebalance-consolidate.yaml"
-_STAND_IN = Path(__file__).parent / "kubectl_stand_in.py"
+_STAND_IN = Path(__file__).parents[1] / "kubectl_stand_in.py"
 _FORMS = ["table", "json", "yaml", "kubectl"]
 
 Done = subprocess.CompletedProcess[bytes]

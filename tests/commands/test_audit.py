@@ -20,7 +20,7 @@ from models.documents.placement import API_VERSION
 from tests.audit.clusters import kubeadm, runs
 from tests.objects import Object, node, pod
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 INSTANCES = ROOT / "instances" / "audit"
 ERROR = str(INSTANCES / "KS105-node-overcommitted.yaml")
 WARNING = str(INSTANCES / "KS101-node-affinity-broken.yaml")

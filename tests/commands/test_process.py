@@ -15,7 +15,7 @@ import pytest
 
 from tests.terminals import on_a_terminal
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 
 #: Runs the command line with a loader and an engine of our own. place() gives a placement of `pods` pods; with `wait` it says that it
 #: has begun and gives its answer only after `stop`; with `deaf` it never answers; with `rude` it sets SIGINT back to its default first,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from audit.checks import annotations as checks_annotations
+from audit.checks import pod_annotations as checks_annotations
 from audit.view.view import View
 from models.documents.audit import Finding
 from models.documents.policy import Policy
