@@ -11,7 +11,7 @@ from audit.checks.unsatisfiable import check as unsatisfiable
 from audit.checks.violated import check as violated
 from audit.checks.violated import required_during_execution
 from audit.view.finding import Code
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 
 _MODULES: Final = (
@@ -28,5 +28,5 @@ _MODULES: Final = (
     hygiene,
     control_plane,
 )
-CHECKS: Final[tuple[Callable[[View], Iterator[Finding]], ...]] = tuple(module.check for module in _MODULES)
+CHECKS: Final[tuple[Callable[[ClusterView], Iterator[Finding]], ...]] = tuple(module.check for module in _MODULES)
 CODES: Final[dict[str, Code]] = {code.code: code for module in _MODULES for code in module.CODES}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from audit.catalogue import CHECKS
 from audit.checks.control_plane.check import describe
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.cluster import unmodelled
 from models.documents.audit import SEVERITIES, Audit, Finding
 from models.documents.placement import SnapshotRef
@@ -45,7 +45,7 @@ def audit(
         InputError: quantities that cannot be summed.
     """
     started = time.monotonic() if began is None else began
-    view = View(
+    view = ClusterView(
         snapshot,
         policy=options.policy,
         exempt=options.daemon_namespaces or options.policy.daemonNamespaces,

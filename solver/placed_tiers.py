@@ -24,8 +24,8 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.runtime.options import Options
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from solver.cpsat.model import Encoding
-    from solver.runtime.deadline import Budget
+    from solver.cpsat.model import PlacementModel
+    from solver.runtime.deadline import Deadline
     from solver.soft_tiers import LaterTiers
 
 #: Above this many (class, node) pairs `auto` leaves the exact model alone and searches neighbourhoods.
@@ -48,7 +48,7 @@ REPAIR, PACK, RELAX = 0.4, 0.4, 0.15
 TRIES, FEW = 8, 2_000
 
 
-class Tell(Protocol):
+class ReportProgress(Protocol):
     """Progress: phase, and for a tier its priority, incumbent and bound."""
 
     def __call__(self, phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None) -> None: ...
@@ -65,7 +65,7 @@ class Answer:
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     later: LaterTiers | None = None
-    encoding: Encoding | None = None
+    encoding: PlacementModel | None = None
     state: tuple[Sequence[Rule], SoftState | None] | None = None  # rules and soft counters in the state of the placement, if at hand
 
 
@@ -79,7 +79,7 @@ class PlacedSearch:
         limits: Ints,
         options: Options,
         stop: threading.Event,
-        tell: Tell,
+        tell: ReportProgress,
         started: float,
     ) -> None:
         self.objective, self.active, self.limits, self.options = objective, active, limits, options
@@ -87,10 +87,10 @@ class PlacedSearch:
 
     def run(self) -> Answer:
         """Place as many pods as can be, highest priority first."""
-        from solver.runtime.deadline import Budget
+        from solver.runtime.deadline import Deadline
 
         options, cluster = self.options, self.cluster
-        budget = Budget(options, self.started)
+        budget = Deadline(options, self.started)
         bounds = cluster.per_priority(fits(cluster, self.limits))  # a bound that holds before any search
         answer = self._construct(bounds)
         self._report("greedy", answer)
@@ -140,7 +140,7 @@ class PlacedSearch:
         state = built.active, built.soft
         return Answer(built.counts, built.sequence, bounds, "greedy", interrupted=self.stop.is_set(), state=state)
 
-    def _repair(self, answer: Answer, budget: Budget) -> None:
+    def _repair(self, answer: Answer, budget: Deadline) -> None:
         """Make room for what construction left."""
         from solver.construction.repair import repair
 
@@ -171,7 +171,7 @@ class PlacedSearch:
         self._adopt(answer, counts)
         self._report("repair", answer)
 
-    def _pack(self, answer: Answer, budget: Budget) -> None:
+    def _pack(self, answer: Answer, budget: Deadline) -> None:
         """Place gangs that are left, highest priority first, each on its own."""
         could = fits(self.cluster, self.limits)
         gangs = [k for k, gang in enumerate(self.cluster.gangs) if not answer.counts[list(gang.classes)].any()]
@@ -191,12 +191,12 @@ class PlacedSearch:
             budget.charge(INSERTION)
 
         def exact(site: Cluster, limits: Ints, needed: int) -> Ints | None:
-            from solver.cpsat.model import Encoding
+            from solver.cpsat.model import PlacementModel
             from solver.cpsat.run import CpSat
 
             nowhere: Bools = np.asarray(limits.sum(axis=0) == 0)  # room that does not count
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
-            encoding = Encoding(site, rules.build(site), limits=limits)
+            encoding = PlacementModel(site, rules.build(site), limits=limits)
             encoding.model.add(encoding.sum(list(encoding.left.values())) <= sum(encoding.fits) - needed)
             tight = len(encoding.x) <= TIGHT_LIMIT
             answer = CpSat(self.options, budget, self.stop).run(encoding.model, (budget.left() - until) * SITE, tight=tight)
@@ -222,7 +222,7 @@ class PlacedSearch:
             spread.place(g, n, int(counts[g, n]))
         return all(spread.kept(g) for g in range(self.cluster.n_classes))
 
-    def _relax(self, answer: Answer, budget: Budget) -> None:
+    def _relax(self, answer: Answer, budget: Deadline) -> None:
         """Bound the tiers by linear relaxation."""
         from solver.bounds.placed_bounds import placed_bounds
 
@@ -245,7 +245,7 @@ class PlacedSearch:
         unit = gcd(*sizes)
         return bound // unit * unit if unit else bound
 
-    def _exact(self, answer: Answer, budget: Budget) -> Answer:
+    def _exact(self, answer: Answer, budget: Deadline) -> Answer:
         from solver.search.exact import Exact
 
         self._report("exact", answer)
@@ -255,7 +255,7 @@ class PlacedSearch:
         encoding = exact.encoding if exact.sound else None
         return Answer(counts, sequence, outcome.bounds, "exact", answer.notes + outcome.notes, outcome.interrupted, encoding=encoding)
 
-    def _neighbourhoods(self, answer: Answer, budget: Budget) -> None:
+    def _neighbourhoods(self, answer: Answer, budget: Deadline) -> None:
         """Rounds of CP-SAT on a few nodes at a time, each with some of the pods that are left."""
         from solver.cpsat.run import CpSat
         from solver.search.annealing import LocalSearch

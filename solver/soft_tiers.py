@@ -20,7 +20,7 @@ from solver.objective.preferences import Objective
 from solver.objective.tie_break import Spread, Strategy
 from solver.rules.base import Rule
 from solver.rules.eligibility import fits
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.search.outcome import LARGE, SoftOutcome
 
@@ -33,7 +33,7 @@ RESERVE = 0.25
 MOVES = 0.3
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
     from solver.search.preference_search import SoftSearch
 
 Report = Callable[[str, int, int], None]
@@ -59,7 +59,7 @@ class Start:
 
     counts: Ints
     sequence: Sequence_
-    encoding: Encoding | None = None
+    encoding: PlacementModel | None = None
     state: tuple[Sequence[Rule], SoftState | None] | None = None
 
 
@@ -77,7 +77,7 @@ def improve(
     """Improve a placement without placing fewer pods of any priority."""
     cluster = objective.cluster
     objective.containers.stop = stop
-    budget = Budget(options, started)
+    budget = Deadline(options, started)
     left = cluster.per_priority(fits(cluster, limits) - start.counts.sum(axis=1))  # pods that fit somewhere and are not placed
     search: SoftSearch | None = None
     best = SoftOutcome(start.counts, start.sequence, Zones(), 0, 0)
@@ -118,7 +118,7 @@ class _Strategy:
         objective: Objective,
         limits: Ints,
         options: Options,
-        budget: Budget,
+        budget: Deadline,
         stop: threading.Event,
         started: float,
         report: Callable[[int, int], None],
@@ -128,7 +128,7 @@ class _Strategy:
         self.asked = False
 
     def improve(
-        self, strategy: Strategy, best: SoftOutcome, left: dict[int, int], search: SoftSearch | None, encoding: Encoding | None
+        self, strategy: Strategy, best: SoftOutcome, left: dict[int, int], search: SoftSearch | None, encoding: PlacementModel | None
     ) -> doc.TierResult:
         """Improve ``best`` in place; gives the tier."""
         complete = int(best.counts.sum()) == int(self.cluster.count.sum())

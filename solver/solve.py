@@ -31,7 +31,7 @@ from solver.runtime.options import OnProgress, Options, Progress
 from solver.runtime.progress_trace import Trace
 
 if TYPE_CHECKING:
-    from models.numa.node_topology import Tree
+    from models.numa.node_topology import NumaTree
     from solver.objective.container_affinity import Pools
 
 #: What comes after the search (reasons, report, check, writing) takes up to so many times as long as compiling.
@@ -319,7 +319,7 @@ def _gang(cluster: Cluster, counts: Ints, k: int) -> doc.GangResult:
     )
 
 
-def _containers(pod: Pod, tree: Tree, pools: Pools) -> list[doc.ContainerZones]:
+def _containers(pod: Pod, tree: NumaTree, pools: Pools) -> list[doc.ContainerZones]:
     from solver.numa.zone_pools import bits
 
     return [

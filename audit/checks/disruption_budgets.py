@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from audit.view.finding import Code, some
-from audit.view.view import Subject, View
-from models.disruption.pod_disruption_budgets import Budget, budgets, ignores_budgets, is_ready
+from audit.view.view import ClusterView, Subject
+from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets, ignores_budgets, is_ready
 from models.documents.audit import Finding
 from models.kube import objects
 from models.kube.selectors import Selector, canonical, selector_matches
@@ -65,7 +65,7 @@ UNCLEAR: Final = Code(
 CODES: Final[tuple[Code, ...]] = (NEVER, NOW, SINGLE, DEAD, SEVERAL, NO_SCALE, ALL, UNCLEAR)
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     if not view.snapshot.pod_disruption_budgets:
         return
     running = {budget.name: budget for budget in budgets(view.snapshot)}
@@ -86,7 +86,11 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def _one(
-    view: View, budget: objects.PodDisruptionBudget, selector: Selector | None, chosen: list[Subject], running: Budget | None
+    view: ClusterView,
+    budget: objects.PodDisruptionBudget,
+    selector: Selector | None,
+    chosen: list[Subject],
+    running: DisruptionBudget | None,
 ) -> Iterator[Finding]:
     spec = budget.spec or objects.PodDisruptionBudgetSpec()
     name = f"PodDisruptionBudget {budget.metadata.namespace or 'default'}/{budget.metadata.name or ''}"
@@ -138,7 +142,7 @@ def _one(
         yield NOW.found(name, text, field=f"spec.{field}", pods=pods)
 
 
-def _several(view: View, running: Iterable[Budget], planned: dict[str, tuple[Subject, list[str]]]) -> Iterator[Finding]:
+def _several(view: ClusterView, running: Iterable[DisruptionBudget], planned: dict[str, tuple[Subject, list[str]]]) -> Iterator[Finding]:
     """``planned``: budgets by workload, of those without pods yet."""
     of: dict[int, list[str]] = {}
     for budget in running:

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from audit.view.finding import Code, some
-from audit.view.label_matches import Crowd
-from audit.view.pod_terms import HOSTNAME, Term
-from audit.view.usable_nodes import Reach
-from audit.view.view import Subject, View
+from audit.view.label_matches import LabelMatches
+from audit.view.pod_terms import HOSTNAME, PodTerm
+from audit.view.usable_nodes import UsableNodes
+from audit.view.view import ClusterView, Subject
 from models.documents.audit import Finding, Severity
 from models.kube.selectors import Bools
 from models.workloads.checks import describe
@@ -45,8 +45,8 @@ _NODES: Final = Code(
 CODES: Final[tuple[Code, ...]] = (_ALL, _CLAIMS, _HOLDS, _NODES)
 
 
-def check(view: View) -> Iterator[Finding]:
-    crowd = view.once(Crowd)
+def check(view: ClusterView) -> Iterator[Finding]:
+    crowd = view.once(LabelMatches)
     spaces = len({s.namespace for s in view.subjects} | {p.metadata.namespace or "default" for p in view.snapshot.pods})
     for s, subject in enumerate(view.subjects):
         for term in crowd.terms[s]:
@@ -77,7 +77,7 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def _found(
-    code: Code, crowd: Crowd, subject: Subject, term: Term, others: list[int], pods: list[int], severity: Severity | None
+    code: Code, crowd: LabelMatches, subject: Subject, term: PodTerm, others: list[int], pods: list[int], severity: Severity | None
 ) -> Finding:
     view = crowd.view
     whom = f"pods {describe(term.selector or ())}" if term.selector else "every pod"
@@ -100,13 +100,13 @@ def _found(
     return code.found(subject.name, text, field=term.path, rule=term.rule, severity=severity)
 
 
-def _same(crowd: Crowd, h: int, term: Term) -> bool:
+def _same(crowd: LabelMatches, h: int, term: PodTerm) -> bool:
     """Whether a subject has the same rule."""
     kept = (term.kind, term.required, term.key, term.selector, term.namespaces)
     return any((t.kind, t.required, t.key, t.selector, t.namespaces) == kept for t in crowd.terms[h])
 
 
-def _broad(crowd: Crowd, s: int, term: Term, others: list[int]) -> bool:
+def _broad(crowd: LabelMatches, s: int, term: PodTerm, others: list[int]) -> bool:
     """Whether a term matches every pod there will be, or most of several other workloads where it looks."""
     if not term.selector:
         return True
@@ -115,7 +115,7 @@ def _broad(crowd: Crowd, s: int, term: Term, others: list[int]) -> bool:
     return len(there) > 2 and 2 * len(others) > len(there)
 
 
-def _held(crowd: Crowd, subject: Subject, term: Term, pods: list[int]) -> Iterator[Finding]:
+def _held(crowd: LabelMatches, subject: Subject, term: PodTerm, pods: list[int]) -> Iterator[Finding]:
     """The domains in which a subject's pods run now. ``pods``: those of others that the term matches."""
     view = crowd.view
     codes, values = view.nodes.column(term.key)
@@ -142,10 +142,10 @@ def _held(crowd: Crowd, subject: Subject, term: Term, pods: list[int]) -> Iterat
     )  # fmt: skip
 
 
-def _nowhere_else(view: View, i: int, held: Bools) -> bool:
+def _nowhere_else(view: ClusterView, i: int, held: Bools) -> bool:
     """Whether a waiting pod could use nodes of the held domains, and no others."""
     subject = view.subject_of.get(i)
     if subject is None or subject.kind == "DaemonSet":
         return False
-    usable = view.once(Reach).place(subject).usable
+    usable = view.once(UsableNodes).place(subject).usable
     return bool(usable.any() and not (usable & ~held).any())

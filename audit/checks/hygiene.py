@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from audit.view.finding import Code, some
-from audit.view.view import Subject, View
+from audit.view.view import ClusterView, Subject
 from models.documents.audit import Finding, Severity
 from models.kube import quantity
 from models.kube.objects import Container, Node, NodeStatus, Pod, PodAffinity, PodSpec
@@ -66,7 +66,7 @@ REGIONS: Final = Code(
 CODES: Final[tuple[Code, ...]] = (REQUESTS, BEST, LABELS, HOSTNAME, ALLOCATABLE, BETA, DEFAULTS, REGIONS)
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     for subject in view.subjects:
         yield from _requests(view, subject)
     nodes = view.snapshot.nodes
@@ -82,7 +82,7 @@ def check(view: View) -> Iterator[Finding]:
 # --- requests -----------------------------------------------------------------------------------------------------------
 
 
-def _requests(view: View, subject: Subject) -> Iterator[Finding]:
+def _requests(view: ClusterView, subject: Subject) -> Iterator[Finding]:
     """Of pods that run it is they that count: admission may have filled in what the template lacks."""
     pod = view.snapshot.pods[subject.pods[0]] if subject.pods else subject.pod
     bare = {name: _without(pod.spec, name) for name in RESOURCES}
@@ -111,7 +111,7 @@ def _without(spec: PodSpec, name: str) -> list[str]:
 # --- labels of nodes ----------------------------------------------------------------------------------------------------
 
 
-def _labels(view: View) -> Iterator[Finding]:
+def _labels(view: ClusterView) -> Iterator[Finding]:
     asked: dict[str, str] = {}
     required: set[str] = set()
     for subject in view.subjects:
@@ -207,7 +207,7 @@ def _allocatable(nodes: list[Node]) -> Iterator[Finding]:
             yield ALLOCATABLE.found(f"Node {node.metadata.name}", text, field="status.allocatable", nodes=[node.metadata.name or ""])
 
 
-def _priorities(view: View) -> Iterator[Finding]:
+def _priorities(view: ClusterView) -> Iterator[Finding]:
     classes = [c for c in view.snapshot.priority_classes.values() if c.globalDefault]
     if len(classes) > 1:
         classes.sort(key=lambda c: (c.value, c.metadata.name or ""))

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from audit.view.finding import Code, some
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 from models.gangs import gangs
 from models.gangs.declarations import Groups
@@ -22,8 +22,8 @@ from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
 from models.kube.quantity import QuantityError
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, has_hints
 from models.numa.container_affinity import TAGS, AnnotationError, Entry, parse_annotations, reaches, views
+from models.numa.container_expressions import ContainerView
 from models.numa.container_expressions import Expression
-from models.numa.container_expressions import View as ContainerView
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError
 
@@ -78,7 +78,7 @@ SHORT: Final = Code(
 CODES: Final[tuple[Code, ...]] = (UNREADABLE, UNKNOWN, WEIGHT, ODD, TWICE, TAG, DEAD, GANG, SHORT)
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     holders = list(_holders(view))
     containers = _Containers(view)
     for holder in holders:
@@ -96,7 +96,7 @@ class _Holder:
     pods: list[str] = field(default_factory=list)
 
 
-def _holders(view: View) -> Iterator[_Holder]:
+def _holders(view: ClusterView) -> Iterator[_Holder]:
     """Templates with annotations of containers, and the pods that have others than their template; pods alike as one."""
     seen: dict[tuple[str, bytes], _Holder] = {}
     for subject in view.subjects:
@@ -128,7 +128,7 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 # --- container affinity -------------------------------------------------------------------------------------------------
 
 
-def _container_hints(view: View, holder: _Holder, containers: _Containers) -> Iterator[Finding]:
+def _container_hints(view: ClusterView, holder: _Holder, containers: _Containers) -> Iterator[Finding]:
     annotations = holder.pod.metadata.annotations or {}
     spec = holder.pod.spec
     running = [c.name or "" for c in (*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always"))]
@@ -190,7 +190,7 @@ def _words(expression: Expression | None) -> str:
 class _Containers:
     """All containers that run or wait, and those that templates without pods will make."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ClusterView) -> None:
         self._view = view
         self._seen: list[ContainerView] | None = None
         self._matching: dict[tuple[Expression | None, Expression], list[ContainerView]] = {}
@@ -232,7 +232,7 @@ def _views(pod: Pod) -> list[ContainerView]:
 # --- gangs --------------------------------------------------------------------------------------------------------------
 
 
-def _gangs(view: View) -> Iterator[Finding]:
+def _gangs(view: ClusterView) -> Iterator[Finding]:
     pods = view.snapshot.pods
     there = [i for i, pod in enumerate(pods) if not is_terminal(pod) and not is_terminating(pod)]
     planned = [subject for subject in view.subjects if subject.workload is not None and not subject.pods]

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from audit.view.finding import Code
-from audit.view.view import Subject, View
+from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS, Ids
 from models.documents.audit import Finding
 from models.kube.objects import PodAffinityTerm
@@ -57,7 +57,7 @@ PINNED: Final = Code(
 CODES: Final[tuple[Code, ...]] = (ONE_NODE, ONE_NODE_ANYWAY, ONE_ZONE, MOST, CHANCE, PINNED)
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     here = _Cluster(view)
     for subject in view.subjects:
         if subject.kind in KINDS and subject.wanted >= 2:
@@ -65,7 +65,7 @@ def check(view: View) -> Iterator[Finding]:
 
 
 class _Cluster:
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ClusterView) -> None:
         self.view = view
         self.zones = view.nodes.column(ZONE)
         self._takes: dict[bytes, Bools] = {}

@@ -16,7 +16,7 @@ from typing import Final, Literal
 import msgspec
 import numpy as np
 
-from audit.view.view import Subject, View
+from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
 from models.documents.policy import Multipliers
@@ -40,7 +40,7 @@ _INDIFFERENT: Final = Multipliers(0, 0, 0, 0, 0, 0)
 class Flow:
     """All Deployments in one compiled instance: their pods as pods that come and go, and one new pod of each."""
 
-    def __init__(self, view: View, subjects: Sequence[Subject], least: int | None = None) -> None:
+    def __init__(self, view: ClusterView, subjects: Sequence[Subject], least: int | None = None) -> None:
         """``subjects``: Deployments all of whose pods run on nodes of the snapshot; ``least``: without other pods of a lower priority.
 
         Raises:

@@ -15,8 +15,8 @@ import msgspec
 
 from audit.checks.rollout_flow import Flow
 from audit.view.finding import Code, some
-from audit.view.usable_nodes import Reach
-from audit.view.view import Subject, View
+from audit.view.usable_nodes import UsableNodes
+from audit.view.view import ClusterView, Subject
 from models.documents import placement as doc
 from models.documents.audit import Finding
 from models.kube.objects import is_terminating
@@ -58,7 +58,7 @@ ROUNDED: Final = Code(
 CODES: Final[tuple[Code, ...]] = (DEADLOCK, HALT, PREEMPTS, REFUSED, ROUNDED)
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     yield from _strategies(view)
     if view.snapshot.nodes:
         yield from _halts(view)
@@ -67,7 +67,7 @@ def check(view: View) -> Iterator[Finding]:
 # --- strategies ---------------------------------------------------------------------------------------------------------
 
 
-def _strategies(view: View) -> Iterator[Finding]:
+def _strategies(view: ClusterView) -> Iterator[Finding]:
     for subject in view.subjects:
         if subject.workload is None or subject.kind not in ("Deployment", "DaemonSet"):
             continue
@@ -101,7 +101,7 @@ def _number(value: int | str) -> int:
 # --- deadlocks ----------------------------------------------------------------------------------------------------------
 
 
-def _halts(view: View) -> Iterator[Finding]:
+def _halts(view: ClusterView) -> Iterator[Finding]:
     subjects = list(_running(view))
     if not subjects:
         return
@@ -141,7 +141,7 @@ class Halt:
     code: Code | None = None
     rejected: Sequence[tuple[str, int, str]] = ()
 
-    def found(self, view: View, code: Code | None = None, placed: int = 0, fix: Sequence[str] = ()) -> Finding:
+    def found(self, view: ClusterView, code: Code | None = None, placed: int = 0, fix: Sequence[str] = ()) -> Finding:
         texts = [f"{rule} on {nodes} node{'s' * (nodes != 1)} ({message})" for rule, nodes, message in self.rejected]
         steps = self.pace
         how = "Recreate" if steps.recreate else f"maxSurge {steps.surge}, maxUnavailable {steps.unavailable} pods"
@@ -158,7 +158,7 @@ class Halt:
         )
 
 
-def _preempted(view: View, stuck: Mapping[int, tuple[Subject, Pace]]) -> dict[int, Code]:
+def _preempted(view: ClusterView, stuck: Mapping[int, tuple[Subject, Pace]]) -> dict[int, Code]:
     """Which deadlocks remain without the pods that the new ones could preempt; those are left out of which that is not known."""
     found: dict[int, Code] = {}
     by_priority: dict[int, list[int]] = {}
@@ -178,7 +178,7 @@ def _preempted(view: View, stuck: Mapping[int, tuple[Subject, Pace]]) -> dict[in
     return dict(sorted(found.items()))
 
 
-def _running(view: View) -> Iterator[tuple[Subject, Pace]]:
+def _running(view: ClusterView) -> Iterator[tuple[Subject, Pace]]:
     """The Deployments all of whose pods run: where some wait already, a rollout is not the question."""
     pods, claims = view.snapshot.pods, view.snapshot.persistent_volume_claims
     waiting, unknown, missing = [], [], []
@@ -194,7 +194,7 @@ def _running(view: View) -> Iterator[tuple[Subject, Pace]]:
         elif subject.pod.spec.nodeName or any(not _bound(view.snapshot, claims.get(f"{subject.namespace}/{name}")) for name in asked):
             unknown.append(subject.name)
         else:
-            if not view.once(Reach).place(subject).usable.any():
+            if not view.once(UsableNodes).place(subject).usable.any():
                 continue  # no node at all takes a pod of it: KS101 and KS211 to KS214 tell
             try:
                 yield subject, pace(subject.workload.obj)
@@ -214,7 +214,7 @@ def _bound(snapshot: Snapshot, claim: Any) -> bool:
     return claim is not None and claim.spec.volumeName in snapshot.persistent_volumes
 
 
-def _searched(view: View, snapshot: Snapshot, halt: Halt, until: float) -> Iterator[Finding]:
+def _searched(view: ClusterView, snapshot: Snapshot, halt: Halt, until: float) -> Iterator[Finding]:
     """``snapshot``: without pods that are being deleted, which hold nobody up for long."""
     subject = halt.subject
     try:
@@ -244,7 +244,7 @@ def _searched(view: View, snapshot: Snapshot, halt: Halt, until: float) -> Itera
     yield replace(halt, rejected=reasons).found(view, code, placed, [way.message for way in rollout.waysOut])
 
 
-def _rolled(view: View, snapshot: Snapshot, subject: Subject, until: float, *, zones: bool = True) -> doc.Placement | None:
+def _rolled(view: ClusterView, snapshot: Snapshot, subject: Subject, until: float, *, zones: bool = True) -> doc.Placement | None:
     """The rollout if it comes to a halt. ``zones``: with those that kubelets align pods to."""
     policy = view.policy
     if not zones:

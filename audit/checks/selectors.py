@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from audit.view.finding import Code, some
-from audit.view.label_matches import ADDED, Crowd
-from audit.view.pod_terms import Term
+from audit.view.label_matches import ADDED, LabelMatches
+from audit.view.pod_terms import PodTerm
 from audit.view.usable_nodes import wanted
-from audit.view.view import Subject, View
+from audit.view.view import ClusterView, Subject
 from models.documents.audit import Finding, Severity
 from models.kube.selectors import Selector, requirement_holds, selector_matches
 from models.workloads.checks import describe
@@ -65,8 +65,8 @@ _WORDS: Final = {"affinity": "pod affinity", "anti-affinity": "pod anti-affinity
 _SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
 
 
-def check(view: View) -> Iterator[Finding]:
-    crowd = view.once(Crowd)
+def check(view: ClusterView) -> Iterator[Finding]:
+    crowd = view.once(LabelMatches)
     for s, subject in enumerate(view.subjects):
         for term in crowd.terms[s]:
             yield from _judge(view, crowd, subject, term)
@@ -88,7 +88,7 @@ def check(view: View) -> Iterator[Finding]:
         view.not_checked.append("whether the namespaces that rules name exist: the snapshot is not of a whole cluster")
 
 
-def _judge(view: View, crowd: Crowd, subject: Subject, term: Term) -> Iterator[Finding]:
+def _judge(view: ClusterView, crowd: LabelMatches, subject: Subject, term: PodTerm) -> Iterator[Finding]:
     field = f"{term.path}.labelSelector"
     what = _WORDS[term.kind] if term.kind == "spread" else f"{'required' if term.required else 'preferred'} {_WORDS[term.kind]}"
     astray = list(_namespaces(crowd, subject, term, what)) if _whole(view) else []
@@ -130,7 +130,7 @@ def _judge(view: View, crowd: Crowd, subject: Subject, term: Term) -> Iterator[F
     )  # fmt: skip
 
 
-def _dead(view: View, subject: Subject, term: Term, what: str, field: str) -> Finding:
+def _dead(view: ClusterView, subject: Subject, term: PodTerm, what: str, field: str) -> Finding:
     assert term.selector is not None
     meant = term.kind == "spread" or (term.kind == "anti-affinity" and _near(term.selector, subject.labels))
     apart = meant and wanted(subject) > 1 and not _apart(term.selector, subject)
@@ -139,7 +139,7 @@ def _dead(view: View, subject: Subject, term: Term, what: str, field: str) -> Fi
     return _DEAD.found(subject.name, text, field=field, rule=term.rule, severity="warning" if apart else "info")
 
 
-def _empty(crowd: Crowd, subject: Subject, term: Term, what: str, field: str) -> Iterator[Finding]:
+def _empty(crowd: LabelMatches, subject: Subject, term: PodTerm, what: str, field: str) -> Iterator[Finding]:
     if term.kind == "spread":
         text = f"{what} over {term.key} with an empty labelSelector counts no pod: it has no effect"
         yield _EMPTY.found(subject.name, text, field=field, rule=term.rule, severity="warning")
@@ -150,7 +150,7 @@ def _empty(crowd: Crowd, subject: Subject, term: Term, what: str, field: str) ->
     yield _EMPTY.found(subject.name, f"{what} over {term.key} is for every pod {term.where}", field=field, rule=term.rule)
 
 
-def _namespaces(crowd: Crowd, subject: Subject, term: Term, what: str) -> Iterator[Finding]:
+def _namespaces(crowd: LabelMatches, subject: Subject, term: PodTerm, what: str) -> Iterator[Finding]:
     known = crowd.view.snapshot.namespaces
     missing = [name for name in term.named if name not in known and name not in crowd.spaces]
     if missing:
@@ -173,12 +173,12 @@ def _own_template(subject: Subject) -> Iterator[Finding]:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _whole(view: View) -> bool:
+def _whole(view: ClusterView) -> bool:
     """Whether the snapshot is of a cluster, so that what it lacks is not there."""
     return bool(view.snapshot.nodes and view.snapshot.namespaces)
 
 
-def _where(view: View) -> str:
+def _where(view: ClusterView) -> str:
     return "no pod" if view.snapshot.nodes else "no pod or template"
 
 

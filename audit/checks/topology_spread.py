@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from audit.view.finding import Code, some
-from audit.view.usable_nodes import Place, Reach, grave, running, wanted
-from audit.view.view import Subject, View
+from audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
+from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Ints, Spread, domain_sum
 from models.documents.audit import Finding, Severity
 from models.kube.selectors import Bools, selector_matches
@@ -63,7 +63,7 @@ _PART: Final = Code(
 CODES: Final[tuple[Code, ...]] = (_FEW, _CLOSED, _FULL, _SMALL, _KEY, _PART)
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     hard = [s for s in view.subjects if s.kind != "DaemonSet" and _constraints(s)]
     if not hard:
         return
@@ -74,7 +74,7 @@ def check(view: View) -> Iterator[Finding]:
     if all(running(view, s) >= wanted(s) for s in hard):  # then nothing asks for the room that is left
         spaces = {s.namespace for s in hard}
         fixed = [i for i in fixed if (view.snapshot.pods[i].metadata.namespace or "default") in spaces]
-    reach = Reach(view, hard, fixed)
+    reach = UsableNodes(view, hard, fixed)
     spread, fit = PodTopologySpread(reach.cluster), NodeResourcesFit(reach.cluster)
     for subject in hard:
         place = reach.place(subject)
@@ -89,7 +89,7 @@ def check(view: View) -> Iterator[Finding]:
                     yield from case.judge(np.where(keyed, fit.room(place.g), 0))
 
 
-def _lacking(view: View) -> dict[str, list[tuple[Subject, int]]]:
+def _lacking(view: ClusterView) -> dict[str, list[tuple[Subject, int]]]:
     """By namespace, the workloads that lack pods, each with how many."""
     found: dict[str, list[tuple[Subject, int]]] = {}
     for subject in view.subjects:
@@ -103,7 +103,7 @@ def _constraints(subject: Subject) -> list[int]:
     return [i for i, c in enumerate(subject.pod.spec.topologySpreadConstraints or ()) if c.whenUnsatisfiable == "DoNotSchedule"]
 
 
-def _keys(view: View, subject: Subject, place: Place, keyed: Bools) -> Iterator[Finding]:
+def _keys(view: ClusterView, subject: Subject, place: Place, keyed: Bools) -> Iterator[Finding]:
     constraints = subject.pod.spec.topologySpreadConstraints or []
     for i in _constraints(subject):
         key, field = constraints[i].topologyKey, f"{subject.path}.topologySpreadConstraints[{i}].topologyKey"
@@ -122,8 +122,8 @@ def _keys(view: View, subject: Subject, place: Place, keyed: Bools) -> Iterator[
 class _Case:
     """One constraint of one workload. ``keyed``: bool[N], the nodes that it may use."""
 
-    view: View
-    reach: Reach
+    view: ClusterView
+    reach: UsableNodes
     subject: Subject
     place: Place
     keyed: Bools

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from audit.view.pod_terms import Term, terms
-from audit.view.view import Subject, View
+from audit.view.pod_terms import PodTerm, terms
+from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Matchers
 from models.kube.objects import Service, is_terminal, is_terminating
 from models.kube.selectors import Bools, Requirement, Selector
@@ -22,12 +22,12 @@ ADDED: Final = frozenset(
 )  # fmt: skip
 
 
-class Crowd:
+class LabelMatches:
     """All terms of a view's subjects, by subject, over profiles: distinct (namespace, labels), the labels cut down to what some selector
     reads (those of Services as well). P profiles; ``own``: the profile of each subject's template; ``members``: by profile the indices of
     its living pods (pods that are over match nothing); ``makers``: by profile the subjects whose template has it."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ClusterView) -> None:
         self.view = view
         #: Services that select pods, each with its selector.
         self.services: list[tuple[Service, Selector]] = [
@@ -35,7 +35,7 @@ class Crowd:
             for service in view.snapshot.services
             if service.spec is not None and service.spec.selector
         ]
-        self.terms: list[list[Term]] = [list(terms(view, subject)) for subject in view.subjects]
+        self.terms: list[list[PodTerm]] = [list(terms(view, subject)) for subject in view.subjects]
         read = {r.key for each in self.terms for term in each for r in term.selector or ()} | {r.key for _, s in self.services for r in s}
         index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from audit.view.finding import some
-from audit.view.view import Subject, View
+from audit.view.view import ClusterView, Subject
 from models.cluster.compile import preferred_terms
 from models.kube import objects
 from models.kube.selectors import Selector, canonical, label_key_requirements
@@ -23,7 +23,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True)
-class Term:
+class PodTerm:
     """``kind``: affinity, anti-affinity or spread; ``path``: its field; ``required``: hard; ``selector``: with what matchLabelKeys and
     mismatchLabelKeys add, None for a nil one; ``namespaces``: those in which it looks, of those that have pods or templates, None for all
     there will ever be, without those exempt from hard anti-affinity; ``named``: the namespaces that it lists; ``chosen``: the selector of
@@ -56,7 +56,7 @@ class Term:
         return self.namespaces is None or (self.chosen is not None and spaces > 1 and len(self.namespaces) >= spaces)
 
 
-def terms(view: View, subject: Subject) -> Iterator[Term]:
+def terms(view: ClusterView, subject: Subject) -> Iterator[PodTerm]:
     """All terms of a workload, the required ones before the preferred ones of a kind. Hard anti-affinity of exempt namespaces is none."""
     spec, own = subject.pod.spec, subject.namespace
     for field, kind in _PARTS:
@@ -72,15 +72,21 @@ def terms(view: View, subject: Subject) -> Iterator[Term]:
             yield _term(view, subject, kind, path, weighted.podAffinityTerm, required=False)
     for i, found in enumerate(spec.topologySpreadConstraints or ()):
         extra = label_key_requirements(subject.labels, found.matchLabelKeys)
-        yield Term(
+        yield PodTerm(
             "spread", f"{subject.path}.topologySpreadConstraints[{i}]", found.whenUnsatisfiable == "DoNotSchedule", found.topologyKey,
             canonical(found.labelSelector, extra), frozenset((own,)),
         )  # fmt: skip
 
 
 def _term(
-    view: View, subject: Subject, kind: Literal["affinity", "anti-affinity"], path: str, term: objects.PodAffinityTerm, *, required: bool
-) -> Term:
+    view: ClusterView,
+    subject: Subject,
+    kind: Literal["affinity", "anti-affinity"],
+    path: str,
+    term: objects.PodAffinityTerm,
+    *,
+    required: bool,
+) -> PodTerm:
     extra = label_key_requirements(subject.labels, term.matchLabelKeys, term.mismatchLabelKeys)
     chosen = canonical(term.namespaceSelector)
     spaces: frozenset[str] | None = None
@@ -90,7 +96,7 @@ def _term(
             spaces -= set(view.exempt)
     elif required and kind == "anti-affinity" and view.exempt:
         spaces = frozenset(view.audience.namespaces(term, subject.namespace)) - set(view.exempt)
-    return Term(
+    return PodTerm(
         kind, path, required, term.topologyKey, canonical(term.labelSelector, extra), spaces,
         tuple(term.namespaces or ()), chosen,
     )  # fmt: skip

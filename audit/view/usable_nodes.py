@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from audit.view.transient_taints import is_passing
-from audit.view.view import Subject, View
+from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints, PodClass
 from models.cluster.compile import compile_cluster
 from models.documents.audit import Severity
@@ -43,12 +43,12 @@ class Place:
         return self.selected & ~self.tainted & ~self.cordoned & ~self.small
 
 
-class Reach:
+class UsableNodes:
     """Subjects (by default all) against nodes. ``cluster``: compiled for one pod of each of the subjects, as the template has it, beside
     the pods ``fixed`` (indices), those that matter to what is asked of it. Annotations are not read: they decide nothing here, and what
     cannot be read is another check's."""
 
-    def __init__(self, view: View, subjects: list[Subject] | None = None, fixed: list[int] | None = None) -> None:
+    def __init__(self, view: ClusterView, subjects: list[Subject] | None = None, fixed: list[int] | None = None) -> None:
         subjects = view.subjects if subjects is None else subjects
         whole = view.snapshot.copy()
         whole.node_topologies = {}  # NUMA zones are another check's, as are annotations that cannot be read
@@ -99,7 +99,7 @@ def _plain(pod: Pod) -> Pod:
     return change(pod, metadata=change(pod.metadata, annotations=None)) if pod.metadata.annotations else pod
 
 
-def running(view: View, subject: Subject) -> int:
+def running(view: ClusterView, subject: Subject) -> int:
     """How many of a subject's pods are on nodes of the snapshot."""
     return sum(view.snapshot.pods[i].spec.nodeName in view.node_index for i in subject.pods)
 
@@ -112,7 +112,7 @@ def wanted(subject: Subject) -> int:
     return subject.wanted
 
 
-def grave(view: View, subject: Subject) -> Severity:
+def grave(view: ClusterView, subject: Subject) -> Severity:
     """How grave it is that no pod of a subject can be placed: an error where it lacks some, a warning where all run (only none could come
     back; a CronJob's next run), worth knowing where it wants none."""
     asked = wanted(subject)

@@ -20,7 +20,7 @@ from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import Snapshot
 from models.workloads.checks import Audience
 from models.workloads.ownership import HASH
-from models.workloads.ownership import Owners as Owned
+from models.workloads.ownership import OwnedPods
 from models.workloads.pods import UnknownClass, admitted
 from models.workloads.replicas import asked, job, suspended
 from models.workloads.revisions import same_template
@@ -63,7 +63,7 @@ class Subject:
 
 
 @dataclass
-class View:
+class ClusterView:
     """A snapshot under audit. ``began``, ``deadline``: when the audit did, and when it should end, on the monotonic clock;
     ``not_checked``: what could not be looked at, and why; the checks add to it."""
 
@@ -78,7 +78,7 @@ class View:
     not_checked: list[str] = field(default_factory=list)
     _made_once: dict[object, object] = field(default_factory=dict, repr=False)
 
-    def once(self, make: Callable[[View], _T]) -> _T:
+    def once(self, make: Callable[[ClusterView], _T]) -> _T:
         """What ``make`` (a class, a function of a module) gives for this view: made once, for all checks that ask for it."""
         if make not in self._made_once:
             self._made_once[make] = make(self)
@@ -127,7 +127,7 @@ class View:
         return [pod_key(self.snapshot.pods[i]) for i in pods]
 
     def _subjects(self) -> Iterator[Subject]:
-        snapshot, owned = self.snapshot, Owned(self.snapshot)
+        snapshot, owned = self.snapshot, OwnedPods(self.snapshot)
         there = {(type(o).__name__, o.metadata.namespace or "default", o.metadata.name or ""): o for o in listed(snapshot)}
         taken: set[int] = set()
         for obj in listed(snapshot):

@@ -20,7 +20,7 @@ from models.documents.policy import Closeness, Policy
 from models.kube import objects
 from models.numa.annotations import has_hints
 from models.numa.container_affinity import COLOCATE, TAGS, AnnotationError, Entry, parse, views
-from models.numa.container_expressions import Expression, View
+from models.numa.container_expressions import ContainerView, Expression
 
 _Place = tuple[int, bool]  # pool (0: somewhere on the node), whether its pod is placed
 
@@ -29,7 +29,7 @@ _Place = tuple[int, bool]  # pool (0: somewhere on the node), whether its pod is
 class _Member:
     """A container on the node, with the entries of its own."""
 
-    view: View
+    view: ContainerView
     place: _Place
     entries: list[Entry]
 

@@ -225,7 +225,7 @@ class _Family:
         self._broad: matching.Shelf[affinity.Match] = matching.Shelf()
         self._own = 0
 
-    def owned(self, term: affinity.Term, weight: int, kind: _Kind) -> _Owned:
+    def owned(self, term: affinity.AffinityTerm, weight: int, kind: _Kind) -> _Owned:
         """A term that pods of a kind have."""
         if term.match not in self._pulls:
             self._file(term.match)
@@ -283,7 +283,7 @@ class _Domains:
         return found
 
 
-_Weighted = tuple[affinity.Term, int]
+_Weighted = tuple[affinity.AffinityTerm, int]
 
 
 class _Pairs:

@@ -88,7 +88,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Removal:
     """Of one pod that moves in a wave: where it is before and after, as an ask sees it (None: absent)."""
 
     before: Place | None
@@ -109,7 +109,7 @@ class Way:
 class Flow:
     """All the pods of a wave that match the terms of one ask."""
 
-    def __init__(self, ask: Ask, ways: Collection[Way]) -> None:
+    def __init__(self, ask: Ask, ways: Collection[Removal]) -> None:
         self.ask = ask
         keys = range(len(ask.keys))
         self.leaving: list[Counter[str | None]] = [Counter(way.before[k] for way in ways if way.before is not None) for k in keys]
@@ -117,7 +117,7 @@ class Flow:
         self._places = Counter(place for way in ways for place in way.places())
         self._stay = ask.visible - sum(way.before is not None and any(d is not None for d in way.before) for way in ways)
 
-    def can_miss(self, seat: Seat, own: Way | None = None, *, rests: bool, midway: bool, mates: Iterable[Place] = ()) -> bool:
+    def can_miss(self, seat: Seat, own: Removal | None = None, *, rests: bool, midway: bool, mates: Iterable[Place] = ()) -> bool:
         """Whether a pod in this seat may miss a pod that it has to be near, in some state of the others.
 
         ``own``: the pod's own way, if it moves in the wave; ``rests``: it does not, and is counted among the others. ``midway``: others may

@@ -59,7 +59,7 @@ def _meets(board: Board, terms: affinity.Terms, owner: Runner, other: Runner) ->
     return any(_together(board, term.key, owner, other) and _takes(board, term, other) for term in terms.anti)
 
 
-def _takes(board: Board, term: affinity.Term, other: Runner) -> bool:
+def _takes(board: Board, term: affinity.AffinityTerm, other: Runner) -> bool:
     """Whether a term selects a pod."""
     member = other.member
     namespace = board.snapshot.namespaces.get(member.namespace)

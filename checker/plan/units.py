@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from checker.plan.affinity import Ask, Way
+from checker.plan.affinity import Ask, Removal
 from checker.plan.document import Entry
 from checker.plan.spread import Move
 from checker.plan.state import Board, Presence, Runner
@@ -21,7 +21,7 @@ class Change:
     runner: Runner
     source: Presence | None
     target: Presence | None
-    ways: dict[Ask, Way] = field(default_factory=dict)
+    ways: dict[Ask, Removal] = field(default_factory=dict)
     moves: dict[spread.Count, Move] = field(default_factory=dict)
 
     def both(self) -> Iterator[Presence]:

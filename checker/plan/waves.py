@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from checker.placement_document import Violation
-from checker.plan.affinity import Ask, Flow, Place, Way
+from checker.plan.affinity import Ask, Flow, Place, Removal
 from checker.plan.document import Entry
 from checker.plan.spread import Move
 from checker.plan.state import Board
@@ -35,7 +35,7 @@ class Wave:
         self.steps: list[Step] = [[self._change(entry) for entry in step] for step in steps]
         self._changes = [change for step in self.steps for change in step]
         self._alone = len(self.steps) == 1
-        by_ask: dict[Ask, list[Way]] = {}
+        by_ask: dict[Ask, list[Removal]] = {}
         by_tally: dict[spread.Count, list[Move]] = {}
         for change in self._changes:
             for ask, way in change.ways.items():
@@ -54,7 +54,7 @@ class Wave:
         runner = board.runners[entry.pod]
         change = Change(entry, runner, runner.at, runner.presence(entry.target) if entry.target is not None else None)
         for ask in board.asks.answered(runner.member):
-            change.ways[ask] = Way(board.asks.place(ask, runner.node), board.asks.place(ask, entry.target))
+            change.ways[ask] = Removal(board.asks.place(ask, runner.node), board.asks.place(ask, entry.target))
         before = dict(board.tallies.counted(runner.pod, runner.member.profile, runner.node))
         after = dict(board.tallies.counted(runner.pod, runner.member.profile, entry.target))
         change.moves = {tally: Move(before.get(tally), after.get(tally)) for tally in (before | after)}

@@ -34,7 +34,7 @@ class Match(NamedTuple):
 Group = frozenset[Match]
 
 
-class Term(NamedTuple):
+class AffinityTerm(NamedTuple):
     match: Match
     key: str
 
@@ -43,8 +43,8 @@ class Term(NamedTuple):
 class Terms:
     """The required terms of a pod. ``fault`` tells why they cannot be read; the pod is then rejected everywhere."""
 
-    affinity: tuple[Term, ...] = ()
-    anti: tuple[Term, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti: tuple[AffinityTerm, ...] = ()
     fault: str | None = None
 
 
@@ -62,7 +62,7 @@ def read_terms(pod: objects.Pod) -> Terms:
         return Terms(fault=str(error))
 
 
-def _resolve(source: objects.PodAffinity | None, pod: objects.Pod) -> tuple[Term, ...]:
+def _resolve(source: objects.PodAffinity | None, pod: objects.Pod) -> tuple[AffinityTerm, ...]:
     if source is None:
         return ()
     namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
@@ -78,7 +78,7 @@ def _resolve(source: objects.PodAffinity | None, pod: objects.Pod) -> tuple[Term
         if not namespaces and term.namespaceSelector is None:
             namespaces = frozenset({namespace})
         match = Match(namespaces, matching.label_selector(term.namespaceSelector), matching.label_selector(term.labelSelector, extra))
-        found.append(Term(match, term.topologyKey))
+        found.append(AffinityTerm(match, term.topologyKey))
     return tuple(found)
 
 
@@ -194,8 +194,8 @@ class AffinityState:
         self._namespace_labels = namespace_labels
         self._exempt = frozenset(exempt)
         self._affinity: dict[tuple[Group, str], Tally] = {}
-        self._anti: dict[Term, Tally] = {}
-        self._owners: dict[Term, Tally] = {}
+        self._anti: dict[AffinityTerm, Tally] = {}
+        self._owners: dict[AffinityTerm, Tally] = {}
         self._matches: matching.Shelf[Match] = matching.Shelf()
         self._groups: dict[Match, set[Group]] = {}
         self._keys: dict[Group, set[str]] = {}
@@ -228,7 +228,7 @@ class AffinityState:
                     self._anti.setdefault(term, Tally(term.key))
                 self._anti_keys.setdefault(term.match, set()).add(term.key)
 
-    def _anti_terms(self, member: Member) -> tuple[Term, ...]:
+    def _anti_terms(self, member: Member) -> tuple[AffinityTerm, ...]:
         return () if member.namespace in self._exempt else member.terms.anti
 
     def _seen(self, member: Member) -> _Seen:
@@ -250,7 +250,7 @@ class AffinityState:
             if member.namespace in self._exempt:
                 continue
             for key in sorted(self._anti_keys.get(match, ())):
-                term = Term(match, key)
+                term = AffinityTerm(match, key)
                 seen.owned.append(self._owners[term])
                 if term in self._anti:
                     seen.counted.append(self._anti[term])

@@ -23,7 +23,7 @@ from models.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from models.gangs.gangs import Gang
-    from models.numa.node_topology import Tree
+    from models.numa.node_topology import NumaTree
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
@@ -33,7 +33,7 @@ Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class AffinityTerm:
     """An anti-affinity term: no pod that ``matcher`` matches in the same domain of ``key``."""
 
     matcher: int
@@ -95,7 +95,7 @@ class PodClass:
     node_rule: int
     tolerations: int
     node_name: str | None
-    anti: tuple[Term, ...]
+    anti: tuple[AffinityTerm, ...]
     affinity: Affinity | None
     spread: tuple[Spread, ...]
     ports: frozenset[Port]
@@ -128,7 +128,7 @@ class GangGroup:
 class FixedTerm:
     """A required anti-affinity term that fixed pods carry, with the nodes they run on (int32, distinct)."""
 
-    term: Term
+    term: AffinityTerm
     nodes: Ids
 
 
@@ -248,7 +248,7 @@ class Cluster:
     fixed_claims: dict[str, set[int]]
     policy: Policy
     fixed_pulls: dict[Pull, Ints]  # [N] each: fixed pods that carry the term
-    trees: dict[int, Tree]  # nodes with a topology of their own
+    trees: dict[int, NumaTree]  # nodes with a topology of their own
     fixed_containers: FixedContainers
     declared: list[Gang]  # as the objects say it
     gangs: list[GangGroup]  # the same over classes; PodClass.gang is an index into both

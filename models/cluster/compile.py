@@ -12,6 +12,7 @@ import numpy as np
 from models.cluster.cluster import (
     HARD_EFFECTS,
     Affinity,
+    AffinityTerm,
     Cluster,
     FixedTerm,
     GangGroup,
@@ -24,7 +25,6 @@ from models.cluster.cluster import (
     Pull,
     SoftSpread,
     Spread,
-    Term,
 )
 from models.cluster.default_spread import DefaultSpread
 from models.cluster.volumes import VolumeTable, claim_keys, named_claims
@@ -39,7 +39,7 @@ from models.snapshot.scope import Scope, is_mirror
 from models.snapshot.snapshot import InputError, Snapshot
 
 if TYPE_CHECKING:
-    from models.numa.node_topology import Tree
+    from models.numa.node_topology import NumaTree
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 #: What a node holds is cut off here: no quantity is larger, so a node that holds as much has nothing left either way, and differences
@@ -56,7 +56,7 @@ class _Template:
     pod: Pod
     pods: list[int]
     demand: dict[str, int]
-    anti: tuple[Term, ...]
+    anti: tuple[AffinityTerm, ...]
     affinity: tuple[int, tuple[str, ...]] | None
     spread: list[tuple[int | None, objects.TopologySpreadConstraint]]
     pulls: tuple[Pull, ...]
@@ -152,14 +152,14 @@ class _Compiler:
 
     def template(self, pod: Pod, index: int, *, bound: bool) -> _Template:
         own = pod.metadata.namespace or "default"
-        anti: set[Term] = set()
+        anti: set[AffinityTerm] = set()
         if own not in self.daemons:
             for term in required_terms(pod, "podAntiAffinity"):
                 part = self._term(pod, term)
                 if part is not None:
                     if self.daemons:
                         part = (frozenset(self.namespaces if part[0] is None else part[0]) - self.daemons, part[1])
-                    anti.add(Term(self.matchers.add(part), term.topologyKey))
+                    anti.add(AffinityTerm(self.matchers.add(part), term.topologyKey))
         affinity = None
         terms = required_terms(pod, "podAffinity")
         if terms:
@@ -512,7 +512,7 @@ def _group(work: _Compiler, k: int, classes: Sequence[int]) -> GangGroup:
 
 
 def _fixed_anti(snapshot: Snapshot, fixed: Sequence[_Template], node_index: dict[str, int]) -> list[FixedTerm]:
-    where: dict[Term, set[int]] = {}
+    where: dict[AffinityTerm, set[int]] = {}
     for template in fixed:
         for term in template.anti:
             where.setdefault(term, set()).update(node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods)
@@ -542,7 +542,7 @@ def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: 
     return ContainerTable(snapshot, scope, policy, rejecting=rejecting)
 
 
-def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, Tree]:
+def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, NumaTree]:
     """The topology of each node that has one.
 
     Raises:

@@ -23,7 +23,7 @@ _PERCENT: Final = re.compile(r"([0-9]+)%\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Budget:
+class DisruptionBudget:
     """A budget with what it allows at the start. ``name``: ``namespace/name``; ``pods``: indices into ``snapshot.pods`` of those that it
     selects and that run; ``free``: those of them that may be evicted without asking it; ``allowed``: evictions at once of the others."""
 
@@ -44,7 +44,7 @@ def is_ready(pod: objects.Pod) -> bool:
     return not conditions or any(each.type == "Ready" and each.status == "True" for each in conditions)
 
 
-def budgets(snapshot: Snapshot) -> list[Budget]:
+def budgets(snapshot: Snapshot) -> list[DisruptionBudget]:
     """The budgets that select a running pod (bound, neither over nor being deleted), in input order.
 
     A budget selects pods of its own namespace; without a selector none, with an empty one all. What its status says counts; what that
@@ -63,7 +63,7 @@ def budgets(snapshot: Snapshot) -> list[Budget]:
             allowed, safe = _state(snapshot, budget, spec, selected, scales)
             always = spec.unhealthyPodEvictionPolicy == "AlwaysAllow"
             free = frozenset(i for i in running if _is_free(snapshot.pods[i], unhealthy=always or safe))
-            found.append(Budget(f"{namespace}/{budget.metadata.name or ''}", tuple(running), free, allowed))
+            found.append(DisruptionBudget(f"{namespace}/{budget.metadata.name or ''}", tuple(running), free, allowed))
     return found
 
 

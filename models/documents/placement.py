@@ -151,7 +151,7 @@ class Fact(Doc, omit_defaults=True):
     resource: str | None = None
 
 
-class WayOut(Doc, omit_defaults=True):
+class Remedy(Doc, omit_defaults=True):
     """A change after which the pods can be placed, proved by solving again. ``change``: what kind of change it is; ``message``: the change
     as a sentence; ``arguments``: what the change is made of, by name, all of them texts; ``options``: options of the command line that try
     it, where there are any."""
@@ -176,7 +176,7 @@ class Cause(Doc, omit_defaults=True):
     together: int = 1
     minimal: bool = False
     proved: bool = True
-    waysOut: list[WayOut] = []
+    waysOut: list[Remedy] = []
 
 
 class RolloutPod(Doc):
@@ -213,7 +213,7 @@ class Rollout(Doc):
     proved: bool
     waves: list[Wave] = []
     stuck: list[Unplaced] = []
-    waysOut: list[WayOut] = []
+    waysOut: list[Remedy] = []
 
 
 class Unmodelled(Doc):

@@ -14,7 +14,7 @@ from typing import Literal
 from models.kube import objects, quantity
 from models.kube.pod_requests import counts_as_resource, pod_level_resource
 from models.kube.qos import qos_class
-from models.numa.node_topology import Tree
+from models.numa.node_topology import NumaTree
 
 Kind = Literal["init", "app", "sidecar", "pod"]
 Amounts = tuple[tuple[str, int], ...]
@@ -88,12 +88,12 @@ def _effective(containers: Iterable[Ask]) -> Amounts:
     return tuple(sorted((name, max(total.get(name, 0), peak.get(name, 0))) for name in total.keys() | peak.keys()))
 
 
-def aligned(tree: Tree, amounts: Iterable[tuple[str, int]]) -> Amounts:
+def aligned(tree: NumaTree, amounts: Iterable[tuple[str, int]]) -> Amounts:
     """Those of the amounts that must fit in zones: the resources that some zone lists."""
     return tuple((name, amount) for name, amount in amounts if _listed(tree, name))
 
 
-def missing(tree: Tree, amounts: Iterable[tuple[str, int]], allocatable: Mapping[str, int]) -> list[str]:
+def missing(tree: NumaTree, amounts: Iterable[tuple[str, int]], allocatable: Mapping[str, int]) -> list[str]:
     """Resources that keep the pod off the node because no zone lists them.
 
     What the node's ``allocatable`` has need not be listed by zone if it is ephemeral-storage, storage or an extended resource.
@@ -105,7 +105,7 @@ def missing(tree: Tree, amounts: Iterable[tuple[str, int]], allocatable: Mapping
     ]
 
 
-def _listed(tree: Tree, name: str) -> bool:
+def _listed(tree: NumaTree, name: str) -> bool:
     return any(name in zone for zone in tree.capacity)
 
 

@@ -20,7 +20,7 @@ from models.kube import objects
 from models.kube.lenient_decode import shorten
 from models.kube.qos import qos_class
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
-from models.numa.container_expressions import Expression, ExpressionError, View, clean
+from models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean
 
 #: ``kubestow.dev/tags.<container>: key=value,key=value`` gives a container tags, which no Kubernetes object states.
 TAGS: Final = "kubestow.dev/tags."
@@ -98,7 +98,7 @@ def parse_annotations(annotations: Mapping[str, str] | None, *, where: str, cont
     return Hints(tuple(entries), tuple(dict.fromkeys(warnings)))
 
 
-def views(pod: objects.Pod) -> list[View]:
+def views(pod: objects.Pod) -> list[ContainerView]:
     """What expressions read of the containers that run side by side: the app containers, then the sidecars.
 
     Raises:
@@ -111,7 +111,7 @@ def views(pod: objects.Pod) -> list[View]:
     for container in _running(pod):
         name = container.name or ""
         found.append(
-            View(
+            ContainerView(
                 namespace=metadata.namespace or "default",
                 pod=metadata.name or "",
                 container=name,
@@ -154,11 +154,11 @@ def _tags(pod: objects.Pod, annotation: str) -> Mapping[str, str]:
 # --- affinity ---------------------------------------------------------------------------------------------------------
 
 
-def _same_pod(a: View, b: View) -> bool:
+def _same_pod(a: ContainerView, b: ContainerView) -> bool:
     return a.pod == b.pod and a.namespace == b.namespace
 
 
-def reaches(entry: Entry, own: View, other: View) -> bool:
+def reaches(entry: Entry, own: ContainerView, other: ContainerView) -> bool:
     """Whether an entry of ``own`` counts towards ``other``, both on one node: never towards the same container."""
     if _same_pod(own, other):
         if own.container == other.container:
@@ -168,7 +168,9 @@ def reaches(entry: Entry, own: View, other: View) -> bool:
     return (entry.scope is None or entry.scope.holds(other)) and entry.match.holds(other)
 
 
-def affinity(hints: Hints, own: View, other: View, *, colocate_pods: bool = False, colocate_namespaces: bool = False) -> int:
+def affinity(
+    hints: Hints, own: ContainerView, other: ContainerView, *, colocate_pods: bool = False, colocate_namespaces: bool = False
+) -> int:
     """A(own, other): the sum of the weights of own's entries that reach other, both on one node. ``hints``: those of own's pod.
 
     The switches add :data:`COLOCATE` within the pod and within the namespace (both do within the pod), for a container without any
@@ -178,7 +180,7 @@ def affinity(hints: Hints, own: View, other: View, *, colocate_pods: bool = Fals
     return _total(entries, own, other, colocate_pods=colocate_pods, colocate_namespaces=colocate_namespaces)
 
 
-def _total(entries: Sequence[Entry], own: View, other: View, *, colocate_pods: bool, colocate_namespaces: bool) -> int:
+def _total(entries: Sequence[Entry], own: ContainerView, other: ContainerView, *, colocate_pods: bool, colocate_namespaces: bool) -> int:
     if entries:
         return sum(entry.weight for entry in entries if reaches(entry, own, other))
     inside = _same_pod(own, other)
@@ -190,13 +192,13 @@ def _total(entries: Sequence[Entry], own: View, other: View, *, colocate_pods: b
 
 def matrix(
     pods: Sequence[objects.Pod], *, symmetric: bool = False, colocate_pods: bool = False, colocate_namespaces: bool = False
-) -> tuple[list[View], dict[tuple[int, int], int]]:
+) -> tuple[list[ContainerView], dict[tuple[int, int], int]]:
     """A over all containers of pods on one node: the containers, and A by their positions in that list, without zeros.
 
     Raises:
         AnnotationError: an annotation of any of the pods is malformed.
     """
-    found: list[View] = []
+    found: list[ContainerView] = []
     entries: list[list[Entry]] = []
     for pod in pods:
         hints = parse(pod, symmetric=symmetric)

@@ -11,7 +11,7 @@ from models.kube.objects import Container, ObjectMeta, Pod, is_terminal, is_term
 from models.numa import alignment
 from models.numa.annotations import has_hints
 from models.numa.container_affinity import COLOCATE, AnnotationError, Entry, Hints, parse, views
-from models.numa.container_expressions import Expression, View
+from models.numa.container_expressions import ContainerView, Expression
 from models.numa.containers import INIT, WHOLE, ContainerClass, FixedContainers, Ints, NoContainers, ZoneAsk, request, running
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import InputError, Snapshot
@@ -94,7 +94,7 @@ class ContainerTable(NoContainers):
                     self._classes.append(cls)
 
     @staticmethod
-    def _views(pod: Pod) -> list[View]:
+    def _views(pod: Pod) -> list[ContainerView]:
         try:
             return views(pod)
         except AnnotationError as error:
@@ -111,7 +111,7 @@ class ContainerTable(NoContainers):
         found = self._of.get(index)
         return None if found is None else self._classes[found]
 
-    def _entries(self, hints: Hints | None, seen: list[View]) -> list[list[Entry]]:
+    def _entries(self, hints: Hints | None, seen: list[ContainerView]) -> list[list[Entry]]:
         """The entries of each container, those of the policy's switches included."""
         policy = self._policy
         found = []
@@ -125,7 +125,7 @@ class ContainerTable(NoContainers):
             found.append(own)
         return found
 
-    def _class(self, pod: Pod, seen: list[View], entries: list[list[Entry]], *, asks: bool) -> ContainerClass | None:
+    def _class(self, pod: Pod, seen: list[ContainerView], entries: list[list[Entry]], *, asks: bool) -> ContainerClass | None:
         containers = running(pod)
         inner: dict[tuple[int, int], int] = {}
         scoped: list[dict[int, int]] = [{} for _ in containers]

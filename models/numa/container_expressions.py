@@ -20,7 +20,7 @@ class ExpressionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ContainerView:
     """What an expression can read of a container. ``id`` and ``pod_uid`` are empty where they are not known yet."""
 
     namespace: str
@@ -49,7 +49,7 @@ class Expression:
     operator: str
     values: tuple[str, ...]
 
-    def holds(self, view: View) -> bool:
+    def holds(self, view: ContainerView) -> bool:
         """Whether it is true of this container.
 
         Raises:
@@ -78,7 +78,7 @@ class Expression:
 
 # --- keys -------------------------------------------------------------------------------------------------------------
 
-_Resolver = Callable[[View], str | None]
+_Resolver = Callable[[ContainerView], str | None]
 
 _POD_KEYS: Final[dict[str, _Resolver]] = {
     "name": lambda view: view.pod,
@@ -104,7 +104,7 @@ _SHORTEST_JOINT: Final = 4
 _NO_SEPARATOR: Final = re.compile(r"[A-Za-z0-9/.]")
 
 
-def _absent(view: View) -> str | None:
+def _absent(view: ContainerView) -> str | None:
     return None
 
 
@@ -126,7 +126,7 @@ def _resolver(key: str) -> _Resolver:
     # The empty subkey is no name at all: like a missing one it stands for "".
     parts = [_single(subkey) if subkey else _absent for subkey in rest.split(splitter)]
 
-    def joined(view: View) -> str | None:
+    def joined(view: ContainerView) -> str | None:
         found = [part(view) for part in parts]
         if all(value is None for value in found):
             return None
@@ -186,7 +186,7 @@ _ANY_VALUE: Final = "*"
 
 
 @lru_cache(maxsize=8192)
-def _predicate(expression: Expression) -> Callable[[View], bool]:
+def _predicate(expression: Expression) -> Callable[[ContainerView], bool]:
     """What an expression says, ready to be asked. Raises ExpressionError if it says nothing."""
     operator, values = expression.operator, expression.values
     if operator not in _ARITY:
@@ -202,7 +202,7 @@ def _predicate(expression: Expression) -> Callable[[View], bool]:
         raise ExpressionError(f"missing key, expected one with operator {operator}")
     resolve, test, negated = _resolver(expression.key), _test(operator, values), operator in _NEGATED
 
-    def holds(view: View) -> bool:
+    def holds(view: ContainerView) -> bool:
         value = resolve(view)
         return (value is not None and test(value)) is not negated
 

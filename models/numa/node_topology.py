@@ -1,6 +1,6 @@
 """The NUMA zones of a node and their sockets, and what the node's Topology Manager does about them.
 
-One ``NodeResourceTopology`` object to one :class:`Tree`. Two dialects are read alike: NUMA zones of type ``Node`` called ``node-<n>``, with
+One ``NodeResourceTopology`` object to one :class:`NumaTree`. Two dialects are read alike: NUMA zones of type ``Node`` called ``node-<n>``, with
 costs (NFD, scheduler-plugins); and pools of type ``socket``, ``die``, ``numa node`` with parents (nri-plugins), where a level with a single
 child is left out, so that a socket or die without anything below it stands for its only NUMA zone.
 
@@ -38,7 +38,7 @@ class TopologyError(ValueError):
 
 
 @dataclass(frozen=True)
-class Tree:
+class NumaTree:
     """The NUMA zones of one node, in the kubelet's order (by id); a zone set is a bitmask over that order, bit 0 the first zone.
 
     ``socket``: the socket of each zone, numbered from 0 by first zone; a die counts as part of its socket. ``available``, ``capacity``: per
@@ -74,7 +74,7 @@ class Tree:
         return 1 if len({s for zone, s in enumerate(self.socket) if both >> zone & 1}) == 1 else 0
 
 
-def tree(found: objects.NodeResourceTopology) -> Tree | None:
+def tree(found: objects.NodeResourceTopology) -> NumaTree | None:
     """The tree of a node; None if no NUMA zones are listed.
 
     Raises:
@@ -87,7 +87,7 @@ def tree(found: objects.NodeResourceTopology) -> Tree | None:
     if not leaves:
         return None
     amounts = [_amounts(zone) for zone in leaves]
-    return Tree(
+    return NumaTree(
         zones=tuple(zone.name for zone in leaves),
         socket=_sockets(listed, leaves),
         available=tuple(available for available, _ in amounts),

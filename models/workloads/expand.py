@@ -20,7 +20,7 @@ from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads import checks, claims, gang_markers
 from models.workloads import replicas as workloads_replicas
 from models.workloads.merge import located, merge
-from models.workloads.ownership import Owners, named
+from models.workloads.ownership import OwnedPods, named
 from models.workloads.pods import Maker, UnknownClass, admitted
 from models.workloads.replicas import Plan, Slot
 from models.workloads.revisions import reference, same_template
@@ -95,7 +95,7 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
 def owned(snapshot: Snapshot, kind: str, namespace: str, name: str) -> list[int]:
     """Indices into ``snapshot.pods`` of a workload's pods that are neither finished nor being deleted, ascending: by their owner
     references, through ReplicaSets and Jobs; pods without a controller by the selector of the workload's object, if the snapshot has it."""
-    return Owners(snapshot).of(kind, namespace, name, selector(named(snapshot, kind, namespace, name)))
+    return OwnedPods(snapshot).of(kind, namespace, name, selector(named(snapshot, kind, namespace, name)))
 
 
 def revision_pods(

@@ -17,7 +17,7 @@ _CHILDREN: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 _Key = tuple[str, str, str]
 
 
-class Owners:
+class OwnedPods:
     """Pods by what owns them. ``of`` and ``finished`` give indices into ``snapshot.pods``, ascending.
 
     Owner references count by kind and name: an object that was deleted and made again keeps its pods here. A dump may lack the

@@ -11,7 +11,7 @@ from models.kube import objects
 from models.snapshot import interning
 from models.snapshot.snapshot import Snapshot
 from models.workloads import claims, daemon_sets, replicas
-from models.workloads.ownership import Owners, named
+from models.workloads.ownership import OwnedPods, named
 from models.workloads.replicas import Plan, Slot
 from models.workloads.revisions import Revisions, reference
 from models.workloads.template import Names, mattering, minute
@@ -61,7 +61,7 @@ class Maker:
         self.snapshot = snapshot
         self.claims: dict[str, objects.PersistentVolumeClaimSpec] = {}
         self._names = Names({objects.pod_key(pod) for pod in snapshot.pods})
-        self.owners = Owners(snapshot)
+        self.owners = OwnedPods(snapshot)
         self.revisions = Revisions(snapshot, self.owners)
 
     def plan(self, workload: Workload, existing: Sequence[int], previous: Any | None = None) -> tuple[Plan, objects.OwnerReference | None]:

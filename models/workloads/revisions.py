@@ -12,7 +12,7 @@ import msgspec
 
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import HASH, Owners
+from models.workloads.ownership import HASH, OwnedPods
 from models.workloads.template import fingerprint, template_hash
 from models.workloads.view import Workload, controller
 
@@ -36,7 +36,7 @@ def same_template(workload: Workload, other: Any | None) -> bool:
 class Revisions:
     """Finds the revisions in a snapshot, and adds ReplicaSets to it."""
 
-    def __init__(self, snapshot: Snapshot, owners: Owners) -> None:
+    def __init__(self, snapshot: Snapshot, owners: OwnedPods) -> None:
         self._snapshot = snapshot
         self._owners = owners
 

@@ -8,7 +8,7 @@ from models.documents.policy import Policy, node_topologies
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube import objects, quantity
 from models.kube.pod_requests import allocatable
-from models.numa.node_topology import TopologyError, Tree, tree
+from models.numa.node_topology import NumaTree, TopologyError, tree
 from models.snapshot import scope
 from models.snapshot.snapshot import InputError, Snapshot
 from report.page import words
@@ -138,7 +138,7 @@ def _numa(snapshot: Snapshot, policy: Policy, notes: list[str]) -> dict[str, lis
     return {str(n): found[n] for n in sorted(found)}
 
 
-def _zones(found: Tree) -> list[dict[str, Any]]:
+def _zones(found: NumaTree) -> list[dict[str, Any]]:
     return [
         {"name": name, "resources": {resource: words.amount(resource, value) for resource, value in sorted(capacity.items())}}
         for name, capacity in zip(found.zones, found.capacity, strict=True)

@@ -27,7 +27,7 @@ Result = Placement | RebalancePlan | None
 
 
 @dataclass
-class Step:
+class ShownMove:
     """A pod goes from a node to a node, both by index (-1: none). ``evict``: nothing of the plan puts it anywhere again."""
 
     pod: int
@@ -48,7 +48,7 @@ class Places:
     views: list[str]
     place: list[list[int]]
     state: list[int]
-    waves: list[tuple[int, list[Step]]] = field(default_factory=list)
+    waves: list[tuple[int, list[ShownMove]]] = field(default_factory=list)
     anew: set[int] = field(default_factory=set)
     zones: dict[int, list[tuple[str, list[str]]]] = field(default_factory=dict)
 
@@ -143,7 +143,7 @@ class _Finder:
             *((move.wave, move.step, i, move) for i, move in enumerate(plan.moves)),
             *((eviction.wave, eviction.step, i, eviction) for i, eviction in enumerate(plan.evictions)),
         ]
-        waves: dict[int, list[Step]] = {}
+        waves: dict[int, list[ShownMove]] = {}
         for wave, _, i, each in sorted(steps, key=lambda step: step[:2]):
             where = f"{'moves' if isinstance(each, Move) else 'evictions'}[{i}]"
             pod, source = self._pod(each.pod, f"{where}.pod"), self._node(each.source, f"{where}.from")
@@ -151,7 +151,7 @@ class _Finder:
             if pod < 0:
                 continue
             waves.setdefault(wave, []).append(
-                Step(pod, source, to, each.reason, isinstance(each, Eviction), isinstance(each, Move) and each.stopover)
+                ShownMove(pod, source, to, each.reason, isinstance(each, Eviction), isinstance(each, Move) and each.stopover)
             )
             if isinstance(each, Move):
                 self._put(pod, to)
@@ -175,7 +175,7 @@ class _Finder:
                 pod, node = self._pod(entry.pod, f"{where}.create[{i}].pod"), self._node(entry.node, f"{where}.create[{i}].node")
                 if pod >= 0 and node >= 0:
                     self._after[pod] = node
-                    steps.append(Step(pod, -1, node, "new pod"))
+                    steps.append(ShownMove(pod, -1, node, "new pod"))
             for i, name in enumerate(wave.delete):
                 pod = self._pod(name, f"{where}.delete[{i}]")
                 if pod >= 0:
@@ -185,9 +185,9 @@ class _Finder:
             for i, name in enumerate(wave.waiting):
                 self._pod(name, f"rollout.waves[{w}].waiting[{i}]")
 
-    def _gone(self, pod: int, why: str) -> Step:
+    def _gone(self, pod: int, why: str) -> ShownMove:
         self._after[pod], self._state[pod] = -1, EVICTED
-        return Step(pod, self._before[pod], -1, why, evict=True)
+        return ShownMove(pod, self._before[pod], -1, why, evict=True)
 
     def _going(self, workload: str) -> Iterable[int]:
         """Pods of the Deployment that are being deleted: the rollout takes them as gone."""

@@ -17,7 +17,7 @@ from models.numa.container_expressions import Expression
 from models.snapshot.snapshot import Snapshot
 from report.page import asks, words
 from report.page.asks import Rule
-from report.page.ties import Term, Ties
+from report.page.ties import SelectorTerm, Ties
 
 #: Tolerations that the API server gives every pod.
 _ALWAYS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -108,7 +108,7 @@ class Rules:
         return Rule("InterPodAffinity", f"{form.format(where)} with {whom}", self._ties.workloads(matched.namespaces, matched.selector))
 
     @staticmethod
-    def _matches(pod: Pod, term: Term) -> bool:
+    def _matches(pod: Pod, term: SelectorTerm) -> bool:
         """Whether a pod is one of those that a term of its own means."""
         own = pod.metadata.namespace or "default"
         return (term.namespaces is None or own in term.namespaces) and selector_matches(term.selector, pod.metadata.labels or {})

@@ -19,7 +19,7 @@ from report.page import words
 from report.page.asks import Rule
 from report.page.rules import Rules
 from report.page.storage import Storage
-from report.page.ties import MANY, Term, Ties
+from report.page.ties import MANY, SelectorTerm, Ties
 
 Request = dict[str, int]
 
@@ -119,7 +119,7 @@ class Shapes:
 
     def _repelling(self, workloads: Sequence[int]) -> dict[int, list[Rule]]:
         """By class: which other workloads' required anti-affinity keeps its pods away. That of its own is kept for :meth:`_own_anti`."""
-        terms: dict[tuple[int, Term], None] = {}
+        terms: dict[tuple[int, SelectorTerm], None] = {}
         seen: set[tuple[int, int]] = set()
         for i, pod in enumerate(self._pods):
             anti = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
@@ -142,7 +142,7 @@ class Shapes:
                 rules.setdefault(at, []).append(shared[key, tied])
         return rules
 
-    def _anti(self, pod: objects.Pod) -> list[Term]:
+    def _anti(self, pod: objects.Pod) -> list[SelectorTerm]:
         """A pod's terms of required anti-affinity."""
         matched = (self._ties.term(pod, term) for term in required_terms(pod, "podAntiAffinity"))
         return [term for term in matched if term is not None]

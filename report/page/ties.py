@@ -18,7 +18,7 @@ _BUDGET: Final = 3_000_000
 Namespaces = frozenset[str] | None
 
 
-class Term(NamedTuple):
+class SelectorTerm(NamedTuple):
     """A term of required (anti-)affinity: whom it means, and where."""
 
     namespaces: Namespaces
@@ -85,11 +85,11 @@ class Ties:
         found = self._snapshot.namespaces.get(namespace)
         return (found.metadata.labels or {}) if found is not None else {}
 
-    def term(self, pod: objects.Pod, term: objects.PodAffinityTerm) -> Term | None:
+    def term(self, pod: objects.Pod, term: objects.PodAffinityTerm) -> SelectorTerm | None:
         """A pod's term; None: it has no selector and matches nothing."""
         extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
         found = canonical(term.labelSelector, extra)
-        return None if found is None else Term(self.namespaces(term, pod.metadata.namespace or "default"), found, term.topologyKey)
+        return None if found is None else SelectorTerm(self.namespaces(term, pod.metadata.namespace or "default"), found, term.topologyKey)
 
     def _matching(self, namespaces: Namespaces, selector: Selector) -> list[Class] | None:
         """The classes that a selector matches in some namespaces, or in all; None once too much has been looked at."""
@@ -128,14 +128,16 @@ class Ties:
             self._tied[key] = tuple(sorted(found)) if matched is not None and len(found) <= MANY else None
         return self._tied[key]
 
-    def repelled(self, terms: Iterable[tuple[int, Term]]) -> tuple[dict[int, dict[str, set[int]]], dict[int, set[Term]], bool]:
+    def repelled(
+        self, terms: Iterable[tuple[int, SelectorTerm]]
+    ) -> tuple[dict[int, dict[str, set[int]]], dict[int, set[SelectorTerm]], bool]:
         """Whose required anti-affinity keeps pods away. ``terms``: each with its workload.
 
         By class, then topology key: the other workloads; by class: the terms of its own workload, which not all pods of that need have
         (a rollout may bring them). False: there was too much to look at all of it.
         """
         others: dict[int, dict[str, set[int]]] = {}
-        own: dict[int, set[Term]] = {}
+        own: dict[int, set[SelectorTerm]] = {}
         for workload, term in dict.fromkeys(terms):
             matched = self._matching(term.namespaces, term.selector)
             if matched is None:

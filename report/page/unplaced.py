@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from models.documents.placement import Cause, Placement, Unplaced, WayOut
+from models.documents.placement import Cause, Placement, Remedy, Unplaced
 from report.documents.output import counted
 from report.documents.results import Verdict, nodes_per_rule
 from report.page.places import Result
@@ -89,7 +89,7 @@ def _cause(found: Cause) -> dict[str, Any]:
     }
 
 
-def _way_out(way: WayOut) -> dict[str, Any]:
+def _way_out(way: Remedy) -> dict[str, Any]:
     return {"message": way.message, "options": list(way.options)}
 
 

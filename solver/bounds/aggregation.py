@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ids, Ints, Spread, Term, domain_sum
+from models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, Spread, domain_sum
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY
 from solver.rules.batch_quota import single
@@ -75,7 +75,7 @@ class Rules:
 
 
 def _anti_affinity(cluster: Cluster) -> Iterator[Exclusion]:
-    owners: dict[Term, list[int]] = {}
+    owners: dict[AffinityTerm, list[int]] = {}
     for g, cls in enumerate(cluster.classes):
         for term in cls.anti:
             owners.setdefault(term, []).append(g)

@@ -12,7 +12,7 @@ import numpy as np
 
 from models.cluster.cluster import Cluster, Ints, PodClass
 from solver import rules
-from solver.cpsat.model import Encoding, Part
+from solver.cpsat.model import Cells, PlacementModel
 from solver.objective import encoding
 from solver.objective.preferences import Objective
 from solver.rules.batch_quota import single
@@ -41,7 +41,7 @@ class Coarse:
             cells[g] = np.array(nodes, dtype=np.int32), np.array([caps[n] for n in nodes], dtype=np.int64)
         active = rules.build(merged)
         tied = [rule for rule in active if isinstance(rule, (PodTopologySpread, InterPodAffinity))]
-        self.encoding = Encoding(merged, tied, Part(cells, dict(enumerate(fit))))
+        self.encoding = PlacementModel(merged, tied, Cells(cells, dict(enumerate(fit))))
         self._capacity(sub)
         objective = Objective(merged, active)
         self.points = encoding.encode(self.encoding, objective)

@@ -18,10 +18,10 @@ from models.kube.selectors import Bools
 from solver import rules
 from solver.bounds.coarse_model import Coarse
 from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import Encoding, Part
+from solver.cpsat.model import Cells, PlacementModel
 from solver.cpsat.run import CpSat
 from solver.objective import encoding as objective_encoding
-from solver.objective.preferences import Objective, Term
+from solver.objective.preferences import Objective, PreferenceTerm
 from solver.objective.sparse_placement import Placed
 from solver.rules.base import Rule
 from solver.rules.batch_quota import single
@@ -51,7 +51,7 @@ class Component:
     slice: float = GLANCE
     looked: bool = False
     kinds: list[Ints] = field(default_factory=list, repr=False)  # the nodes, in lists of alike ones
-    encoding: Encoding | None = field(default=None, repr=False)
+    encoding: PlacementModel | None = field(default=None, repr=False)
     points: Points | None = field(default=None, repr=False)
 
 
@@ -157,7 +157,7 @@ class Components:
                     total += weight * self._crowding(g, term)
         return total
 
-    def _meet(self, term: Term) -> int:
+    def _meet(self, term: PreferenceTerm) -> int:
         """Pods that a term matches and that one domain can hold at most."""
         matching = sorted(term.matches)
         together = int(self._count[matching].sum())
@@ -166,7 +166,7 @@ class Components:
         room = self.limits[matching].sum(axis=0)
         return min(together, int(domain_sum(term.codes, term.size, np.minimum(room, np.maximum(self.cluster.slots, 0))).max(initial=0)))
 
-    def _crowding(self, g: int, term: Term) -> int:
+    def _crowding(self, g: int, term: PreferenceTerm) -> int:
         """Ordered pairs of pods of a class that share a domain at least, all of them being placed."""
         room = self.limits[g]
         if room[term.codes < 0].any():
@@ -233,7 +233,7 @@ class Components:
         if cells > MOST_VARIABLES:
             component.proved = True
             return False
-        encoding = Encoding(sub, active, part)
+        encoding = PlacementModel(sub, active, part)
         _break_symmetry(encoding, component.kinds)
         component.points = objective_encoding.encode(encoding, Objective(sub, active))
         encoding.hold(self.left)
@@ -241,7 +241,7 @@ class Components:
         component.encoding = encoding
         return True
 
-    def _part(self, component: Component, sub: Cluster) -> Part:
+    def _part(self, component: Component, sub: Cluster) -> Cells:
         """The nodes that a group can need: of nodes that are alike for it, as many as it has pods."""
         limits = self.limits[component.classes]
         fit = np.minimum(sub.count, limits.sum(axis=1))
@@ -250,7 +250,7 @@ class Components:
         for g, row in enumerate(limits):
             mine = nodes[row[nodes] > 0]
             cells[g] = mine.astype(np.int32), row[mine]
-        return Part(cells, dict(enumerate(fit.tolist())))
+        return Cells(cells, dict(enumerate(fit.tolist())))
 
 
 def _leader(counts: Ints) -> int:
@@ -258,7 +258,7 @@ def _leader(counts: Ints) -> int:
     return int(np.argmax(counts))
 
 
-def _break_symmetry(encoding: Encoding, alike: Sequence[Ints]) -> None:
+def _break_symmetry(encoding: PlacementModel, alike: Sequence[Ints]) -> None:
     """Of nodes that are alike, the earlier ones get at least as many pods of the leading class."""
     leader = _leader(encoding.cluster.count)
     for nodes in alike:

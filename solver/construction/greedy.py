@@ -20,7 +20,7 @@ from solver import rules
 from solver.construction.gang_greedy import place_gang
 from solver.objective.incremental_score import SoftState
 from solver.rules.base import Rule
-from solver.rules.batch_quota import Quotas
+from solver.rules.batch_quota import BatchQuota
 from solver.rules.eligibility import fits, short
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -185,7 +185,7 @@ class _Builder:
                 total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
                 nodes = nodes[keyed & (np.append(total, -1)[here] == total.max())]
         nodes = nodes[np.argsort(-self.left[nodes] if self.even else self.left[nodes], kind="stable")]
-        quotas = Quotas(
+        quotas = BatchQuota(
             self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else ()
         )  # fmt: skip
         per_node = quotas.per_node or bool(cls.ports) or cls.containers is not None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cluster.cluster import Cluster, Ints
-from solver.construction.repair_state import State
+from solver.construction.repair_state import RepairState
 from solver.rules.base import Rule
 from solver.rules.eligibility import fits
 
@@ -43,7 +43,7 @@ class Ejection:
 
     def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int) -> None:
         self.cluster = cluster
-        self.state = State(cluster, active, limits, counts)
+        self.state = RepairState(cluster, active, limits, counts)
         self.rng = np.random.default_rng(seed)
         self.hopeless = cluster.count - fits(cluster, limits)
         for gang in cluster.gangs:  # whole or not at all: not for insertion pod by pod

@@ -58,7 +58,7 @@ def _clash(a: tuple[str, str, int], b: tuple[str, str, int]) -> bool:
     return a[1:] == b[1:] and (a[0] == b[0] or "*" in (a[0], b[0]))
 
 
-class State:
+class RepairState:
     """``demand`` int64[G + 1, C] and ``room`` int64[N, C]: what pods ask for and what nodes have left, in whole units of what pods ask
     for, pod slots last; a placement fits where room is nowhere negative. ``block`` int32[G + 1, N]: reasons against a class on a node,
     other than room and spread constraints. ``on`` int64[N, W]: the distinct movable classes of each node, "nothing" first, then -1.

@@ -27,7 +27,7 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 @dataclass
-class Part:
+class Cells:
     """A neighbourhood: ``cells``: per class the nodes (int32) that its pods may get and how many pods each takes at most (int64);
     ``pods``: how many of the class are to be placed."""
 
@@ -35,14 +35,14 @@ class Part:
     pods: dict[int, int]
 
 
-class Encoding:
+class PlacementModel:
     """Variables and the literals that rules share. Build with rules that are in the state of the fixed pods; for a ``part`` of an
     instance, in the state of all pods that stay where they are. ``limits`` int64[G, N]: how many pods of each class each node may get, if
     fewer than the rules say."""
 
     named = False  # whether constraints are told apart by what they are about
 
-    def __init__(self, cluster: Cluster, rules: Sequence[Rule], part: Part | None = None, *, limits: Ints | None = None) -> None:
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule], part: Cells | None = None, *, limits: Ints | None = None) -> None:
         self.cluster = cluster
         self.model = self._new_model()
         self.partial = part is not None
@@ -77,13 +77,13 @@ class Encoding:
     def _new_model(self) -> cp_model.CpModel:
         return cp_model.CpModel()
 
-    def _whole(self, rules: Sequence[Rule]) -> Part:
+    def _whole(self, rules: Sequence[Rule]) -> Cells:
         return self._within(possible(self.cluster, rules))
 
-    def _within(self, limits: Ints) -> Part:
+    def _within(self, limits: Ints) -> Cells:
         chosen = [np.flatnonzero(row) for row in limits]
         cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
-        return Part(cells, dict(enumerate(fits(self.cluster, limits).tolist())))
+        return Cells(cells, dict(enumerate(fits(self.cluster, limits).tolist())))
 
     def _encode(self, rule: Rule) -> None:
         rule.encode(self)

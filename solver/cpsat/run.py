@@ -11,7 +11,7 @@ from typing import TypedDict
 import numpy as np
 from ortools.sat.python import cp_model
 
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
 #: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
@@ -51,7 +51,7 @@ class Short(TypedDict):
 class CpSat:
     """Solves models under the options of one run, within its budget, and stops when told to."""
 
-    def __init__(self, options: Options, budget: Budget, stop: threading.Event) -> None:
+    def __init__(self, options: Options, budget: Deadline, stop: threading.Event) -> None:
         self.options, self.budget, self.stop = options, budget, stop
 
     def _solver(self, seconds: float, *, tight: bool, quick: bool, workers: int | None) -> cp_model.CpSolver:

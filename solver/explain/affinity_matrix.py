@@ -9,7 +9,7 @@ from models.kube import kinds
 from models.kube import objects as kube_objects
 from models.numa.annotations import has_hints
 from models.numa.container_affinity import AnnotationError, Hints, affinity, parse, views
-from models.numa.container_expressions import View
+from models.numa.container_expressions import ContainerView
 from models.snapshot.snapshot import InputError, Snapshot
 from solver.explain.per_node import UnknownPod
 
@@ -50,7 +50,7 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
     except AnnotationError as error:
         raise InputError([str(error)]) from error
     found = Matrix(name, [_name(v) for v in own_views], warnings=list(own.warnings))
-    others: list[tuple[Hints, list[View]]] = [(own, own_views)]
+    others: list[tuple[Hints, list[ContainerView]]] = [(own, own_views)]
     for pod in pods:
         if pod is not chosen:
             try:
@@ -72,7 +72,7 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
     return found
 
 
-def _name(view: View) -> str:
+def _name(view: ContainerView) -> str:
     return f"{view.namespace}/{view.pod}/{view.container}"
 
 

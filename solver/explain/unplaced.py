@@ -136,7 +136,7 @@ def explain_left(
     ``placed``: (index of a pod, its node) of what was placed. What cannot be placed on its own, and no other waiting pod could help, is
     explained by running pods and rules alone; otherwise the other pods count where they were placed. Ways out always count them."""
     from solver.explain.conflict.minimal_conflict import minimal_cause  # these take ortools, which takes long to import
-    from solver.explain.conflict.placement_question import Unit
+    from solver.explain.conflict.placement_question import PlacementQuestion
     from solver.explain.remedy.search import ways_out
 
     together = bound_as(snapshot, placed) if placed else snapshot
@@ -149,10 +149,10 @@ def explain_left(
         share = max(0.5, min(rest, LEAST), rest / (min(MOST, len(left)) - number))
         if heard is not None:
             heard(entry.gang or pod_key(snapshot.pods[entry.pods[0]]))
-        unit = Unit(together, entry.ask, entry.needed, exempt, policy)
+        unit = PlacementQuestion(together, entry.ask, entry.needed, exempt, policy)
         cause = None
         if entry.unaided:
-            by_itself = Unit(snapshot, entry.ask, entry.needed, exempt, policy)
+            by_itself = PlacementQuestion(snapshot, entry.ask, entry.needed, exempt, policy)
             cause = minimal_cause(by_itself, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
         alone = cause is not None
         if cause is None and (placed or not entry.unaided):

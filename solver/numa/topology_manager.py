@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from models.numa.containers import INIT, ContainerClass, ZoneAsk
-from models.numa.node_topology import Tree
+from models.numa.node_topology import NumaTree
 from solver.numa import zone_pools
 
 Asks = tuple[ZoneAsk, ...]
@@ -14,7 +14,7 @@ Asks = tuple[ZoneAsk, ...]
 class Kubelet:
     """``placed``: the classes of the pods that arrived, in order."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: NumaTree) -> None:
         self.tree = tree
         self.placed: list[int] = []
         self._free = self._fresh()

@@ -16,7 +16,7 @@ from ortools.sat.python import cp_model
 
 from models.documents.policy import Closeness
 from models.numa.containers import WHOLE, Amounts, ContainerClass
-from models.numa.node_topology import Tree
+from models.numa.node_topology import NumaTree
 from solver.numa import zone_pools
 from solver.numa.zone_pools import Item
 
@@ -50,7 +50,7 @@ class Layout:
         return None
 
 
-def chosen_items(cls: ContainerClass, tree: Tree, *, hints: bool) -> tuple[list[Item] | None, list[int]]:
+def chosen_items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> tuple[list[Item] | None, list[int]]:
     """The items of a class on a node, and the containers that are left without zones because patterns would be too many."""
     found = zone_pools.items(cls, tree, hints=hints)
     dropped: list[int] = []
@@ -74,7 +74,7 @@ def _weight(cls: ContainerClass, container: int) -> int:
 class NodeZones:
     """The zones of one node as part of a CP-SAT model. Add all classes with :meth:`add`, then :meth:`close` it once."""
 
-    def __init__(self, model: cp_model.CpModel, tree: Tree) -> None:
+    def __init__(self, model: cp_model.CpModel, tree: NumaTree) -> None:
         self.model, self.tree = model, tree
         self.layouts: dict[int, Layout] = {}
         self._used: dict[tuple[int, str], list[tuple[cp_model.IntVar, int]]] = {}
@@ -201,7 +201,7 @@ class NodeZones:
                 self.model.add_bool_or(full).only_enforce_if(present)
 
 
-def levels(tree: Tree, closeness: Closeness) -> list[tuple[int, int]]:
+def levels(tree: NumaTree, closeness: Closeness) -> list[tuple[int, int]]:
     """(set of zones, points that two containers gain beyond sameNode when both pools are inside it); nested sets add up."""
     whole = (1 << len(tree.zones)) - 1
     outer = zone_pools.sockets(tree) if len(set(tree.socket)) > 1 else [whole]

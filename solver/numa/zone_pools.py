@@ -16,7 +16,7 @@ from itertools import islice
 from models.documents.policy import Closeness
 from models.numa.alignment import aligned, missing
 from models.numa.containers import INIT, WHOLE, Amounts, ContainerClass, ZoneAsk
-from models.numa.node_topology import Tree
+from models.numa.node_topology import NumaTree
 
 #: A request with more choices of zones than this is not part of the model.
 MOST_POOLS = 1_000
@@ -40,7 +40,7 @@ def bits(pool: int) -> list[int]:
     return [z for z in range(pool.bit_length()) if pool >> z & 1]
 
 
-def sockets(tree: Tree) -> list[int]:
+def sockets(tree: NumaTree) -> list[int]:
     """The pool of each socket."""
     found: dict[int, int] = {}
     for z, s in enumerate(tree.socket):
@@ -48,13 +48,13 @@ def sockets(tree: Tree) -> list[int]:
     return [found[s] for s in sorted(found)]
 
 
-def total(tree: Tree, pool: int, name: str, *, capacity: bool = False) -> int:
+def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> int:
     """What a pool has of a resource, in all (``capacity``) or for the pods to be placed."""
     listed = tree.capacity if capacity else tree.available
     return sum(listed[z].get(name, 0) for z in bits(pool))
 
 
-def asks(cls: ContainerClass, tree: Tree) -> tuple[ZoneAsk, ...]:
+def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
     """What the kubelet of the node aligns for a pod, in its order; resources that no zone lists are left out."""
     if not tree.rejects:
         return ()
@@ -63,7 +63,7 @@ def asks(cls: ContainerClass, tree: Tree) -> tuple[ZoneAsk, ...]:
     return tuple(ZoneAsk(ask.container, amounts) for ask, amounts in found if amounts)
 
 
-def lacking(cls: ContainerClass, tree: Tree, allocatable: Mapping[str, int]) -> list[str]:
+def lacking(cls: ContainerClass, tree: NumaTree, allocatable: Mapping[str, int]) -> list[str]:
     """Resources that no zone lists and that make the kubelet's view of the node reject the pod."""
     if not tree.rejects:
         return []
@@ -97,7 +97,7 @@ def subsets(zones: Sequence[Mapping[str, int]], amounts: Amounts, k: int) -> Ite
         yield from below(len(zones), k, start)
 
 
-def width(tree: Tree, amounts: Amounts) -> int:
+def width(tree: NumaTree, amounts: Amounts) -> int:
     """The number of zones that a request must get: 1, or under `restricted` the fewest whose total capacity could hold it (0: none)."""
     if tree.policy != "restricted":
         return 1
@@ -106,11 +106,11 @@ def width(tree: Tree, amounts: Amounts) -> int:
     return tree.widths[amounts]
 
 
-def _width(tree: Tree, amounts: Amounts) -> int:
+def _width(tree: NumaTree, amounts: Amounts) -> int:
     return next((k for k in range(1, len(tree.zones) + 1) if next(subsets(tree.capacity, amounts, k), None) is not None), 0)
 
 
-def first_fit(tree: Tree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | None:
+def first_fit(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | None:
     """The pools the kubelet gives, per ask, taking them from ``free``; None if it rejects the pod, and ``free`` is as before."""
     got: list[int] = []
     taken: list[tuple[int, str, int]] = []
@@ -134,7 +134,7 @@ def first_fit(tree: Tree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | 
     return got
 
 
-def items(cls: ContainerClass, tree: Tree, *, hints: bool) -> list[Item] | None:
+def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | None:
     """What of a pod gets pools on a node; None if the kubelet would reject the pod even on the empty node. ``hints``: also the
     containers that hints concern."""
     found: list[Item] = []
@@ -156,7 +156,7 @@ def items(cls: ContainerClass, tree: Tree, *, hints: bool) -> list[Item] | None:
     return found
 
 
-def soft_pools(tree: Tree, amounts: Amounts) -> tuple[int, ...]:
+def soft_pools(tree: NumaTree, amounts: Amounts) -> tuple[int, ...]:
     """Pools of a container that is never rejected, tightest first: zones, then sockets, then the node."""
     whole = (1 << len(tree.zones)) - 1
     listed = [1 << z for z in range(len(tree.zones))] + [s for s in sockets(tree) if s != whole]
@@ -164,7 +164,7 @@ def soft_pools(tree: Tree, amounts: Amounts) -> tuple[int, ...]:
     return (*(p for p in fitting if p != whole), whole)
 
 
-def unions(tree: Tree, pools: Iterable[int]) -> list[int]:
+def unions(tree: NumaTree, pools: Iterable[int]) -> list[int]:
     """Unions of pools that overlap: the sets of zones that can be short although none of their parts is (a union of separate sets is
     short only if one of them is). Beyond ALL_UNIONS zones only unions of a few pools."""
     used = set(pools)
@@ -182,7 +182,7 @@ def wider(pools: Iterable[int], pool: int) -> list[int]:
     return [p for p in pools if p != pool and p & pool == p]
 
 
-def closeness(tree: Tree, levels: Closeness, a: int | None, b: int | None) -> int:
+def closeness(tree: NumaTree, levels: Closeness, a: int | None, b: int | None) -> int:
     """Points per unit of affinity of two containers with these pools (None: somewhere on the node)."""
     if a is None or b is None:
         return levels.sameNode

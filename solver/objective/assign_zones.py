@@ -12,7 +12,7 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Cluster
 from models.numa.containers import INIT, WHOLE, ContainerClass
-from models.numa.node_topology import Tree
+from models.numa.node_topology import NumaTree
 from solver.cpsat.linear_sum import Points
 from solver.numa import zone_pools
 from solver.numa.zone_patterns import NodeZones, chosen_items
@@ -66,7 +66,7 @@ def _class(cluster: Cluster, g: int) -> ContainerClass:
     return found
 
 
-def _first(cluster: Cluster, tree: Tree, pods: Sequence[int]) -> list[Pools]:
+def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]:
     """Zones without a search: aligned pods as the kubelet takes them, in bind order; then each other container that hints concern in the
     tightest pool with room."""
     hints = bool(cluster.policy.multipliers.containerAffinity)
@@ -92,7 +92,7 @@ def _first(cluster: Cluster, tree: Tree, pods: Sequence[int]) -> list[Pools]:
     ]
 
 
-def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: Tree, pods: Sequence[int], chosen: Sequence[Pools]) -> list[Pools]:
+def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], chosen: Sequence[Pools]) -> list[Pools]:
     """Zones one by one for the containers that the model leaves out because patterns would be too many: each where it gains most, twice."""
     chosen = list(chosen)
     todo: list[tuple[int, Item]] = []
@@ -131,7 +131,7 @@ def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: Tree, pods: Se
 class _Room:
     """What pools hold, for containers that the kubelet does not align: they get the tightest pool that leaves no set of zones short."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: NumaTree) -> None:
         self.tree = tree
         self.whole = (1 << len(tree.zones)) - 1
         self.used: dict[int, dict[str, int]] = {}
@@ -163,7 +163,7 @@ class _Room:
 
 
 def _best(
-    cluster: Cluster, found: ContainerPoints, n: int, tree: Tree, pods: Sequence[int], start: Sequence[Pools], effort: float
+    cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], start: Sequence[Pools], effort: float
 ) -> list[Pools]:
     """The zones with the most points, or the start if nothing better is found in time."""
     model = cp_model.CpModel()

@@ -19,7 +19,7 @@ from models.cluster.cluster import Cluster, Ints
 from models.numa.containers import ContainerClass
 
 if TYPE_CHECKING:
-    from models.numa.node_topology import Tree
+    from models.numa.node_topology import NumaTree
 
 Pools = tuple[int | None, ...]  # per container; None: somewhere on the node
 
@@ -91,7 +91,7 @@ class ContainerPoints:
             self._rows[g] = np.where(zoned, met * self.levels.sameNode, met * self.levels.sameZone + inner).astype(np.int64)
         return self._rows[g]
 
-    def inside(self, g: int, tree: Tree, pools: Sequence[int | None]) -> int:
+    def inside(self, g: int, tree: NumaTree, pools: Sequence[int | None]) -> int:
         """Points of the default-scope hints inside one pod on a node with zones."""
         from solver.numa.zone_pools import closeness
 

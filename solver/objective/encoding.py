@@ -16,11 +16,11 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ids, Ints
 from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.numa.zone_patterns import NodeZones, levels
 from solver.objective.container_affinity import ContainerPoints
 from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, SoftTally, Term
+from solver.objective.preferences import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm, SoftTally
 from solver.objective.star_cuts import SCALE, Leaf, Plane, planes
 
 #: Products whose smaller side can exceed this are left to CP-SAT's own multiplication.
@@ -42,7 +42,7 @@ class _Sum:
             model.add(cp_model.LinearExpr.weighted_sum(self.variables, [factor for _, factor in parts]) == self.variable)
 
 
-def _pods(encoding: Encoding, classes: Sequence[int], cells: Sequence[tuple[int, int]]) -> _Sum:
+def _pods(encoding: PlacementModel, classes: Sequence[int], cells: Sequence[tuple[int, int]]) -> _Sum:
     """Pods of some classes on some nodes."""
     per_class: dict[int, int] = {}
     for g, n in cells:
@@ -54,7 +54,7 @@ def _pods(encoding: Encoding, classes: Sequence[int], cells: Sequence[tuple[int,
 class _Sums:
     """Sums by (classes, domain), made once."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: PlacementModel) -> None:
         self.encoding = encoding
         self._made: dict[tuple[tuple[int, ...], tuple[int, ...]], _Sum] = {}
 
@@ -66,7 +66,7 @@ class _Sums:
         return self._made[key]
 
 
-def encode(encoding: Encoding, objective: Objective, state: SoftState | None = None, keys: frozenset[str] | None = None) -> Points:
+def encode(encoding: PlacementModel, objective: Objective, state: SoftState | None = None, keys: frozenset[str] | None = None) -> Points:
     """Add the soft families to the model; gives their weighted sum, to be maximised. ``state``: of the pods that stay where they are,
     if the model is a part of the instance; pods whose containers have hints are not among those that it places. ``keys``: what its pods
     are worth to each other over these topology keys and nothing else; what each is worth by itself is added by the caller."""
@@ -104,7 +104,7 @@ def encode(encoding: Encoding, objective: Objective, state: SoftState | None = N
     return points
 
 
-def _skew(encoding: Encoding, sums: _Sums, tally: SoftTally, base: Ints, points: Points, objective: Objective) -> None:
+def _skew(encoding: PlacementModel, sums: _Sums, tally: SoftTally, base: Ints, points: Points, objective: Objective) -> None:
     """Pods above min + maxSkew of one constraint; ``base``: int64[D], pods that are there."""
     cost = -SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
     where = encoding.domains(tally.matches.tolist(), tally.codes)
@@ -132,7 +132,7 @@ def _skew(encoding: Encoding, sums: _Sums, tally: SoftTally, base: Ints, points:
             points.add(excess, cost * int(domains), 0, over)
 
 
-def _containers(encoding: Encoding, objective: Objective, points: Points) -> None:
+def _containers(encoding: PlacementModel, objective: Objective, points: Points) -> None:
     """Container affinity on every node."""
     multiplier = objective.multipliers[CONTAINER_AFFINITY]
     for n in range(encoding.cluster.n_nodes):
@@ -232,7 +232,7 @@ class _Graph:
         self.pulls.setdefault(pair, []).extend((weight, variable) for variable in paid)
 
 
-def _inherit(encoding: Encoding, sums: _Sums, key: str, coarse: list[_Graph], finer: str, fine: list[_Graph]) -> None:
+def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[_Graph], finer: str, fine: list[_Graph]) -> None:
     """Pods that meet in a finer domain meet in the coarser one around it: its pulls are bounded there too."""
     codes = encoding.cluster.domains(key)[0]
     members, inner = encoding.cluster.members(key), encoding.cluster.members(finer)
@@ -254,7 +254,7 @@ def _inherit(encoding: Encoding, sums: _Sums, key: str, coarse: list[_Graph], fi
         coarse[d].weights[pair] = coarse[d].weights.get(pair, 0) + weight
 
 
-def _cut(encoding: Encoding, domains: list[_Graph]) -> None:
+def _cut(encoding: PlacementModel, domains: list[_Graph]) -> None:
     """Add the cuts of :mod:`solver.objective.star_cuts`: each pull belongs to one star, each repulsion too."""
     pulls: dict[_Pair, int] = {}
     repels: dict[frozenset[int], int] = {}
@@ -291,7 +291,7 @@ def _cut(encoding: Encoding, domains: list[_Graph]) -> None:
 
 
 def _bound(
-    encoding: Encoding,
+    encoding: PlacementModel,
     graph: _Graph,
     plane: Plane,
     centre: frozenset[int],
@@ -329,7 +329,7 @@ def _bound(
         encoding.model.add(encoding.weighted_sum(variables, weights) <= plane.gamma)
 
 
-def _term(encoding: Encoding, sums: _Sums, term: Term, nodes: Ids, multiplier: int, points: Points, graph: _Graph) -> None:
+def _term(encoding: PlacementModel, sums: _Sums, term: PreferenceTerm, nodes: Ids, multiplier: int, points: Points, graph: _Graph) -> None:
     """One term in one domain: owners of each weight against what the term matches."""
     matched = sums.get(sorted(term.matches), nodes)
     if not matched.variables:

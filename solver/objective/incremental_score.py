@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.cluster.cluster import Ids, Ints
-from solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, Term
+from solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm
 from solver.rules.batch_quota import Level, single
 
 
@@ -131,7 +131,7 @@ class SoftState:
         """Whether pods of the class attract each other to one node."""
         return any(t.own[g] > 0 and single(t.codes, t.size) for t in self._own(g))
 
-    def _own(self, g: int) -> list[Term]:
+    def _own(self, g: int) -> list[PreferenceTerm]:
         """Terms of the class that match itself."""
         terms = (self.objective.terms[t] for t in self.objective.owned[g])
         return [t for t in terms if g in t.matches]

@@ -37,7 +37,7 @@ USABLE: Final = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffini
 
 
 @dataclass
-class Term:
+class PreferenceTerm:
     """One distinct (matched pods, topologyKey) with all that own it. ``own``: weight per pod of each owning class, in raw points."""
 
     family: str
@@ -98,7 +98,7 @@ class Objective:
         self.cluster = cluster
         weights = cluster.policy.multipliers
         self.multipliers = {family: int(getattr(weights, family)) for family in FAMILIES}
-        self.terms: list[Term] = []
+        self.terms: list[PreferenceTerm] = []
         self._term_ids: dict[tuple[int, str, bool], int] = {}
         self._rows: dict[tuple[object, ...], Ints] = {}
         for g, cls in enumerate(cluster.classes):
@@ -132,14 +132,14 @@ class Objective:
         self._taints = self._taint_rows()
         self.containers = ContainerPoints(cluster)
 
-    def _term(self, pull: Pull) -> Term:
+    def _term(self, pull: Pull) -> PreferenceTerm:
         key = (pull.matcher, pull.key, pull.required)
         if key not in self._term_ids:
             cluster = self.cluster
             codes, size = cluster.domains(pull.key)
             self._term_ids[key] = len(self.terms)
             self.terms.append(
-                Term(
+                PreferenceTerm(
                     REQUIRED_AFFINITY if pull.required else POD_AFFINITY, pull.key, codes, size,
                     {}, frozenset(cluster.matching(pull.matcher).tolist()),
                     cluster.fixed_per_domain(pull.matcher, pull.key), cluster.none(size),

@@ -17,14 +17,14 @@ from solver import rules
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.run import CpSat, add_hint
 from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import POINT, Tier, Values, steps_to
+from solver.rebalance.problem.objective import POINT, PlanObjective, Tier, steps_to
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.sequencing.sequence import Ordered, len_of, order
 from solver.rebalance.target import objective
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 
 #: (phase, tier, value, bound) of the tier that is being solved
 Report = Callable[[str, str, int, int], None]
@@ -81,14 +81,16 @@ class _Relaxed:
 class Exact:
     """The exact engine over one case."""
 
-    def __init__(self, case: Case, options: PlanOptions, budget: Budget, stop: threading.Event, report: Report | None = None) -> None:
-        self.case, self.options, self.budget, self.stop, self.report = case, options, budget, stop, report
+    def __init__(
+        self, problem: RebalanceProblem, options: PlanOptions, budget: Deadline, stop: threading.Event, report: Report | None = None
+    ) -> None:
+        self.problem, self.options, self.budget, self.stop, self.report = problem, options, budget, stop, report
         self.cpsat = CpSat(options.options, budget, stop)
-        self.values = Values(case, options.goals)
-        active = rules.build(case.cluster)
-        self.model = TargetModel(case, active)
+        self.values = PlanObjective(problem, options.goals)
+        active = rules.build(problem.cluster)
+        self.model = TargetModel(problem, active)
         self.points = objective.encode(self.model, TargetRules(self.model, active).broken, self.values)
-        known = bounds(case, self.values)
+        known = bounds(problem, self.values)
         self._ceilings = [min(most, p.constant + p.most) for most, p in zip(known, self.points, strict=True)]
         self._bounds: list[_Bound] = []
         self._open: list[Vector] = []  # what end states may be worth for which no order was found, nor that there is none
@@ -100,7 +102,7 @@ class Exact:
         best, best_values = list(steps), self.values.of_steps(steps)
         last: _Relaxed | None = None
         while not self.cpsat.done():
-            relaxed = self._relax(best_values, self.case.end(best), last)
+            relaxed = self._relax(best_values, self.problem.end(best), last)
             if relaxed is None or (relaxed.proved and relaxed.values <= best_values):
                 break
             last = relaxed
@@ -113,35 +115,37 @@ class Exact:
                     best, best_values = found.steps, worth
             if best_values < relaxed.values:
                 self._set_aside(relaxed, found)
-                self.model.forbid(relaxed.counts, [g for g in sorted(self.model.left) if self.case.movable[g] or self.case.pending[g]])
+                self.model.forbid(
+                    relaxed.counts, [g for g in sorted(self.model.left) if self.problem.movable[g] or self.problem.pending[g]]
+                )
             elif relaxed.proved:
                 break
         reached = tuple(self._bound(t, best_values) for t in range(len(best_values)))
         stuck = self._stuck[1] if self._stuck is not None and self._stuck[0] > best_values else []
         return ExactResult(
-            best, self.case.end(best), self.values.tiers, best_values, reached, self._notes, interrupted=self.stop.is_set(), stuck=stuck
+            best, self.problem.end(best), self.values.tiers, best_values, reached, self._notes, interrupted=self.stop.is_set(), stuck=stuck
         )
 
     # --- end states that have no order, or a longer one -------------------------------------------------------------------------
 
     def _order(self, counts: Ints) -> Ordered:
-        case = self.case
+        problem = self.problem
         most = None
-        if case.limits.maxMoves is not None:
-            change = counts - case.start
-            bound = int(change[case.pending].sum())
-            gone = -int(change[~case.pending].sum())
-            most = case.limits.maxMoves + bound + gone
+        if problem.limits.maxMoves is not None:
+            change = counts - problem.start
+            bound = int(change[problem.pending].sum())
+            gone = -int(change[~problem.pending].sum())
+            most = problem.limits.maxMoves + bound + gone
         self.budget.charge(CHECK)
         return order(
-            case, counts, seconds=max(0.1, self.budget.left() * ORDER_SHARE), stop=self.stop, steps_at_most=most,
+            problem, counts, seconds=max(0.1, self.budget.left() * ORDER_SHARE), stop=self.stop, steps_at_most=most,
             deterministic=self.options.options.deterministic,
         )  # fmt: skip
 
     def _set_aside(self, relaxed: _Relaxed, found: Ordered) -> None:
         """Note what the end state may be worth, unless that is known."""
         if found.steps is None:
-            if found.stuck and self.case.limits.maxMoves is None and (self._stuck is None or relaxed.values > self._stuck[0]):
+            if found.stuck and self.problem.limits.maxMoves is None and (self._stuck is None or relaxed.values > self._stuck[0]):
                 self._stuck = relaxed.values, found.stuck
             if found.exhausted:
                 self._note("an end state that no order of steps leads to was cut off; proofs refer to plans that can be carried out")
@@ -152,13 +156,13 @@ class Exact:
         worth = self.values.of_steps(found.steps)
         at_best = list(self.values.of(relaxed.counts))
         if found.fewest:  # in steps; those of the fewest need not be the cheapest
-            extra = len_of(found.steps) - len_of(steps_to(self.case, relaxed.counts))
-            cheapest = int(self.case.cost[self.case.movable].min(initial=1))
+            extra = len_of(found.steps) - len_of(steps_to(self.problem, relaxed.counts))
+            cheapest = int(self.problem.cost[self.problem.movable].min(initial=1))
             for t, tier in enumerate(self.values.tiers):
                 if tier.name == "moves":
                     at_best[t] -= extra * cheapest
                 elif tier.name == "improve":
-                    at_best[t] -= POINT * self.case.limits.minGain * extra
+                    at_best[t] -= POINT * self.problem.limits.minGain * extra
         if tuple(at_best) > worth:
             self._note("an end state was set aside because no order of fewest steps was found in time; bounds count it as possible")
             self._open.append(tuple(at_best))

@@ -14,19 +14,19 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ints
 from solver import rules
-from solver.cpsat.model import Part
+from solver.cpsat.model import Cells
 from solver.cpsat.run import CpSat, add_hint
-from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case
+from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.target import objective
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import Known, TargetRules
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
-    from solver.rebalance.search import Found, Tell
+    from solver.rebalance.search import PlanSearchResult, ReportProgress
 
 #: Model variables of a neighbourhood, at the start, at least and at most; seconds for one tier of it.
 START, LEAST, MOST, GLANCE = 800.0, 60.0, 4_000.0, 2.0
@@ -39,27 +39,35 @@ BUILD = 2e-4
 class Lns:
     """Preferences and balance are not searched here, only the tiers that come before them."""
 
-    def __init__(self, case: Case, values: Values, asked: PlanOptions, stop: threading.Event, tell: Tell, budget: Budget) -> None:
-        self.case, self.values, self.stop, self.tell, self.left = case, values, stop, tell, budget.left
+    def __init__(
+        self,
+        problem: RebalanceProblem,
+        values: PlanObjective,
+        asked: PlanOptions,
+        stop: threading.Event,
+        tell: ReportProgress,
+        budget: Deadline,
+    ) -> None:
+        self.problem, self.values, self.stop, self.tell, self.left = problem, values, stop, tell, budget.left
         self.cpsat = CpSat(asked.options, budget, stop)
         self.deterministic = asked.options.deterministic
         self.rng = np.random.default_rng(asked.options.seed)
-        self._active = rules.build(case.cluster)
-        self._known = Known(case)
-        self._mobile = case.movable | case.pending
+        self._active = rules.build(problem.cluster)
+        self._known = Known(problem)
+        self._mobile = problem.movable | problem.pending
         goals = asked.goals[: asked.goals.index("improve")] if "improve" in asked.goals else asked.goals
-        self._searched = Values(case, goals)
+        self._searched = PlanObjective(problem, goals)
         if len(goals) < len(asked.goals):  # moves that preferences ask for are none too many
             self._searched.tiers = self._searched.tiers[:-1]
         self.size = START
 
-    def run(self, found: Found) -> Found:
+    def run(self, found: PlanSearchResult) -> PlanSearchResult:
         """Improve steps that are accepted one after the other."""
         if not self._mobile.any():
             return found
         found.engine = "lns"
         kept = self.left() * ORDER
-        counts = self.case.end(found.steps)
+        counts = self.problem.end(found.steps)
         idle, changed = 0, False
         while not self.stop.is_set() and self.left() > kept and idle < PATIENCE:
             if not self._step(counts):
@@ -72,9 +80,9 @@ class Lns:
             self._take(found, counts)
         return found
 
-    def _take(self, found: Found, counts: Ints) -> None:
+    def _take(self, found: PlanSearchResult, counts: Ints) -> None:
         """Take an end state over, if some order of steps leads there and it is worth more."""
-        ordered = order(self.case, counts, seconds=max(1.0, self.left()), stop=self.stop, deterministic=self.deterministic)
+        ordered = order(self.problem, counts, seconds=max(1.0, self.left()), stop=self.stop, deterministic=self.deterministic)
         if ordered.steps is None:
             found.notes.append("a better end state was set aside because no order of steps was found in time")
             return
@@ -89,7 +97,7 @@ class Lns:
         part = self._part(counts, self._nodes(counts))
         if part is None:
             return False
-        model = TargetModel(self.case, self._active, part, counts, room=self.values.room)
+        model = TargetModel(self.problem, self._active, part, counts, room=self.values.room)
         self.cpsat.budget.charge(BUILD * len(model.x))
         points = objective.encode(model, TargetRules(model, self._active, self._known).broken, self._searched)
         inside = {(g, n): int(counts[g, n]) for g, n in model.x if counts[g, n]}
@@ -123,14 +131,14 @@ class Lns:
 
     def _nodes(self, counts: Ints) -> Ints:
         """Nodes of the next neighbourhood: two that could be freed with few pods, nodes that took pods from others, and some at random."""
-        case, rng = self.case, self.rng
-        size = case.cluster.n_nodes
-        load = case.movable @ counts
+        problem, rng = self.problem, self.rng
+        size = problem.cluster.n_nodes
+        load = problem.movable @ counts
         per_node = max(1.0, float((counts[self._mobile] > 0).sum()) / size)
         many = int(min(size, max(3, np.sqrt(self.size / per_node))))
-        came = np.maximum(counts - case.start, 0)[case.movable].sum(axis=0)
-        usable = np.flatnonzero(~case.closed | (load > 0))
-        nearly = np.flatnonzero(case.freeable & (load > 0))
+        came = np.maximum(counts - problem.start, 0)[problem.movable].sum(axis=0)
+        usable = np.flatnonzero(~problem.closed | (load > 0))
+        nearly = np.flatnonzero(problem.freeable & (load > 0))
         chosen: set[int] = set()
         if len(nearly):
             weights = 1.0 / load[nearly] ** 2
@@ -138,7 +146,7 @@ class Lns:
         fed = np.flatnonzero(came)
         if len(fed):
             chosen.update(rng.choice(fed, min(len(fed), max(1, many // 4)), replace=False).tolist())
-        drained = np.flatnonzero(case.closed & (load > 0))
+        drained = np.flatnonzero(problem.closed & (load > 0))
         chosen.update(rng.permutation(drained)[: max(1, many // 4)].tolist())
         for n in rng.permutation(usable).tolist():
             if len(chosen) >= many:
@@ -146,17 +154,17 @@ class Lns:
             chosen.add(n)
         return np.array(sorted(chosen), dtype=np.int64)
 
-    def _part(self, counts: Ints, nodes: Ints) -> Part | None:
+    def _part(self, counts: Ints, nodes: Ints) -> Cells | None:
         """The cells of these nodes for all that runs there or waits, pods that they came from included."""
-        case = self.case
+        problem = self.problem
         cells, pods = {}, {}
         here = counts[:, nodes]
-        for g in np.flatnonzero(self._mobile & (here.any(axis=1) | case.pending)).tolist():
-            waiting = int(case.cluster.classes[g].count - counts[g].sum()) if case.pending[g] or case.evictable[g] else 0
+        for g in np.flatnonzero(self._mobile & (here.any(axis=1) | problem.pending)).tolist():
+            waiting = int(problem.cluster.classes[g].count - counts[g].sum()) if problem.pending[g] or problem.evictable[g] else 0
             number = int(here[g].sum()) + waiting
-            most = np.minimum(np.maximum(self.values.room[g, nodes], np.maximum(case.start[g, nodes], here[g])), number)
+            most = np.minimum(np.maximum(self.values.room[g, nodes], np.maximum(problem.start[g, nodes], here[g])), number)
             inside = most > 0
             if number and inside.any():
                 cells[g] = nodes[inside].astype(np.int32), most[inside]
                 pods[g] = number
-        return Part(cells, pods) if cells else None
+        return Cells(cells, pods) if cells else None

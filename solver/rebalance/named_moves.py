@@ -7,21 +7,23 @@ from collections.abc import Callable, Sequence
 from models.documents.rebalance_plan import Eviction, Move
 from models.kube import objects
 from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 
 #: Why pods of a class leave a node: (class, node, pods that the plan binds there) -> sentence.
 Reason = Callable[[int, int, Sequence[str]], str]
 
 
-def deal(case: Case, waves: Sequence[Sequence[Step]], units: Sequence[bool], reason: Reason) -> tuple[list[Move], list[Eviction]]:
+def deal(
+    problem: RebalanceProblem, waves: Sequence[Sequence[Step]], units: Sequence[bool], reason: Reason
+) -> tuple[list[Move], list[Eviction]]:
     """Moves and evictions by step. Of a class the pods that never moved leave first, in input order. ``units``: by wave, whether its
     bindings are one unit of a gang."""
-    pods, names = case.cluster.snapshot.pods, case.cluster.nodes.names
+    pods, names = problem.cluster.snapshot.pods, problem.cluster.nodes.names
     index = {name: n for n, name in enumerate(names)}
     resting: dict[tuple[int, int], list[int]] = {}
-    for g in range(case.cluster.n_classes):
-        for i in reversed(case.cluster.classes[g].pods):
-            resting.setdefault((g, -1 if case.pending[g] else index[pods[i].spec.nodeName or ""]), []).append(i)
+    for g in range(problem.cluster.n_classes):
+        for i in reversed(problem.cluster.classes[g].pods):
+            resting.setdefault((g, -1 if problem.pending[g] else index[pods[i].spec.nodeName or ""]), []).append(i)
     moved: dict[tuple[int, int], list[int]] = {}
     last: dict[int, int] = {}  # pod -> index of its last move in `moves`
     bound: dict[int, list[str]] = {}  # node -> pending pods that get it
@@ -32,7 +34,7 @@ def deal(case: Case, waves: Sequence[Sequence[Step]], units: Sequence[bool], rea
     for wave, (steps, unit) in enumerate(zip(waves, units, strict=True), 1):
         number += unit
         for step in steps:
-            gang = case.cluster.classes[step.g].gang if case.pending[step.g] else None
+            gang = problem.cluster.classes[step.g].gang if problem.pending[step.g] else None
             for _ in range(step.k):
                 i = (resting.get((step.g, step.a)) or moved[step.g, step.a]).pop()
                 number += not unit
@@ -45,7 +47,7 @@ def deal(case: Case, waves: Sequence[Sequence[Step]], units: Sequence[bool], rea
                     moves[last[i]].stopover = True
                 last[i] = len(moves)
                 source = names[step.a] if step.a >= 0 else None
-                gang_name = case.cluster.gangs[gang].name if gang is not None else None
+                gang_name = problem.cluster.gangs[gang].name if gang is not None else None
                 moves.append(Move(number, wave, key, source, names[step.b], "is pending", gang=gang_name))
                 if step.a >= 0:
                     leaving.append((moves[-1], step.g, step.a))
@@ -62,13 +64,13 @@ class Reasons:
     """Why each move is made, told from the start and the end of a plan. ``broken``: by (class, node), the rules that pods break there at
     the start; ``freed``: bool[N], nodes that the plan frees; ``goals``: of the plan."""
 
-    def __init__(self, case: Case, broken: dict[tuple[int, int], list[str]], freed: Bools, goals: Sequence[str]) -> None:
-        self.case, self.broken, self.freed, self.goals = case, broken, freed, goals
+    def __init__(self, problem: RebalanceProblem, broken: dict[tuple[int, int], list[str]], freed: Bools, goals: Sequence[str]) -> None:
+        self.problem, self.broken, self.freed, self.goals = problem, broken, freed, goals
 
     def __call__(self, g: int, a: int, bound: Sequence[str]) -> str:
-        case = self.case
-        name = case.cluster.nodes.names[a]
-        if case.closed[a]:
+        problem = self.problem
+        name = problem.cluster.nodes.names[a]
+        if problem.closed[a]:
             return f"{name} is drained"
         rules = self.broken.get((g, a))
         if rules and "repair" in self.goals:

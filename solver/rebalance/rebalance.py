@@ -18,11 +18,11 @@ from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from solver.rebalance.named_moves import Reasons, deal
-from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step, read_case
-from solver.rebalance.problem.state import State
-from solver.rebalance.search import Found, search
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.state import PlanState
+from solver.rebalance.search import PlanSearchResult, search
 from solver.rebalance.unmet_goals import obstacles
 from solver.rebalance.waves.schedule import waves as group
 from solver.runtime.options import OnProgress, Progress
@@ -64,16 +64,16 @@ def rebalance(
             on_progress(Progress(phase, tier, priority, value, bound, time.monotonic() - started, detail))
 
     tell("compile")
-    case = read_case(snapshot, asked)
-    values = Values(case, asked.goals)
+    problem = read_case(snapshot, asked)
+    values = PlanObjective(problem, asked.goals)
     compiled = time.monotonic()
-    running = int(case.start[case.movable].sum())
-    tell("compile", detail=f"{running} movable pods in {int(case.movable.sum())} classes, {case.cluster.n_nodes} nodes")
-    found = search(case, values, asked, stop, tell, started if began is None else began, compiled - started)
+    running = int(problem.start[problem.movable].sum())
+    tell("compile", detail=f"{running} movable pods in {int(problem.movable.sum())} classes, {problem.cluster.n_nodes} nodes")
+    found = search(problem, values, asked, stop, tell, started if began is None else began, compiled - started)
     tell("waves")
-    waves = group(case, found.steps)
+    waves = group(problem, found.steps)
     solved = time.monotonic()
-    plan = _document(case, values, asked, found, waves)
+    plan = _document(problem, values, asked, found, waves)
     tell("verify")
     plan.before, plan.after = summary(snapshot, plan)
     insist(verify_plan(snapshot, plan))
@@ -85,19 +85,21 @@ def rebalance(
     return plan
 
 
-def _document(case: Case, values: Values, asked: PlanOptions, found: Found, waves: Sequence[Sequence[Step]]) -> plans.RebalancePlan:
-    snapshot, options = case.cluster.snapshot, asked.options
-    broken = _broken(case) if "repair" in asked.goals else {}
-    end = case.end(found.steps)
-    freed = values.freed(end) & ~values.freed(case.start)
-    moves, evictions = deal(case, waves, _units(case, waves), Reasons(case, broken, freed, asked.goals))
+def _document(
+    problem: RebalanceProblem, values: PlanObjective, asked: PlanOptions, found: PlanSearchResult, waves: Sequence[Sequence[Step]]
+) -> plans.RebalancePlan:
+    snapshot, options = problem.cluster.snapshot, asked.options
+    broken = _broken(problem) if "repair" in asked.goals else {}
+    end = problem.end(found.steps)
+    freed = values.freed(end) & ~values.freed(problem.start)
+    moves, evictions = deal(problem, waves, _units(problem, waves), Reasons(problem, broken, freed, asked.goals))
     tiers = [
         TierResult(tier.name, value, max(value, bound), tier.priority)
         for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True)
     ]
     nothing = plans.Summary(0, 0)
-    names = case.cluster.nodes.names
-    scope = case.cluster.scope
+    names = problem.cluster.nodes.names
+    scope = problem.cluster.scope
     return plans.RebalancePlan(
         snapshot=doc.SnapshotRef(
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(select(snapshot, include_gated=options.include_gated).pending),
@@ -111,40 +113,40 @@ def _document(case: Case, values: Values, asked: PlanOptions, found: Found, wave
         evictions=evictions,
         before=nothing,
         after=nothing,
-        drain=[names[n] for n in sorted(case.drain)],
+        drain=[names[n] for n in sorted(problem.drain)],
         freed=[names[n] for n in np.flatnonzero(freed)] if "consolidate" in asked.goals else [],
         limits=asked.limits,
-        obstacles=obstacles(case, values, found, asked),
-        excluded=case.excluded,
+        obstacles=obstacles(problem, values, found, asked),
+        excluded=problem.excluded,
         unmodelled=[
             *unmodelled.find(snapshot, (snapshot.pods[i] for i in scope.pending), tiers=options.policy.networkTiers),
-            *_unknown(case),
+            *_unknown(problem),
         ],
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=[*found.notes, *_notes(case, asked)],
+        notes=[*found.notes, *_notes(problem, asked)],
     )  # fmt: skip
 
 
-def _broken(case: Case) -> dict[tuple[int, int], list[str]]:
+def _broken(problem: RebalanceProblem) -> dict[tuple[int, int], list[str]]:
     """Rules that movable pods break at the start, by (class, node)."""
-    state = State(case)
+    state = PlanState(problem)
     found: dict[tuple[int, int], list[str]] = {}
-    for g in np.flatnonzero(case.movable).tolist():
-        nodes = np.flatnonzero(case.start[g])
+    for g in np.flatnonzero(problem.movable).tolist():
+        nodes = np.flatnonzero(problem.start[g])
         for name, mask in state.breaks(g, nodes).items():
             for n in nodes[mask].tolist():
                 found.setdefault((g, n), []).append(name)
     return found
 
 
-def _units(case: Case, waves: Sequence[Sequence[Step]]) -> list[bool]:
+def _units(problem: RebalanceProblem, waves: Sequence[Sequence[Step]]) -> list[bool]:
     """By wave, whether its bindings are those of one gang that are not accepted one after the other."""
-    if not case.cluster.gangs:
+    if not problem.cluster.gangs:
         return [False] * len(waves)
-    state = State(case)
+    state = PlanState(problem)
     found = []
     for wave in waves:
-        gangs = {case.cluster.classes[step.g].gang if case.pending[step.g] else None for step in wave}
+        gangs = {problem.cluster.classes[step.g].gang if problem.pending[step.g] else None for step in wave}
         unit = len(wave) > 1 and len(gangs) == 1 and None not in gangs
         if unit:
             unit = not all(state.landing(step.g, -1)[step.b] for step in wave)
@@ -154,18 +156,18 @@ def _units(case: Case, waves: Sequence[Sequence[Step]]) -> list[bool]:
     return found
 
 
-def _unknown(case: Case) -> list[doc.Unmodelled]:
+def _unknown(problem: RebalanceProblem) -> list[doc.Unmodelled]:
     """What a plan cannot know: how the zones of a node are used by those that run."""
-    cluster = case.cluster
+    cluster = problem.cluster
     return [
         doc.Unmodelled(f"Node/{cluster.nodes.names[n]}", "NodeResourceTopology", "the zones that running pods hold are not known")
         for n in sorted(cluster.trees)
     ]
 
 
-def _notes(case: Case, asked: PlanOptions) -> list[str]:
+def _notes(problem: RebalanceProblem, asked: PlanOptions) -> list[str]:
     found = []
-    snapshot = case.cluster.snapshot
+    snapshot = problem.cluster.snapshot
     waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot).pending] if "admit" not in asked.goals else []
     if waiting:
         some = ", ".join(waiting[:3]) + (", …" if len(waiting) > 3 else "")

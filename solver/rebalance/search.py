@@ -12,14 +12,14 @@ import numpy as np
 from models.cluster.cluster import Ints
 from solver import rules
 from solver.rebalance.goals import admit, drain_and_consolidate, improve, repair
-from solver.rebalance.goals.move_builder import Walk
+from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.sequencing.sequence import order
 from solver.rules.eligibility import possible
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
     from solver.rebalance.exact import ExactResult
@@ -30,7 +30,7 @@ EXACT_LIMIT = 15_000
 CONSTRUCT, AFTER = 0.6, 6.0
 
 
-class Tell(Protocol):
+class ReportProgress(Protocol):
     """Progress: phase, and for a tier its name, incumbent, bound and priority."""
 
     def __call__(
@@ -39,8 +39,8 @@ class Tell(Protocol):
 
 
 @dataclass
-class Found:
-    """``steps``: accepted one after the other; ``values``, ``bounds``: by tier, in the order of :attr:`Values.tiers`."""
+class PlanSearchResult:
+    """``steps``: accepted one after the other; ``values``, ``bounds``: by tier, in the order of :attr:`PlanObjective.tiers`."""
 
     steps: list[Step]
     values: tuple[int, ...]
@@ -50,32 +50,40 @@ class Found:
     stuck: list[Step] = field(default_factory=list)  # moves that wait for each other on the way to a better end
 
 
-def search(case: Case, values: Values, asked: PlanOptions, stop: threading.Event, tell: Tell, began: float, compiling: float) -> Found:
+def search(
+    problem: RebalanceProblem,
+    values: PlanObjective,
+    asked: PlanOptions,
+    stop: threading.Event,
+    tell: ReportProgress,
+    began: float,
+    compiling: float,
+) -> PlanSearchResult:
     """The best steps that the engine finds in time."""
     options = asked.options
     limit = options.time_limit
     after = min(AFTER * compiling, limit / 3) if limit is not None else 0.0
 
-    budget = Budget(options, began - after)
+    budget = Deadline(options, began - after)
     left, whole = budget.left, budget.left()
 
     def over() -> bool:  # construction does not look at the clock of a deterministic run
         return not options.deterministic and left() < whole * (1 - CONSTRUCT)
 
     tell("greedy")
-    walk = Walk(case, stop, over)
-    best = construct(walk, values, asked.goals)
-    found = Found(best, values.of_steps(best), bounds(case, values))
-    _straighten(case, values, found, walk.state.counts, options.deterministic, stop, left() / 4)
+    builder = MoveBuilder(problem, stop, over)
+    best = construct(builder, values, asked.goals)
+    found = PlanSearchResult(best, values.of_steps(best), bounds(problem, values))
+    _straighten(problem, values, found, builder.state.counts, options.deterministic, stop, left() / 4)
     _report(found, values, tell)
     if _proved(found) or options.engine == "greedy" or stop.is_set() or left() <= 0:
         return found
-    pairs = int(np.count_nonzero((possible(case.cluster, rules.build(case.cluster)) > 0)[case.movable | case.pending]))
+    pairs = int(np.count_nonzero((possible(problem.cluster, rules.build(problem.cluster)) > 0)[problem.movable | problem.pending]))
     if options.engine == "exact" or (options.engine == "auto" and pairs <= EXACT_LIMIT):
         from solver.rebalance.exact import Exact
 
         try:
-            result = Exact(case, asked, budget, stop, tell).solve(found.steps)
+            result = Exact(problem, asked, budget, stop, tell).solve(found.steps)
         except OverflowError:
             found.notes.append("utilisation beyond what CP-SAT can sum: construction alone was asked")
             return found
@@ -88,63 +96,71 @@ def search(case: Case, values: Values, asked: PlanOptions, stop: threading.Event
         return found
     if options.engine == "auto":
         found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {EXACT_LIMIT})")
-    return Lns(case, values, asked, stop, tell, budget).run(found)
+    return Lns(problem, values, asked, stop, tell, budget).run(found)
 
 
-def _straighten(case: Case, values: Values, found: Found, counts: Ints, deterministic: bool, stop: threading.Event, seconds: float) -> None:
+def _straighten(
+    problem: RebalanceProblem,
+    values: PlanObjective,
+    found: PlanSearchResult,
+    counts: Ints,
+    deterministic: bool,
+    stop: threading.Event,
+    seconds: float,
+) -> None:
     """The same end state by fewer moves, where construction moved pods more than once."""
     moves = sum(step.k for step in found.steps if step.a >= 0 and step.b >= 0)
-    if moves > case.moves(counts):
-        ordered = order(case, counts, seconds=max(1.0, min(seconds, 60.0)), stop=stop, deterministic=deterministic)
+    if moves > problem.moves(counts):
+        ordered = order(problem, counts, seconds=max(1.0, min(seconds, 60.0)), stop=stop, deterministic=deterministic)
         worth = found.values if ordered.steps is None else values.of_steps(ordered.steps)
         if ordered.steps is not None and worth > found.values:
             found.steps, found.values = ordered.steps, worth
 
 
-def construct(walk: Walk, values: Values, goals: Sequence[str]) -> list[Step]:
+def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str]) -> list[Step]:
     """Goal after goal; what one reached the next ones keep."""
-    case = walk.case
-    if case.drain:
-        drain_and_consolidate.drain(walk)
-    most = case.limits.maxFreed if values.price is None else None
-    work: dict[str, Callable[[Walk], object]] = {
+    problem = builder.problem
+    if problem.drain:
+        drain_and_consolidate.drain(builder)
+    most = problem.limits.maxFreed if values.price is None else None
+    work: dict[str, Callable[[MoveBuilder], object]] = {
         "repair": repair.repair,
         "admit": admit.admit,
-        "consolidate": lambda walk: drain_and_consolidate.consolidate(walk, values.worth, most),
+        "consolidate": lambda builder: drain_and_consolidate.consolidate(builder, values.worth, most),
         "improve": improve.improve,
     }
-    reached = 1 if case.drain else 0  # tiers, from the first, that the goals so far speak of
+    reached = 1 if problem.drain else 0  # tiers, from the first, that the goals so far speak of
     for goal in goals:
-        before, kept = len(walk.steps), values.of(walk.state.counts, state=walk.state) if reached else ()
-        work[goal](walk)
-        now = values.of(walk.state.counts, state=walk.state) if reached else ()
+        before, kept = len(builder.steps), values.of(builder.state.counts, state=builder.state) if reached else ()
+        work[goal](builder)
+        now = values.of(builder.state.counts, state=builder.state) if reached else ()
         if any(now[i] < kept[i] for i in range(reached)):
-            walk.back_to(before)
+            builder.back_to(before)
         reached = max([reached, *(i + 1 for i, tier in enumerate(values.tiers) if tier.name in _TIERS[goal])])
         if goal == "consolidate":
-            walk.shut |= values.freed(walk.state.counts)
-    return list(walk.steps)
+            builder.shut |= values.freed(builder.state.counts)
+    return list(builder.steps)
 
 
 _TIERS = {"repair": ("rules",), "admit": ("placed", "evictions"), "consolidate": ("freed",), "improve": ("improve",)}
 
 
-def _proved(found: Found) -> bool:
+def _proved(found: PlanSearchResult) -> bool:
     return all(value >= bound for value, bound in zip(found.values, found.bounds, strict=True))
 
 
-def _report(found: Found, values: Values, tell: Tell) -> None:
+def _report(found: PlanSearchResult, values: PlanObjective, tell: ReportProgress) -> None:
     for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True):
         tell("search", tier.name, value, max(value, bound), priority=tier.priority)
 
 
-def _better(found: Found, result: ExactResult, values: Values, tell: Tell) -> Found:
+def _better(found: PlanSearchResult, result: ExactResult, values: PlanObjective, tell: ReportProgress) -> PlanSearchResult:
     """What the exact engine says, its bounds in any case."""
     steps = result.steps
     reached = values.of_steps(steps)
     if reached < found.values:
         steps, reached = found.steps, found.values
     lower = [min(a, b) for a, b in zip(found.bounds, result.bounds, strict=True)] if reached[:-1] == found.values[:-1] else result.bounds
-    better = Found(steps, reached, list(lower), "exact", [*found.notes, *result.notes], result.stuck)
+    better = PlanSearchResult(steps, reached, list(lower), "exact", [*found.notes, *result.notes], result.stuck)
     _report(better, values, tell)
     return better

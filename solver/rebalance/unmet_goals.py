@@ -10,11 +10,11 @@ import numpy as np
 from models.documents.rebalance_plan import Obstacle
 from models.kube import objects
 from models.kube.selectors import Bools
-from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
-from solver.rebalance.search import Found
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
+from solver.rebalance.search import PlanSearchResult
 
 #: Obstacles listed of one kind; the rest is summed up in the last one.
 LISTED = 50
@@ -31,23 +31,23 @@ _WHY = {
 }
 
 
-def obstacles(case: Case, values: Values, reached: Found, asked: PlanOptions) -> list[Obstacle]:
+def obstacles(problem: RebalanceProblem, values: PlanObjective, reached: PlanSearchResult, asked: PlanOptions) -> list[Obstacle]:
     """Of every goal that the steps do not reach: pods left on drained nodes, rules still broken, pods still pending, and moves that wait
     for each other."""
-    if not case.drain and {"repair", "admit"}.isdisjoint(asked.goals):
+    if not problem.drain and {"repair", "admit"}.isdisjoint(asked.goals):
         return []
-    state = State(case)
+    state = PlanState(problem)
     for step in reached.steps:
         state.apply(step)
     found: list[Obstacle] = []
-    if case.drain:
-        found += _left(case, state)
+    if problem.drain:
+        found += _left(problem, state)
     if "repair" in asked.goals:
-        found += _broken(case, state)
+        found += _broken(problem, state)
     if "admit" in asked.goals:
-        found += _pending(case, state)
+        found += _pending(problem, state)
     if found and reached.stuck:
-        found.append(_circle(case, found[0].goal, reached.stuck))
+        found.append(_circle(problem, found[0].goal, reached.stuck))
     ends = dict(zip(values.tiers, zip(reached.values, reached.bounds, strict=True), strict=True))
     for obstacle in found:
         tier = {"drain": "drained", "repair": "rules", "admit": "placed"}[obstacle.goal]
@@ -55,11 +55,11 @@ def obstacles(case: Case, values: Values, reached: Found, asked: PlanOptions) ->
     return found
 
 
-def _circle(case: Case, goal: str, stuck: Sequence[Step]) -> Obstacle:
+def _circle(problem: RebalanceProblem, goal: str, stuck: Sequence[Step]) -> Obstacle:
     """Moves that a better end would need, and of which none can be the first."""
-    names, pods, told = case.cluster.nodes.names, case.cluster.snapshot.pods, []
+    names, pods, told = problem.cluster.nodes.names, problem.cluster.snapshot.pods, []
     for step in stuck[:LISTED]:
-        every = case.cluster.classes[step.g].pods
+        every = problem.cluster.classes[step.g].pods
         here = [i for i in every if step.a >= 0 and pods[i].spec.nodeName == names[step.a]] or list(every)
         source = f" from {names[step.a]}" if step.a >= 0 else ""
         told.append(f"{objects.pod_key(pods[here[0]])}{source}" + (f" to {names[step.b]}" if step.b >= 0 else " evicted"))
@@ -79,47 +79,47 @@ def _short(goal: str, entries: list[_Told]) -> list[Obstacle]:
     return found
 
 
-def _left(case: Case, state: State) -> list[Obstacle]:
-    snapshot, names = case.cluster.snapshot, case.cluster.nodes.names
-    why = {name: entry.reason for entry in case.excluded for name in entry.pods}
+def _left(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
+    snapshot, names = problem.cluster.snapshot, problem.cluster.nodes.names
+    why = {name: entry.reason for entry in problem.excluded for name in entry.pods}
 
     def stays(i: int) -> list[Obstacle]:
         key, node = objects.pod_key(snapshot.pods[i]), snapshot.pods[i].spec.nodeName or ""
-        reason = _guarded(case, i) if why.get(key) == "budgets" else _WHY.get(why.get(key, ""), "it is not moved")
+        reason = _guarded(problem, i) if why.get(key) == "budgets" else _WHY.get(why.get(key, ""), "it is not moved")
         return [Obstacle("drain", f"{key} stays on {node}: {reason}", key, node, proved=True)]
 
     def moves_not(g: int, n: int) -> list[Obstacle]:
-        reason = _nowhere(case, state, g, n)
-        here = _named(case, g, n, int(state.counts[g, n]))
+        reason = _nowhere(problem, state, g, n)
+        here = _named(problem, g, n, int(state.counts[g, n]))
         return [Obstacle("drain", f"{key} stays on {names[n]}: {reason}", key, names[n]) for key in here]
 
-    found: list[_Told] = [(1, partial(stays, i)) for i in case.left_over]
-    for n in case.drain:
-        cells = np.flatnonzero(case.movable & (state.counts[:, n] > 0)).tolist()
+    found: list[_Told] = [(1, partial(stays, i)) for i in problem.left_over]
+    for n in problem.drain:
+        cells = np.flatnonzero(problem.movable & (state.counts[:, n] > 0)).tolist()
         found += [(int(state.counts[g, n]), partial(moves_not, g, n)) for g in cells]
     return _short("drain", found)
 
 
-def _guarded(case: Case, i: int) -> str:
+def _guarded(problem: RebalanceProblem, i: int) -> str:
     """Which budgets keep a pod where it is."""
-    names = [budget.name for budget in case.budgets if i in budget.pods]
+    names = [budget.name for budget in problem.budgets if i in budget.pods]
     if len(names) > 1:
         return f"{len(names)} PodDisruptionBudgets select it ({', '.join(names)}), and the Eviction API refuses such pods"
     return f"PodDisruptionBudget {', '.join(names)} allows no disruption"
 
 
-def _named(case: Case, g: int, n: int, k: int) -> list[str]:
+def _named(problem: RebalanceProblem, g: int, n: int, k: int) -> list[str]:
     """Names of the pods of a class that are left on a node: the last ones, as those that leave are taken from the front."""
-    snapshot, name = case.cluster.snapshot, case.cluster.nodes.names[n]
-    here = [i for i in case.cluster.classes[g].pods if snapshot.pods[i].spec.nodeName == name]
+    snapshot, name = problem.cluster.snapshot, problem.cluster.nodes.names[n]
+    here = [i for i in problem.cluster.classes[g].pods if snapshot.pods[i].spec.nodeName == name]
     return [objects.pod_key(snapshot.pods[i]) for i in here[len(here) - k :]]
 
 
-def _nowhere(case: Case, state: State, g: int, n: int) -> str:
+def _nowhere(problem: RebalanceProblem, state: PlanState, g: int, n: int) -> str:
     """Why a pod of class g on node n finds no other place in the end."""
     if state.landing(g, n).any():
-        return _held_back(case, "move")
-    open_nodes = ~case.closed
+        return _held_back(problem, "move")
+    open_nodes = ~problem.closed
     open_nodes[n] = False
     if not open_nodes.any():
         return "there is no other node"
@@ -129,15 +129,15 @@ def _nowhere(case: Case, state: State, g: int, n: int) -> str:
     return f"no other node takes it: {parts}"
 
 
-def _held_back(case: Case, what: str) -> str:
+def _held_back(problem: RebalanceProblem, what: str) -> str:
     """Why a step that would be accepted in the end is not taken."""
-    limits = case.limits
+    limits = problem.limits
     if what == "move" and any(x is not None for x in (limits.maxMoves, limits.maxMovesPerNamespace, limits.maxMovesPerWorkload)):
         return "the limits of the plan do not allow its move, or a goal that comes first would lose by it"
     return f"its {what} would be accepted, but a goal that comes first would lose by it, or time was up"
 
 
-def _rejections(state: State, g: int, nodes: Bools) -> str:
+def _rejections(state: PlanState, g: int, nodes: Bools) -> str:
     told = []
     total = int(np.count_nonzero(nodes))
     if not total:
@@ -151,44 +151,44 @@ def _rejections(state: State, g: int, nodes: Bools) -> str:
     return "; ".join(told)
 
 
-def _broken(case: Case, state: State) -> list[Obstacle]:
-    names = case.cluster.nodes.names
+def _broken(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
+    names = problem.cluster.nodes.names
 
     def tell(g: int, n: int, rule: str) -> list[Obstacle]:
-        why = _nowhere(case, state, g, n) if case.movable[g] else "it is not moved"
-        here = _named(case, g, n, int(state.counts[g, n]))
+        why = _nowhere(problem, state, g, n) if problem.movable[g] else "it is not moved"
+        here = _named(problem, g, n, int(state.counts[g, n]))
         return [Obstacle("repair", f"{key} on {names[n]} still breaks {rule}: {why}", key, names[n]) for key in here]
 
     found: list[_Told] = []
-    for g in np.flatnonzero(case.subjects).tolist():
+    for g in np.flatnonzero(problem.subjects).tolist():
         nodes = np.flatnonzero(state.counts[g])
         for rule, mask in state.breaks(g, nodes).items():
             found += [(int(state.counts[g, n]), partial(tell, g, n, rule)) for n in nodes[mask].tolist()]
     return _short("repair", found)
 
 
-def _pending(case: Case, state: State) -> list[Obstacle]:
-    snapshot = case.cluster.snapshot
-    every = np.ones(case.cluster.n_nodes, dtype=bool)
+def _pending(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
+    snapshot = problem.cluster.snapshot
+    every = np.ones(problem.cluster.n_nodes, dtype=bool)
 
     def tell(g: int, left: int) -> list[Obstacle]:
-        cls = case.cluster.classes[g]
-        gang = case.cluster.gangs[cls.gang] if cls.gang is not None else None
+        cls = problem.cluster.classes[g]
+        gang = problem.cluster.gangs[cls.gang] if cls.gang is not None else None
         placed = int(state.counts[list(gang.classes)].sum()) if gang is not None else 0
         if gang is not None and placed >= gang.needed > 0:
             why = "its gang has all that it needs, and no node takes more: " + _rejections(state, g, every)
         elif gang is not None:
             why = f"no room for {gang.needed} pods of gang {gang.name} at once"
         elif state.landing(g, -1).any():
-            why = _held_back(case, "binding")
+            why = _held_back(problem, "binding")
         else:
             why = "no node takes it: " + _rejections(state, g, every)
         keys = [objects.pod_key(snapshot.pods[i]) for i in cls.pods[cls.count - left :]]
         return [Obstacle("admit", f"{key} stays pending: {why}", key) for key in keys]
 
     found: list[_Told] = []
-    for g in np.flatnonzero(case.pending).tolist():
-        left = case.cluster.classes[g].count - int(state.counts[g].sum())
+    for g in np.flatnonzero(problem.pending).tolist():
+        left = problem.cluster.classes[g].count - int(state.counts[g].sum())
         if left:
             found.append((left, partial(tell, g, left)))
     return _short("admit", found)

@@ -9,23 +9,23 @@ from dataclasses import replace
 import msgspec
 
 from models.cluster.cluster import Cluster
-from solver.rollout.state import Binds, Case, Course, State, Step
-from solver.runtime.deadline import Budget
+from solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep
+from solver.runtime.deadline import Deadline
 
 #: Deterministic seconds that a state counts.
 PER_STATE = 0.0002
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def alike(case: Case, cluster: Cluster) -> list[int]:
+def alike(problem: RolloutProblem, cluster: Cluster) -> list[int]:
     """A number per node, equal for nodes that could change places without a difference to new pods, but for the Deployment's pods on them:
     equal but for their names, chosen alike by every selector, and with equal pods on them."""
-    nodes = case.snapshot.nodes
+    nodes = problem.snapshot.nodes
     if cluster.trees or any(cls.claims for cls in cluster.classes):  # volumes and zones tell nodes apart by name
         return list(range(len(nodes)))
     here: dict[str, list[bytes]] = {}
-    for i in case.others:
-        pod = case.snapshot.pods[i]
+    for i in problem.others:
+        pod = problem.snapshot.pods[i]
         spec, going = msgspec.structs.replace(pod.spec, nodeName=None), bool(pod.metadata.deletionTimestamp)
         part = (pod.metadata.namespace, pod.metadata.labels, spec, pod.status, going)
         here.setdefault(pod.spec.nodeName or "", []).append(_ENCODER.encode(part))
@@ -48,14 +48,16 @@ class Explorer:
     """Depth-first over every way to place the waiting pods of each wave one by one until nothing takes another, with memory of the states
     seen. The controller's part leaves no choice."""
 
-    def __init__(self, case: Case, cluster: Cluster, fallback: Course, states: int, budget: Budget, over: Callable[[], bool]) -> None:
+    def __init__(
+        self, problem: RolloutProblem, cluster: Cluster, fallback: Course, states: int, budget: Deadline, over: Callable[[], bool]
+    ) -> None:
         """``fallback``: the best course so far; ``states``: how many to look at before giving up, as when it is ``over``."""
-        self.case, self.best, self.states, self.budget, self.over = case, fallback, states, budget, over
-        self.state = State(case, cluster)
+        self.problem, self.best, self.states, self.budget, self.over = problem, fallback, states, budget, over
+        self.state = RolloutState(problem, cluster)
         self.events: list[_Event] = []
         self.seen: set[tuple[object, ...]] = set()
         self.most = 0
-        self.alike = alike(case, cluster)
+        self.alike = alike(problem, cluster)
 
     def run(self) -> Course:
         self._create()
@@ -127,7 +129,7 @@ class Explorer:
             self.best = self._course(complete=False)
 
     def _course(self, *, complete: bool) -> Course:
-        steps: list[Step] = []
+        steps: list[RolloutStep] = []
         binds: Binds = []
         created, done, made = 0, 0, 0
         for what, number, places in self.events:
@@ -138,6 +140,6 @@ class Explorer:
             else:
                 placed = {i for step in steps for i, _ in step.binds} | {i for i, _ in binds}
                 if made or binds or places:
-                    steps.append(Step(binds, [i for i in range(created) if i not in placed], list(places)))
+                    steps.append(RolloutStep(binds, [i for i in range(created) if i not in placed], list(places)))
                 done, binds, made = len(placed), [], 0
-        return Course(steps, complete, done, complete, self.case.pace.replicas)
+        return Course(steps, complete, done, complete, self.problem.pace.replicas)

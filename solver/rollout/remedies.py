@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from models.documents.placement import WayOut
+from models.documents.placement import Remedy
 from models.edits import nodes
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Old, Pace
-from solver.rollout.search import Search
-from solver.rollout.state import Case
+from solver.rollout.search import RolloutSearch
+from solver.rollout.state import RolloutProblem
 
 #: Kinds of nodes that are tried, and how many of one kind at most.
 KINDS, NODES = 6, 16
@@ -23,92 +23,92 @@ STATES: Final = 2_000
 
 
 @dataclass
-class WaysOut:
+class RolloutRemedies:
     """``search``: the one that came to a halt; its options, time and stop are used on. ``workload``: ``namespace/name`` of the
     Deployment; ``paced``: its strategy with so many replicas."""
 
-    search: Search
+    search: RolloutSearch
     workload: str
     paced: Callable[[int], Pace]
 
-    def find(self) -> list[WayOut]:
+    def find(self) -> list[Remedy]:
         """Those that need no change of rules and cost no capacity first. Times out with what was found so far."""
-        case = self.search.case
-        found: list[WayOut] = []
+        problem = self.search.problem
+        found: list[Remedy] = []
         for kind in (self._surge, self._unavailable, self._preferred, self._nodes, self._replicas, self._recreate):
-            found += kind(case)
+            found += kind(problem)
         return found
 
-    def _through(self, case: Case) -> bool:
+    def _through(self, problem: RolloutProblem) -> bool:
         if self.search.over():
             return False
-        return Search(case, self.search.options, self.search.budget, self.search.stop, STATES, brief=True).run().complete
+        return RolloutSearch(problem, self.search.options, self.search.budget, self.search.stop, STATES, brief=True).run().complete
 
     # --- strategy -------------------------------------------------------------------------------------------------------------
 
-    def _surge(self, case: Case) -> list[WayOut]:
-        pace = case.pace
+    def _surge(self, problem: RolloutProblem) -> list[Remedy]:
+        pace = problem.pace
         if pace.recreate:
             return []
-        number = least(pace.surge + 1, pace.replicas, lambda n: self._through(replace(case, pace=replace(pace, surge=n))))
+        number = least(pace.surge + 1, pace.replicas, lambda n: self._through(replace(problem, pace=replace(pace, surge=n))))
         return [] if number is None else [_strategy("maxSurge", number, pace.surge)]
 
-    def _unavailable(self, case: Case) -> list[WayOut]:
-        pace = case.pace
+    def _unavailable(self, problem: RolloutProblem) -> list[Remedy]:
+        pace = problem.pace
         if pace.recreate:
             return []
-        number = least(pace.unavailable + 1, pace.replicas, lambda n: self._through(replace(case, pace=replace(pace, unavailable=n))))
+        number = least(pace.unavailable + 1, pace.replicas, lambda n: self._through(replace(problem, pace=replace(pace, unavailable=n))))
         return [] if number is None else [_strategy("maxUnavailable", number, pace.unavailable)]
 
-    def _recreate(self, case: Case) -> list[WayOut]:
-        replicas = case.pace.replicas
-        if case.pace.recreate or not self._through(replace(case, pace=Pace(replicas, 0, replicas, recreate=True))):
+    def _recreate(self, problem: RolloutProblem) -> list[Remedy]:
+        replicas = problem.pace.replicas
+        if problem.pace.recreate or not self._through(replace(problem, pace=Pace(replicas, 0, replicas, recreate=True))):
             return []
-        return [WayOut("strategy", "strategy Recreate: all old pods go before the first new one comes", {"to": "Recreate"})]
+        return [Remedy("strategy", "strategy Recreate: all old pods go before the first new one comes", {"to": "Recreate"})]
 
     # --- rules of the template --------------------------------------------------------------------------------------------------
 
-    def _preferred(self, case: Case) -> list[WayOut]:
-        found: list[WayOut] = []
-        if not case.new:
+    def _preferred(self, problem: RolloutProblem) -> list[Remedy]:
+        found: list[Remedy] = []
+        if not problem.new:
             return found
-        for change, loosen in _relaxations(case.snapshot.pods[case.new[0]].spec):
-            pods = list(case.snapshot.pods)
-            for i in case.new:
+        for change, loosen in _relaxations(problem.snapshot.pods[problem.new[0]].spec):
+            pods = list(problem.snapshot.pods)
+            for i in problem.new:
                 pods[i] = msgspec.structs.replace(pods[i], spec=loosen(pods[i].spec))
-            if self._through(replace(case, snapshot=replace(case.snapshot, pods=pods))):
+            if self._through(replace(problem, snapshot=replace(problem.snapshot, pods=pods))):
                 found.append(change)
         return found
 
     # --- capacity -------------------------------------------------------------------------------------------------------------
 
-    def _nodes(self, case: Case) -> list[WayOut]:
+    def _nodes(self, problem: RolloutProblem) -> list[Remedy]:
         """Of the kinds of nodes that are there, those of which fewest more are needed."""
         best: list[tuple[int, str]] = []
-        for like in _kinds(case.snapshot):
-            most = min([case.pace.replicas, NODES, *(number for number, _ in best)])
+        for like in _kinds(problem.snapshot):
+            most = min([problem.pace.replicas, NODES, *(number for number, _ in best)])
 
             def works(number: int, like: objects.Node = like) -> bool:
-                return self._through(with_nodes(case, like, number))
+                return self._through(with_nodes(problem, like, number))
 
             number = least(1, most, works)
             if number is not None:
                 best = [entry for entry in best if entry[0] <= number] + [(number, like.metadata.name or "")]
         return [
-            WayOut(
+            Remedy(
                 "addNodes", f"{number} more node{'s' * (number > 1)} like {like}", {"count": str(number), "like": like},
                 ["--add-nodes", f"{number}:{like}"],
             )
             for number, like in best
         ]  # fmt: skip
 
-    def _replicas(self, case: Case) -> list[WayOut]:
+    def _replicas(self, problem: RolloutProblem) -> list[Remedy]:
         """As many replicas as go through, the old ones scaled down to them first."""
-        replicas = case.pace.replicas
+        replicas = problem.pace.replicas
 
         def works(fewer: int) -> bool:
             number = replicas - fewer
-            return self._through(replace(case, pace=self.paced(number), old=_kept(case, number), new=case.new[:number]))
+            return self._through(replace(problem, pace=self.paced(number), old=_kept(problem, number), new=problem.new[:number]))
 
         fewer = least(1, replicas - 1, works)
         if fewer is None:
@@ -116,7 +116,7 @@ class WaysOut:
         number = replicas - fewer
         arguments = {"workload": f"Deployment {self.workload}", "to": str(number)}
         message = f"{number} replica{'s' * (number > 1)} instead of {replicas}"
-        return [WayOut("reduceReplicas", message, arguments, ["--replicas", f"Deployment/{self.workload}={number}"])]
+        return [Remedy("reduceReplicas", message, arguments, ["--replicas", f"Deployment/{self.workload}={number}"])]
 
 
 def least(low: int, high: int, works: Callable[[int], bool]) -> int | None:
@@ -136,32 +136,32 @@ def least(low: int, high: int, works: Callable[[int], bool]) -> int | None:
     return high
 
 
-def _strategy(field: str, number: int, before: int) -> WayOut:
-    return WayOut(field, f"{field} {number} instead of {before}", {"to": str(number)})
+def _strategy(field: str, number: int, before: int) -> Remedy:
+    return Remedy(field, f"{field} {number} instead of {before}", {"to": str(number)})
 
 
-def _kept(case: Case, number: int) -> tuple[Old, ...]:
+def _kept(problem: RolloutProblem, number: int) -> tuple[Old, ...]:
     """The old pods that are left when the Deployment is scaled down first."""
     on: dict[str | None, int] = {}
-    for entry in case.old:
+    for entry in problem.old:
         on[entry.node] = on.get(entry.node, 0) + 1
-    ranked = sorted(case.old, key=lambda e: (e.before, -on[e.node], e.after))
+    ranked = sorted(problem.old, key=lambda e: (e.before, -on[e.node], e.after))
     gone = set(ranked[: max(0, len(ranked) - number)])
-    return tuple(entry for entry in case.old if entry not in gone)
+    return tuple(entry for entry in problem.old if entry not in gone)
 
 
-def _relaxations(spec: objects.PodSpec) -> Iterator[tuple[WayOut, Callable[[objects.PodSpec], objects.PodSpec]]]:
+def _relaxations(spec: objects.PodSpec) -> Iterator[tuple[Remedy, Callable[[objects.PodSpec], objects.PodSpec]]]:
     """Each required anti-affinity term, and each DoNotSchedule constraint, made preferred."""
     anti = spec.affinity.podAntiAffinity if spec.affinity is not None else None
     for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
         for position, term in enumerate((getattr(anti, field) if anti is not None else None) or ()):
             arguments = {"kind": "podAntiAffinity", "term": _text(term)}
             message = f"the template's anti-affinity over {term.topologyKey} preferred instead of required"
-            yield WayOut("preferTerm", message, arguments), _anti_relaxer(field, position)
+            yield Remedy("preferTerm", message, arguments), _anti_relaxer(field, position)
     for position, constraint in enumerate(spec.topologySpreadConstraints or ()):
         if constraint.whenUnsatisfiable == "DoNotSchedule":
             message = f"the template's spread constraint over {constraint.topologyKey} ScheduleAnyway instead of DoNotSchedule"
-            yield WayOut("scheduleAnyway", message, {"constraint": _text(constraint)}), _spread_relaxer(position)
+            yield Remedy("scheduleAnyway", message, {"constraint": _text(constraint)}), _spread_relaxer(position)
 
 
 def _text(part: object) -> str:
@@ -202,9 +202,9 @@ def _kinds(snapshot: Snapshot) -> list[objects.Node]:
     return list(found.values())[:KINDS]
 
 
-def with_nodes(case: Case, like: objects.Node, number: int) -> Case:
+def with_nodes(problem: RolloutProblem, like: objects.Node, number: int) -> RolloutProblem:
     """The case with more nodes like one of its own, and on them what runs on every such node."""
-    edited = case.snapshot.copy()
+    edited = problem.snapshot.copy()
     before = len(edited.pods)
-    nodes.add(edited, case.snapshot, like, number)
-    return replace(case, snapshot=edited, others=(*case.others, *range(before, len(edited.pods))))
+    nodes.add(edited, problem.snapshot, like, number)
+    return replace(problem, snapshot=edited, others=(*problem.others, *range(before, len(edited.pods))))

@@ -16,11 +16,11 @@ from models.kube import objects
 from models.snapshot.scope import Scope
 from solver import rules
 from solver.bind_order.order import find_order
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
 from solver.rollout.exhaustive import Explorer
-from solver.rollout.state import Binds, Case, Course, State, Step, compiled, ungrouped
-from solver.runtime.deadline import Budget
+from solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep, compiled, ungrouped
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
 #: Assignments without a bind order that are cut off before a packing is given up.
@@ -44,20 +44,20 @@ class Packing:
 
 
 @dataclass
-class Search:
+class RolloutSearch:
     """The search for one case, within ``budget`` and until ``stop``. ``states``: how many the exhaustive part may look at.
     ``brief``: it does not matter how far a rollout comes that cannot complete."""
 
-    case: Case
+    problem: RolloutProblem
     options: Options
-    budget: Budget
+    budget: Deadline
     stop: threading.Event
     states: int = STATES
     brief: bool = False
     cluster: Cluster = field(init=False)
 
     def __post_init__(self) -> None:
-        self.cluster = compiled(self.case)
+        self.cluster = compiled(self.problem)
 
     def over(self) -> bool:
         return self.stop.is_set() or self.budget.left() <= 0
@@ -66,17 +66,17 @@ class Search:
         """The first course that completes, or the one that comes furthest."""
         found = self._course()
         if not found.complete and self.zones_held():
-            return replace(found, proved=False, most=self.case.pace.replicas)
+            return replace(found, proved=False, most=self.problem.pace.replicas)
         return found
 
     def zones_held(self) -> bool:
         """Whether old pods run where the kubelet aligns zones: which of them come free when they go is not known, they count as taken."""
         names = {name: n for n, name in enumerate(self.cluster.nodes.names)}
-        nodes = (names.get(entry.node or "", -1) for entry in self.case.old)
+        nodes = (names.get(entry.node or "", -1) for entry in self.problem.old)
         return any(self.cluster.trees[n].rejects for n in nodes if n in self.cluster.trees)
 
     def _course(self) -> Course:
-        state = State(self.case, self.cluster)
+        state = RolloutState(self.problem, self.cluster)
         course = self._guided(state)
         if course.complete or self.over():
             return course
@@ -84,15 +84,15 @@ class Search:
         if hopeless and self.brief:
             return replace(course, proved=True)
         states = min(self.states, FEW) if hopeless else self.states
-        found = Explorer(self.case, self.cluster, course, states, self.budget, self.over).run()
+        found = Explorer(self.problem, self.cluster, course, states, self.budget, self.over).run()
         if hopeless:
-            found.proved, found.most = True, min(found.most, self.case.pace.replicas - 1)
+            found.proved, found.most = True, min(found.most, self.problem.pace.replicas - 1)
         return found
 
     # --- towards a final placement ------------------------------------------------------------------------------------------
 
-    def _guided(self, state: State) -> Course:
-        steps: list[Step] = []
+    def _guided(self, state: RolloutState) -> Course:
+        steps: list[RolloutStep] = []
         target: dict[int, int] = {}
         known = False
         while not state.complete and not self.stop.is_set():
@@ -110,21 +110,21 @@ class Search:
             waiting = state.waiting()
             state.delete(doomed)
             if made or doomed or len(state.placed) > len(before):
-                steps.append(Step(binds, waiting, doomed))
+                steps.append(RolloutStep(binds, waiting, doomed))
             else:
                 break
-        return Course(steps, state.complete, len(state.placed), state.complete, self.case.pace.replicas)
+        return Course(steps, state.complete, len(state.placed), state.complete, self.problem.pace.replicas)
 
-    def _target(self, state: State) -> dict[int, int]:
+    def _target(self, state: RolloutState) -> dict[int, int]:
         """How many of the pods to come each node gets in the end, without the old pods; nodes that take pods now are preferred."""
-        coming = [i for i in range(len(self.case.new)) if i not in state.placed]
+        coming = [i for i in range(len(self.problem.new)) if i not in state.placed]
         now = {n for i in state.heads() for n in state.accepted(i).tolist()}
         counts: dict[int, int] = {}
         for _, n in self.pack(state, coming, with_old=False, prefer=now).binds:
             counts[n] = counts.get(n, 0) + 1
         return counts
 
-    def _fill(self, state: State, target: dict[int, int]) -> Binds:
+    def _fill(self, state: RolloutState, target: dict[int, int]) -> Binds:
         """Bind as many waiting pods as possible, on nodes of the target where there is a choice."""
         room = state.room()
         binds = self._greedy(state, dict(target))
@@ -141,7 +141,7 @@ class Search:
                 done.append((i, n))
         return done + self._greedy(state, {})
 
-    def _greedy(self, state: State, wanted: dict[int, int]) -> Binds:
+    def _greedy(self, state: RolloutState, wanted: dict[int, int]) -> Binds:
         binds: Binds = []
         while True:
             found = [(i, n) for i in state.heads() for n in state.accepted(i).tolist()]
@@ -155,7 +155,9 @@ class Search:
 
     # --- exact packings -----------------------------------------------------------------------------------------------------
 
-    def pack(self, state: State, wanted: Sequence[int], *, with_old: bool, prefer: Collection[int] = (), lenient: bool = False) -> Packing:
+    def pack(
+        self, state: RolloutState, wanted: Sequence[int], *, with_old: bool, prefer: Collection[int] = (), lenient: bool = False
+    ) -> Packing:
         """As many as possible of some new pods beside those placed by now, with or without the old pods that are left. ``lenient``: in
         spite of required affinity and spread."""
         cluster = self._frozen(state, wanted, with_old=with_old)
@@ -163,7 +165,7 @@ class Search:
             cluster = replace(cluster, classes=[replace(c, affinity=None, spread=()) for c in cluster.classes])
         if not cluster.n_nodes:
             return Packing([], proved=True)
-        encoding = Encoding(cluster, rules.build(cluster))
+        encoding = PlacementModel(cluster, rules.build(cluster))
         variables, weights = [], []
         for (_, n), variable in encoding.x.items():
             variables.append(variable)
@@ -177,7 +179,7 @@ class Search:
             counts = encoding.counts(answer.solution)
             order = find_order(cluster, counts, seed=self.options.seed)
             if order.sequence is not None:
-                places = {i: k for k, i in enumerate(self.case.new)}
+                places = {i: k for k, i in enumerate(self.problem.new)}
                 pods = [list(cls.pods) for cls in cluster.classes]
                 binds = [(places[pods[g].pop(0)], n) for g, n, number in order.sequence for _ in range(number)]
                 return Packing(binds, proved=sure and answer.status == cp_model.OPTIMAL)
@@ -185,33 +187,33 @@ class Search:
             encoding.forbid(counts, order.stuck)
         return Packing([], proved=False)
 
-    def _frozen(self, state: State, wanted: Sequence[int], *, with_old: bool) -> Cluster:
+    def _frozen(self, state: RolloutState, wanted: Sequence[int], *, with_old: bool) -> Cluster:
         """The instance of one moment: pods placed by now are bound, ``wanted`` are to be placed."""
-        case, pods = self.case, list(self.case.snapshot.pods)
+        problem, pods = self.problem, list(self.problem.snapshot.pods)
         names = self.cluster.nodes.names
         known = set(names)
         for i, n in state.placed.items():
-            pods[case.new[i]] = bound(pods[case.new[i]], names[n])
-        fixed = [*case.others, *(case.new[i] for i in state.placed)]
+            pods[problem.new[i]] = bound(pods[problem.new[i]], names[n])
+        fixed = [*problem.others, *(problem.new[i] for i in state.placed)]
         if with_old:
-            fixed += [case.old[k].index for k in state.alive if case.old[k].node in known]
-        scope = Scope(fixed=sorted(fixed), pending=[case.new[i] for i in wanted])
-        snapshot = replace(case.snapshot, pods=pods)
-        return ungrouped(compile_cluster(snapshot, scope, daemon_namespaces=case.exempt, policy=case.policy))
+            fixed += [problem.old[k].index for k in state.alive if problem.old[k].node in known]
+        scope = Scope(fixed=sorted(fixed), pending=[problem.new[i] for i in wanted])
+        snapshot = replace(problem.snapshot, pods=pods)
+        return ungrouped(compile_cluster(snapshot, scope, daemon_namespaces=problem.exempt, policy=problem.policy))
 
     def _hopeless(self) -> bool:
         """Whether it is proved that the new pods do not fit into the cluster even without the old ones.
 
         Old pods can only help new ones to pass required affinity, or spread whose selector counts them: then these are left out.
         """
-        case, state = self.case, State(self.case, self.cluster)
-        old = {entry.index for entry in case.old}
+        problem, state = self.problem, RolloutState(self.problem, self.cluster)
+        old = {entry.index for entry in problem.old}
         helping = np.array([not old.isdisjoint(cls.pods) for cls in self.cluster.classes])
         new = [cls for cls in self.cluster.classes if old.isdisjoint(cls.pods)]
         read = {s.matcher for cls in new for s in cls.spread if s.matcher is not None} | {c.affinity.full for c in new if c.affinity}
         lenient = any((self.cluster.matches(m) & helping).any() for m in read)
-        packing = self.pack(state, range(len(case.new)), with_old=False, lenient=lenient)
-        return packing.proved and len(packing.binds) < case.pace.replicas
+        packing = self.pack(state, range(len(problem.new)), with_old=False, lenient=lenient)
+        return packing.proved and len(packing.binds) < problem.pace.replicas
 
 
 def bound(pod: objects.Pod, node: str) -> objects.Pod:

@@ -18,10 +18,10 @@ from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Pace, pace
 from models.workloads.rollout_input import Revision, read
-from solver.rollout.remedies import WaysOut
-from solver.rollout.search import Search
-from solver.rollout.state import Case, Course, State, bystanders
-from solver.runtime.deadline import Budget
+from solver.rollout.remedies import RolloutRemedies
+from solver.rollout.search import RolloutSearch
+from solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options, Progress
 from solver.solve import insist
 
@@ -58,17 +58,17 @@ def roll_out(
 
     tell("compile")
     revision = read(snapshot, name, manifests, options.edits)
-    case = case_of(revision, options)
+    problem = case_of(revision, options)
     clock = started if began is None else began
     limit = options.time_limit
-    search = Search(case, options, Budget(replace(options, time_limit=limit and limit * SEARCHING), clock), stop)
-    tell("search", f"{len(case.new)} new pods beside {len(case.old)} old ones")
+    search = RolloutSearch(problem, options, Deadline(replace(options, time_limit=limit and limit * SEARCHING), clock), stop)
+    tell("search", f"{len(problem.new)} new pods beside {len(problem.old)} old ones")
     course = search.run()
-    ways: list[doc.WayOut] = []
+    ways: list[doc.Remedy] = []
     if not course.complete:
         tell("search", "ways out")
-        search.budget = Budget(options, clock)
-        ways = WaysOut(search, revision.workload, lambda n: pace(revision.deployment, n)).find()
+        search.budget = Deadline(options, clock)
+        ways = RolloutRemedies(search, revision.workload, lambda n: pace(revision.deployment, n)).find()
     finished = time.monotonic()
     result = _document(snapshot, name, revision, options, search, course, given=manifests is not None)
     assert result.rollout is not None
@@ -82,18 +82,18 @@ def roll_out(
     return result
 
 
-def case_of(found: Revision, options: Options) -> Case:
+def case_of(found: Revision, options: Options) -> RolloutProblem:
     """The search's view of a rollout."""
     first = len(found.snapshot.pods)
     with_new = replace(found.snapshot, pods=[*found.snapshot.pods, *found.new])
     new = tuple(range(first, first + len(found.new)))
     others = bystanders(with_new, [*(entry.index for entry in found.old), *found.going, *new])
-    return Case(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy)
+    return RolloutProblem(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy)
 
 
-def _replayed(search: Search, course: Course) -> State:
+def _replayed(search: RolloutSearch, course: Course) -> RolloutState:
     """The state at the end of a course."""
-    state = State(search.case, search.cluster)
+    state = RolloutState(search.problem, search.cluster)
     for step in course.steps:
         state.create()
         for i, n in step.binds:
@@ -103,11 +103,11 @@ def _replayed(search: Search, course: Course) -> State:
 
 
 def _document(
-    snapshot: Snapshot, name: str, revision: Revision, options: Options, search: Search, course: Course, *, given: bool
+    snapshot: Snapshot, name: str, revision: Revision, options: Options, search: RolloutSearch, course: Course, *, given: bool
 ) -> doc.Placement:
     """``given``: a manifest holds the new template."""
-    case, names, state = search.case, search.cluster.nodes.names, _replayed(search, course)
-    keys = [pod_key(case.snapshot.pods[i]) for i in case.new]
+    problem, names, state = search.problem, search.cluster.nodes.names, _replayed(search, course)
+    keys = [pod_key(problem.snapshot.pods[i]) for i in problem.new]
     waves: list[doc.Wave] = []
     assignments: list[doc.Assignment] = []
     for number, step in enumerate(course.steps, 1):
@@ -115,12 +115,12 @@ def _document(
         for i, n in step.binds:
             assignments.append(doc.Assignment(keys[i], names[n], len(assignments) + 1))
             create.append(doc.RolloutPod(keys[i], names[n], len(assignments)))
-        waves.append(doc.Wave(number, create, [keys[i] for i in step.waiting], [case.old[k].key for k in step.deletes]))
+        waves.append(doc.Wave(number, create, [keys[i] for i in step.waiting], [problem.old[k].key for k in step.deletes]))
     waiting = state.waiting()
     stuck = [doc.Unplaced(keys[i], _reasons(state, i)) for i in waiting]
-    why = _not_created(case.pace, stopped=search.stop.is_set())
+    why = _not_created(problem.pace, stopped=search.stop.is_set())
     never = [doc.Unplaced(keys[i], [why]) for i in range(state.created, len(keys))]
-    tiers = [_tier(case, len(assignments), course)]
+    tiers = [_tier(problem, len(assignments), course)]
     status: doc.Status = "optimal" if course.complete else "feasible"
     if keys and not assignments and tiers[0].bound == 0:
         status = "infeasible"
@@ -138,17 +138,17 @@ def _document(
         unplaced=stuck + never,
         rollout=doc.Rollout(
             workload=f"Deployment {revision.workload}",
-            strategy="Recreate" if case.pace.recreate else "RollingUpdate",
-            replicas=case.pace.replicas,
-            maxSurge=case.pace.surge,
-            maxUnavailable=case.pace.unavailable,
+            strategy="Recreate" if problem.pace.recreate else "RollingUpdate",
+            replicas=problem.pace.replicas,
+            maxSurge=problem.pace.surge,
+            maxUnavailable=problem.pace.unavailable,
             complete=course.complete,
             proved=course.proved,
             waves=waves,
             stuck=stuck,
         ),
         unmodelled=[
-            *unmodelled.find(case.snapshot, (case.snapshot.pods[i] for i in case.new), tiers=options.policy.networkTiers),
+            *unmodelled.find(problem.snapshot, (problem.snapshot.pods[i] for i in problem.new), tiers=options.policy.networkTiers),
             *revision.unmodelled,
         ],
         policy=options.policy if options.policy != DEFAULT else None,
@@ -161,12 +161,12 @@ def _paused(revision: Revision) -> list[str]:
     return ["the Deployment is paused: its controller does nothing of this until it is resumed"] if spec is not None and spec.paused else []
 
 
-def _tier(case: Case, placed: int, course: Course) -> doc.TierResult:
-    priority = (case.snapshot.pods[case.new[0]].spec.priority or 0) if case.new else 0
+def _tier(problem: RolloutProblem, placed: int, course: Course) -> doc.TierResult:
+    priority = (problem.snapshot.pods[problem.new[0]].spec.priority or 0) if problem.new else 0
     return doc.TierResult("placed", placed, placed if course.complete else max(placed, course.most), priority)
 
 
-def _reasons(state: State, i: int) -> list[doc.Reason]:
+def _reasons(state: RolloutState, i: int) -> list[doc.Reason]:
     """Every rule that rejects a waiting pod at the halt, and on how many nodes."""
     g, found = state.kind(i), []
     for rule in state.rules:
@@ -185,17 +185,17 @@ def _not_created(steps: Pace, *, stopped: bool) -> doc.Reason:
     return doc.Reason("Deployment", 0, f"never created: {most}")
 
 
-def _notes(search: Search, going: Sequence[int]) -> list[str]:
-    case, notes = search.case, []
-    mine = {*case.new, *(entry.index for entry in case.old)}
-    others = [i for i in select(case.snapshot, include_gated=True).pending if i not in mine]
+def _notes(search: RolloutSearch, going: Sequence[int]) -> list[str]:
+    problem, notes = search.problem, []
+    mine = {*problem.new, *(entry.index for entry in problem.old)}
+    others = [i for i in select(problem.snapshot, include_gated=True).pending if i not in mine]
     if others:
-        listed = ", ".join(pod_key(case.snapshot.pods[i]) for i in others[:3]) + (", ..." if len(others) > 3 else "")
+        listed = ", ".join(pod_key(problem.snapshot.pods[i]) for i in others[:3]) + (", ..." if len(others) > 3 else "")
         notes.append(f"other pending pods are left out of the rollout: {len(others)} ({listed})")
     if going:
         notes.append(f"terminating pods of the Deployment are taken as gone: {len(going)}")
     if search.zones_held():
         notes.append("the NUMA zones of old pods count as taken after they have gone: which come free is not known")
-    if any(case.snapshot.pods[i].spec.schedulingGates for i in case.new[:1]):
+    if any(problem.snapshot.pods[i].spec.schedulingGates for i in problem.new[:1]):
         notes.append("the template's scheduling gates are taken as lifted")
     return notes

@@ -22,11 +22,11 @@ from solver import rules
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.pod_topology_spread import PodTopologySpread
 
-Binds = list[tuple[int, int]]  # places in ``Case.new`` with nodes, in bind order
+Binds = list[tuple[int, int]]  # places in ``RolloutProblem.new`` with nodes, in bind order
 
 
 @dataclass(frozen=True)
-class Case:
+class RolloutProblem:
     """What is rolled out. ``snapshot``: with the ``new`` pods, none of which has a node; ``new``, ``others``: indices into its pods, of the
     new revision and of the pods that hold their place throughout; all further pods are out of sight. ``shape``: like which nodes more
     could be had, is no part of it."""
@@ -41,8 +41,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One wave: what is bound, what waits then, and which old pods go (places in ``case.new`` and ``case.old``)."""
+class RolloutStep:
+    """One wave: what is bound, what waits then, and which old pods go (places in ``problem.new`` and ``problem.old``)."""
 
     binds: Binds
     waiting: list[int]
@@ -53,7 +53,7 @@ class Step:
 class Course:
     """A course of a rollout. ``proved``: none completes if this one does not; ``most``: new pods that no course can exceed."""
 
-    steps: list[Step]
+    steps: list[RolloutStep]
     complete: bool
     placed: int
     proved: bool
@@ -73,15 +73,15 @@ def ungrouped(cluster: Cluster) -> Cluster:
     return replace(cluster, gangs=[], classes=[replace(cls, gang=None) for cls in cluster.classes])
 
 
-def compiled(case: Case) -> Cluster:
+def compiled(problem: RolloutProblem) -> Cluster:
     """The instance whose pending pods are the Deployment's, old and new ones in classes of their own.
 
     What old pods ask for themselves (affinity, spread) is past: only their anti-affinity still keeps others away.
     """
-    nodes = {node.metadata.name for node in case.snapshot.nodes}
-    old = {entry.index for entry in case.old if entry.node in nodes}
-    scope = Scope(fixed=list(case.others), pending=sorted({*old, *case.new}))
-    cluster = compile_cluster(case.snapshot, scope, daemon_namespaces=case.exempt, policy=case.policy)
+    nodes = {node.metadata.name for node in problem.snapshot.nodes}
+    old = {entry.index for entry in problem.old if entry.node in nodes}
+    scope = Scope(fixed=list(problem.others), pending=sorted({*old, *problem.new}))
+    cluster = compile_cluster(problem.snapshot, scope, daemon_namespaces=problem.exempt, policy=problem.policy)
     rows, classes = [], []
     for g, cls in enumerate(ungrouped(cluster).classes):
         kept = [i for i in cls.pods if i not in old]
@@ -104,12 +104,12 @@ def compiled(case: Case) -> Cluster:
     )
 
 
-class State:
-    """``placed``: node (index) of each new pod by its place in ``case.new``; ``created``: how many of them there are; ``alive``: places in
-    ``case.old``."""
+class RolloutState:
+    """``placed``: node (index) of each new pod by its place in ``problem.new``; ``created``: how many of them there are; ``alive``: places in
+    ``problem.old``."""
 
-    def __init__(self, case: Case, cluster: Cluster) -> None:
-        self.case, self.cluster = case, cluster
+    def __init__(self, problem: RolloutProblem, cluster: Cluster) -> None:
+        self.problem, self.cluster = problem, cluster
         self.rules = rules.build(cluster)
         self._spread = next(rule for rule in self.rules if isinstance(rule, PodTopologySpread))
         # the zones that old pods hold are taken from what nodes publish, and which come free when they go is not known
@@ -117,15 +117,15 @@ class State:
         self._node = {name: n for n, name in enumerate(cluster.nodes.names)}
         self._class = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
         self._on = [0] * cluster.n_nodes
-        self.alive = set(range(len(case.old)))
+        self.alive = set(range(len(problem.old)))
         self.placed: dict[int, int] = {}
         self.created = 0
-        self._kinds: list[int] = [self._class[i] for i in case.new]
+        self._kinds: list[int] = [self._class[i] for i in problem.new]
         for k in self.alive:
             self._old(k, 1)
 
     def _old(self, k: int, by: int) -> None:
-        entry = self.case.old[k]
+        entry = self.problem.old[k]
         n = self._node.get(entry.node or "")
         if n is None:
             return
@@ -138,7 +138,7 @@ class State:
 
     def create(self) -> int:
         """Create what the controller would; how many."""
-        number = creations(self.case.pace, len(self.alive), self.created)
+        number = creations(self.problem.pace, len(self.alive), self.created)
         self.created += number
         return number
 
@@ -146,15 +146,15 @@ class State:
         self.created -= number
 
     def doomed(self) -> list[int]:
-        """The old pods that the controller would delete now, as places in ``case.old``."""
-        places = {entry.index: k for k, entry in enumerate(self.case.old)}
-        alive = [self.case.old[k] for k in sorted(self.alive)]
-        found = deletions(self.case.pace, alive, self._together, len(self.placed))
+        """The old pods that the controller would delete now, as places in ``problem.old``."""
+        places = {entry.index: k for k, entry in enumerate(self.problem.old)}
+        alive = [self.problem.old[k] for k in sorted(self.alive)]
+        found = deletions(self.problem.pace, alive, self._together, len(self.placed))
         return [places[entry.index] for entry in found]
 
     def _together(self, node: str) -> int:
         n = self._node.get(node)
-        return sum(1 for k in self.alive if self.case.old[k].node == node) if n is None else self._on[n]
+        return sum(1 for k in self.alive if self.problem.old[k].node == node) if n is None else self._on[n]
 
     def delete(self, places: Sequence[int]) -> None:
         for k in places:
@@ -168,12 +168,12 @@ class State:
 
     @property
     def complete(self) -> bool:
-        return not self.alive and len(self.placed) == self.case.pace.replicas
+        return not self.alive and len(self.placed) == self.problem.pace.replicas
 
     # --- what the scheduler does --------------------------------------------------------------------------------------------
 
     def waiting(self) -> list[int]:
-        """New pods that are created and have no node, as places in ``case.new``."""
+        """New pods that are created and have no node, as places in ``problem.new``."""
         return [i for i in range(self.created) if i not in self.placed]
 
     def heads(self) -> list[int]:
@@ -230,7 +230,7 @@ class State:
         """What of the Deployment is on each node: old pods by their place, new ones by their class."""
         found: dict[int, list[tuple[bool, int]]] = {}
         for k in sorted(self.alive):
-            n = self._node.get(self.case.old[k].node or "")
+            n = self._node.get(self.problem.old[k].node or "")
             if n is not None:
                 found.setdefault(n, []).append((True, k))
         for g, n in sorted((self._kinds[i], n) for i, n in self.placed.items()):

@@ -17,7 +17,7 @@ from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
 
 #: "As many as you like", small enough to be summed.
 PLENTY = 2**31
@@ -45,7 +45,7 @@ class Rule(ABC):
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
         """What ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes (solver.explain.conflict.fact_model). Topics
-        are those of ``Encoding.about``; parts that ``encode`` says as well may be left out."""
+        are those of ``PlacementModel.about``; parts that ``encode`` says as well may be left out."""
         return [(None, self.never(g))]
 
     def closed(self, g: int) -> Bools:
@@ -82,7 +82,7 @@ class Rule(ABC):
         """Groups of classes whose bind order matters to each other under this rule."""
         return []
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         """Add what ``never`` does not say already to the model."""
 
     @abstractmethod

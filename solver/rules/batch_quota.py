@@ -67,7 +67,7 @@ def ranks(domains: Ids) -> Ints:
     return found
 
 
-class Quotas:
+class BatchQuota:
     """What the current state admits for a class. ``hard``, ``soft``: the levels of its DoNotSchedule and ScheduleAnyway constraints;
     ``exclusive``, ``shy``: (codes, domains) of the keys over which pods of the class exclude or repel each other. ``per_node``: pods of
     the class on one node concern each other."""

@@ -15,7 +15,7 @@ from models.kube.selectors import Bools
 from solver.rules.base import Rule
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
 
 
 class GangScheduling(Rule):
@@ -73,7 +73,7 @@ class GangScheduling(Rule):
         """Classes of a gang that keeps to one domain hang together."""
         return [sorted(gang.classes) for gang in self.cluster.gangs if gang.key is not None]
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         """Σ placed ≥ needed or nothing; with a required topology every member in the one domain that is chosen. Members that stay where
         they are count, and tie the others to their domain."""
         for k, gang in enumerate(self.cluster.gangs):

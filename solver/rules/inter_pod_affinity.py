@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Affinity, Cluster, Ids, Ints, Term, domain_sum
+from models.cluster.cluster import Affinity, AffinityTerm, Cluster, Ids, Ints, domain_sum
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 from solver.rules.graph import strongly_connected
 from solver.rules.inter_pod_affinity_encoding import AffinityEncoder, Attraction
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
 
 
 @dataclass
 class _Repulsion:
     """One distinct anti-affinity term: counts per domain of the pods it matches and of the pods that carry it."""
 
-    term: Term
+    term: AffinityTerm
     codes: Ids
     size: int
     matching: Ints
@@ -44,7 +44,7 @@ class InterPodAffinity(Rule):
         super().__init__(cluster)
         self._repulsions: list[_Repulsion] = []
         self._attractions: list[Attraction] = []
-        ids: dict[Term, int] = {}
+        ids: dict[AffinityTerm, int] = {}
         groups: dict[tuple[int, tuple[str, ...]], int] = {}
         self._own: list[list[int]] = []
         self._attraction_of: list[int | None] = []
@@ -65,7 +65,7 @@ class InterPodAffinity(Rule):
                 self._feeds[g].append(i)
         self._never = [self._repelled(g) | self._unreachable(g) for g in range(cluster.n_classes)]
 
-    def _repulsion(self, ids: dict[Term, int], term: Term) -> int:
+    def _repulsion(self, ids: dict[AffinityTerm, int], term: AffinityTerm) -> int:
         if term not in ids:
             ids[term] = len(self._repulsions)
             codes, size = self.cluster.domains(term.key)
@@ -374,7 +374,7 @@ class InterPodAffinity(Rule):
 
     # --- encoding face ----------------------------------------------------------------------------------------------------
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         for r, owners in zip(self._repulsions, self._owners(), strict=True):
             if owners:
                 with encoding.about(("among", r.term), sorted({*owners, *np.flatnonzero(r.matches).tolist()})):
@@ -388,7 +388,7 @@ class InterPodAffinity(Rule):
                 owners[i].append(g)
         return owners
 
-    def _encode_repulsion(self, encoding: Encoding, r: _Repulsion, owners: list[int]) -> None:
+    def _encode_repulsion(self, encoding: PlacementModel, r: _Repulsion, owners: list[int]) -> None:
         """In each domain at most one of: a single pod that carries the term and matches it, any pods that carry it only, any pods
         that match it only."""
         both = [g for g in owners if r.matches[g]]

@@ -20,7 +20,7 @@ from solver.rules.graph import strongly_connected
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
 
 
 @dataclass
@@ -57,7 +57,7 @@ class AffinityEncoder:
 
     def __init__(
         self,
-        encoding: Encoding,
+        encoding: PlacementModel,
         attractions: Sequence[Attraction],
         attraction_of: Sequence[int | None],
         mates: Callable[[int, int], bool],

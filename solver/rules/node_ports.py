@@ -15,7 +15,7 @@ from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
 
 ANY = "*"
 
@@ -85,7 +85,7 @@ class NodePorts(Rule):
     def remove(self, g: int, n: int, k: int = 1) -> None:
         self.place(g, n, -k)
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         """Per (protocol, port): the wildcard classes together with those of each single address take a node at most once."""
         for (protocol, number), addresses in self._addresses.items():
             for address in sorted(addresses - {ANY}) or [ANY]:

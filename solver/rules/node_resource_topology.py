@@ -17,7 +17,7 @@ from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
     from solver.numa.topology_manager import Asks, Kubelet
 
 
@@ -124,7 +124,7 @@ class NodeResourceTopologyMatch(Rule):
         touching = [g for g in range(self.cluster.n_classes) if self.touches(g)]
         return [touching] if touching else []
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         if not encoding.partial:  # parts leave pods with zones where they are
             encoding.add_zones()
 

@@ -16,7 +16,7 @@ from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
 
 
 class NodeResourcesFit(Rule):
@@ -69,7 +69,7 @@ class NodeResourcesFit(Rule):
     def remove(self, g: int, n: int, k: int = 1) -> None:
         self.place(g, n, -k)
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         """Σ demand · x ≤ max(0, free) per node and resource, divided by the gcd of the demands; rows that cannot bind are left out."""
         if not encoding.partial and not encoding.named:
             self._encode_least_loads(encoding)
@@ -91,7 +91,7 @@ class NodeResourcesFit(Rule):
                 with encoding.about(cluster.resources[r], here, n):
                     encoding.model.add(encoding.weighted_sum(variables, [d // unit for d in demand]) <= free // unit)
 
-    def _encode_least_loads(self, encoding: Encoding) -> None:
+    def _encode_least_loads(self, encoding: PlacementModel) -> None:
         """Redundant rows that near full usage make perfect packings tractable: the room of all nodes less the whole demand is the slack,
         and no node stays emptier than its room less that slack, but for the demand of pods that are left unplaced. Room is counted in
         whole units of the gcd of the demands."""

@@ -20,7 +20,7 @@ from solver.rules.batch_quota import Level
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
 
 
 @dataclass
@@ -249,7 +249,7 @@ class PodTopologySpread(Rule):
 
     # --- encoding face ----------------------------------------------------------------------------------------------------
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         done: dict[tuple[int, int, int], list[int]] = {}
         for g, own in enumerate(self._of):
             for spread, index in own:
@@ -263,7 +263,7 @@ class PodTopologySpread(Rule):
             with encoding.about(_topic(topic), owners):
                 self._encode(encoding, self._tallies[index], owners, max_skew, min_domains)
 
-    def _encode(self, encoding: Encoding, tally: Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
+    def _encode(self, encoding: PlacementModel, tally: Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
         """Each domain that receives a pod of the owners: count ≤ min + maxSkew, with min ≤ every eligible domain's count."""
         model = encoding.model
         counting = np.flatnonzero(tally.matches).tolist()

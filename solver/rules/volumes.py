@@ -20,7 +20,7 @@ from solver.rules.base import PLENTY, Rule, StaticRule
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from solver.cpsat.model import Encoding
+    from solver.cpsat.model import PlacementModel
 
 
 Pair = tuple[str, str]
@@ -164,7 +164,7 @@ class VolumeBinding(Rule):
                     takers.setdefault(volume, set()).add(g)
         return [sorted(classes) for classes in takers.values()]
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         model = encoding.model
         volumes = self.cluster.volumes
         takers: dict[str, list[cp_model.IntVar]] = {}
@@ -196,7 +196,7 @@ class VolumeBinding(Rule):
                 model.add_at_most_one(literals)
 
     @staticmethod
-    def _meet(encoding: Encoding, users: list[int]) -> None:
+    def _meet(encoding: PlacementModel, users: list[int]) -> None:
         nodes = sorted({int(n) for g in users for n in encoding.nodes_of(g)})
         here = [encoding.any_of(encoding.cells(users, np.array([n]))) for n in nodes]
         encoding.model.add_at_most_one([literal for literal in here if literal is not None])
@@ -272,7 +272,7 @@ class VolumeRestrictions(Rule):
     def remove(self, g: int, n: int, k: int = 1) -> None:
         self.place(g, n, -k)
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         users: dict[str, list[int]] = {}
         for g, keys in enumerate(self._single):
             for key in keys:
@@ -411,7 +411,7 @@ class NodeVolumeLimits(Rule):
             sorted(gs | {g for g, pairs in enumerate(self._wants) if any(d == driver for d, _ in pairs)}) for driver, gs in links.items()
         ]
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         users: dict[Pair, list[int]] = {}
         for g, pairs in enumerate(self._wants):
             for pair in pairs:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FOREVER = 1e9
 
 
-class Budget:
+class Deadline:
     """Time that is left: wall-clock seconds, or CP-SAT's deterministic seconds."""
 
     def __init__(self, options: Options, started: float) -> None:

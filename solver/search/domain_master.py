@@ -19,10 +19,10 @@ from ortools.sat.python import cp_model
 from models.cluster.cluster import Affinity, Cluster, Ids, Ints, PodClass, domain_sum
 from models.kube.selectors import Bools
 from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import Encoding, Part
+from solver.cpsat.model import Cells, PlacementModel
 from solver.cpsat.run import CpSat, add_hint
 from solver.objective import encoding as objective_encoding
-from solver.objective.preferences import Term
+from solver.objective.preferences import PreferenceTerm
 from solver.rules.base import Rule
 from solver.rules.batch_quota import single
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -215,7 +215,7 @@ class Master:
         for i, g in enumerate(classes):
             caps = np.maximum(np.minimum([int(most[i, nodes].sum()) for nodes in layout.nodes], pods[i]), have[i])
             cells[g] = first[caps > 0], caps[caps > 0]
-        encoding = Encoding(layout.cluster, layout.rules, Part(cells, dict(zip(classes, pods.tolist(), strict=True))))
+        encoding = PlacementModel(layout.cluster, layout.rules, Cells(cells, dict(zip(classes, pods.tolist(), strict=True))))
         for left in encoding.left.values():
             encoding.model.add(left == 0)
         points = objective_encoding.encode(encoding, self.objective, search.soft, layout.keys)
@@ -258,7 +258,7 @@ class Master:
                 most = np.where(rule.closed(g), 0, most)
         return np.asarray(most, dtype=np.int64)
 
-    def _room(self, encoding: Encoding, layout: _Layout, first: Ids) -> None:
+    def _room(self, encoding: PlacementModel, layout: _Layout, first: Ids) -> None:
         """Resources and pod slots of each cell: the sum of what its nodes have left."""
         fit, demand = self.search.fit, self.cluster.demand
         for n, nodes in zip(first.tolist(), layout.nodes, strict=True):
@@ -299,7 +299,7 @@ def _slots(values: Ints, pair: Ints, present: Ints, free: Ints, most: Ints, uppe
     return np.append(row, np.full(upper - len(row), worst)).astype(np.int64)
 
 
-def _concave(encoding: Encoding, z: cp_model.IntVar, row: Ints, points: Points) -> None:
+def _concave(encoding: PlacementModel, z: cp_model.IntVar, row: Ints, points: Points) -> None:
     """Points of z pods of which each further one gains less (falling ``row``), in few pieces."""
     upper = len(row)
     model = encoding.model
@@ -316,7 +316,7 @@ def _concave(encoding: Encoding, z: cp_model.IntVar, row: Ints, points: Points) 
     model.add(encoding.sum(parts) == z)
 
 
-def _of_domain(term: Term, row: Ints) -> Ints:
+def _of_domain(term: PreferenceTerm, row: Ints) -> Ints:
     """int64[N]: the sum of a row int64[N] over the domain of each node, 0 without the key."""
     return np.append(domain_sum(term.codes, term.size, row), 0)[term.codes]
 

@@ -12,9 +12,9 @@ from ortools.sat.python import cp_model
 from models.cluster.cluster import Cluster, Ints
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, OnValue, add_hint
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
 #: Up to this many variables the feasibility problem is solved with the full linear relaxation: perfect packings need it, large models
@@ -43,11 +43,11 @@ class Outcome:
 class Exact:
     """The exact engine over one compiled cluster."""
 
-    def __init__(self, cluster: Cluster, options: Options, budget: Budget, stop: threading.Event, report: Report | None = None) -> None:
+    def __init__(self, cluster: Cluster, options: Options, budget: Deadline, stop: threading.Event, report: Report | None = None) -> None:
         self.cluster, self.options, self.budget, self.stop = cluster, options, budget, stop
         self.cpsat = CpSat(options, budget, stop)
         self.report = report
-        self.encoding = Encoding(cluster, rules.build(cluster))
+        self.encoding = PlacementModel(cluster, rules.build(cluster))
         self.tiers = sorted({int(p) for p in cluster.priority}, reverse=True)
         self.members = {p: np.flatnonzero(cluster.priority == p).tolist() for p in self.tiers}
         self.fits = {p: sum(self.encoding.fits[g] for g in self.members[p]) for p in self.tiers}

@@ -1,6 +1,6 @@
 """Large-neighbourhood search: take some pods out, put them back with CP-SAT as well as can be, everything else staying where it is.
 
-A neighbourhood is a small exact model around the state of the pods that stay (:class:`solver.cpsat.model.Part`): their room, their counts
+A neighbourhood is a small exact model around the state of the pods that stay (:class:`solver.cpsat.model.Cells`): their room, their counts
 in each domain and their constraints are constants in it. A repair is kept if no tier gets worse. Source of the method: Shaw,
 doi:10.1007/3-540-49481-2_30.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ids, Ints
-from solver.cpsat.model import Encoding, Part
+from solver.cpsat.model import Cells, PlacementModel
 from solver.cpsat.run import CpSat, add_hint
 from solver.objective import encoding as objective_encoding
 from solver.search.annealing import LocalSearch
@@ -91,7 +91,7 @@ class Lns:
         search = self.search
         search.take_out(chosen.free)
         part = self._part(chosen, extra)
-        encoding = Encoding(self.cluster, self._rules, part)
+        encoding = PlacementModel(self.cluster, self._rules, part)
         self.cpsat.budget.charge(BUILD * len(encoding.x))
         tiers: dict[int, list[int]] = {}
         for g in encoding.left:
@@ -130,7 +130,7 @@ class Lns:
         """Solve one neighbourhood; (points gained, whether to the end)."""
         search = self.search
         before = search.take_out(chosen.free)
-        encoding = Encoding(self.cluster, self._rules, self._part(chosen))
+        encoding = PlacementModel(self.cluster, self._rules, self._part(chosen))
         self.cpsat.budget.charge(BUILD * len(encoding.x))
         for left in encoding.left.values():
             encoding.model.add(left == 0)
@@ -152,11 +152,11 @@ class Lns:
         """Seconds, of the clock or deterministic ones, from wherever."""
         return -self.cpsat.budget.left()
 
-    def _part(self, chosen: Neighbourhood, extra: Mapping[int, int] | None = None) -> Part:
+    def _part(self, chosen: Neighbourhood, extra: Mapping[int, int] | None = None) -> Cells:
         pods = dict(extra or {})
         for (g, _), k in chosen.free.items():
             pods[g] = pods.get(g, 0) + k
-        return Part({g: self._caps(g, k, chosen.nodes, chosen.free) for g, k in pods.items()}, pods)
+        return Cells({g: self._caps(g, k, chosen.nodes, chosen.free) for g, k in pods.items()}, pods)
 
     def _caps(self, g: int, pods: int, nodes: Ints, free: Mapping[tuple[int, int], int]) -> tuple[Ids, Ints]:
         """Where pods of a class may go, and how many each node takes."""

@@ -18,7 +18,7 @@ from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.bounds.component_bounds import Component, Components
 from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, add_hint
 from solver.objective import encoding as objective_encoding
 from solver.objective.assign_zones import assign
@@ -28,7 +28,7 @@ from solver.objective.preferences import CONTAINER_AFFINITY, Objective
 from solver.objective.sparse_placement import Placed
 from solver.objective.tie_break import Strategy
 from solver.rules.base import Rule
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.search.annealing import COLD, HOT, LocalSearch
 from solver.search.domain_master import Master
@@ -67,7 +67,7 @@ class SoftSearch:
         objective: Objective,
         limits: Ints,
         options: Options,
-        budget: Budget,
+        budget: Deadline,
         stop: threading.Event,
         report: Callable[[int, int], None] | None = None,
     ) -> None:
@@ -75,7 +75,7 @@ class SoftSearch:
         self.cpsat = CpSat(options, budget, stop)
         self.report = report
         self._sound = True
-        self._made: tuple[Encoding, Points] | None = None
+        self._made: tuple[PlacementModel, Points] | None = None
         self._state: tuple[Sequence[Rule], SoftState | None] | None = None
         self.engine: str | None = None  # by which CP-SAT was asked, at last
 
@@ -84,7 +84,7 @@ class SoftSearch:
         counts: Ints,
         sequence: Sequence_,
         left: dict[int, int],
-        encoding: Encoding | None = None,
+        encoding: PlacementModel | None = None,
         *,
         reserve: float = 0.0,
         state: tuple[Sequence[Rule], SoftState | None] | None = None,
@@ -301,10 +301,10 @@ class SoftSearch:
 
     # --- the whole model ---------------------------------------------------------------------------------------------------------
 
-    def _model(self, left: dict[int, int], encoding: Encoding | None) -> tuple[Encoding, Points]:
+    def _model(self, left: dict[int, int], encoding: PlacementModel | None) -> tuple[PlacementModel, Points]:
         """The exact model with the placed tiers held and the soft objective, made once."""
         if self._made is None:
-            encoding = encoding or Encoding(self.cluster, rules.build(self.cluster))
+            encoding = encoding or PlacementModel(self.cluster, rules.build(self.cluster))
             encoding.model.proto.clear_objective()
             points = objective_encoding.encode(encoding, self.objective)
             encoding.hold(left)
@@ -313,7 +313,7 @@ class SoftSearch:
             self._made = encoding, points
         return self._made
 
-    def _whole(self, best: SoftOutcome, left: dict[int, int], seconds: float, encoding: Encoding | None) -> None:
+    def _whole(self, best: SoftOutcome, left: dict[int, int], seconds: float, encoding: PlacementModel | None) -> None:
         self.engine = "exact"
         encoding, points = self._model(left, encoding)
         while not self.cpsat.done():
@@ -335,7 +335,7 @@ class SoftSearch:
         best: SoftOutcome,
         left: dict[int, int],
         seconds: float,
-        encoding: Encoding | None,
+        encoding: PlacementModel | None,
         report: Callable[[int, int], None],
     ) -> int:
         """Improve the strategy tier of ``best`` in place, all its tiers held; gives an upper bound of the strategy's value."""
@@ -365,7 +365,7 @@ class SoftSearch:
                 best.counts, best.sequence, best.zones, best.value = counts, found.sequence, zones, value
         return bound
 
-    def _cut(self, best: SoftOutcome, encoding: Encoding, counts: Ints) -> bool:
+    def _cut(self, best: SoftOutcome, encoding: PlacementModel, counts: Ints) -> bool:
         """Forbid an assignment that has no bind order."""
         found = find_order(self.cluster, counts, seed=self.options.seed)
         if found.sequence is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from audit.checks.control_plane.check import check, describe
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import ControlPlane, Finding
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
@@ -39,8 +39,8 @@ def plane(hosts: Sequence[str | None], parts: Sequence[str] = ALL, **zones: str)
     return nodes + [static(part, f"cp-{i}") for part in parts for i in range(len(hosts))]
 
 
-def look(objects: Iterable[Object], **options: Any) -> View:
-    return View(from_objects(objects), **options)
+def look(objects: Iterable[Object], **options: Any) -> ClusterView:
+    return ClusterView(from_objects(objects), **options)
 
 
 def found(objects: Iterable[Object], **options: Any) -> list[Finding]:

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from checker.rollout import verify_rollout
-from models.documents.placement import Placement, RolloutPod, Unplaced, WayOut
+from models.documents.placement import Placement, Remedy, RolloutPod, Unplaced
 from models.snapshot.snapshot import Snapshot, from_objects
 from solver.rollout.simulate import roll_out
 from solver.runtime.options import Options
@@ -143,7 +143,7 @@ def _renumbered(placement: Placement) -> None:
         (lambda p: setattr(p.rollout, "workload", "Deployment default/db"), "rollout.workload is Deployment default/db"),
         (lambda p: setattr(p.rollout, "strategy", "Recreate"), "rollout.strategy is Recreate"),
         (lambda p: setattr(p.rollout, "complete", False), "rollout.complete is false"),
-        (lambda p: p.rollout and p.rollout.waysOut.append(WayOut("strategy", "x")), "a complete rollout has pods that are stuck"),
+        (lambda p: p.rollout and p.rollout.waysOut.append(Remedy("strategy", "x")), "a complete rollout has pods that are stuck"),
         (_renumbered, "wave 2 is numbered 7"),
         (lambda p: setattr(p.snapshot, "sha256", "0" * 64), "the document is of snapshot 000"),
         (lambda p: setattr(p.snapshot, "rollout", "db"), "no such Deployment"),

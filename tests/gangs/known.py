@@ -14,7 +14,7 @@ from models.gangs import gangs
 from models.kube.objects import controller_of, pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
-from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.search import applied
 from solver.runtime.options import Options, Progress
 from solver.solve import place
@@ -120,5 +120,5 @@ def works(answer: Answer, instance: Impossible, given: Cause, seconds: float) ->
     snapshot = answer.snapshot
     (gang,) = gangs.find(snapshot, select(snapshot))
     assert gang.name == instance.gang
-    unit = Unit(snapshot, gang.pods, gang.needed)
+    unit = PlacementQuestion(snapshot, gang.pods, gang.needed)
     return [applied(unit, way).feasible(seconds) for way in given.waysOut]

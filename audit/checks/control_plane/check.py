@@ -9,13 +9,13 @@ from audit.checks.control_plane import codes, machines, zones
 from audit.checks.control_plane.layout import Layout, layout, physical_label
 from audit.checks.control_plane.members import API_SERVER, ETCD, USUAL, labels_of, workers
 from audit.view.finding import Code
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import ControlPlane, Finding
 
 CODES: Final[tuple[Code, ...]] = codes.CODES
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     """What is wrong with the control plane, with how workers stand, and with the labels both are judged by. What the snapshot does not
     show of it is noted in ``view.not_checked``."""
     found = layout(view)
@@ -37,7 +37,7 @@ def check(view: View) -> Iterator[Finding]:
         yield from zones.check_labels(view, labels, working, key)
 
 
-def describe(view: View) -> ControlPlane | None:
+def describe(view: ClusterView) -> ControlPlane | None:
     """How the control plane stands; None where the snapshot shows none."""
     found = layout(view)
     return found.document() if found is not None else None

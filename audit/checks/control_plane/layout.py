@@ -9,7 +9,7 @@ from functools import cached_property
 
 from audit.checks.control_plane.failure_domains import HOST_ID, Labels, Machines, grade, machines, spread, stages, survives, value
 from audit.checks.control_plane.members import Component, Members, find, labels_of, workers
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import ComponentSpread, ControlPlane, Stage
 
 
@@ -17,7 +17,7 @@ from models.documents.audit import ComponentSpread, ControlPlane, Stage
 class Layout:
     """``labels``: of all nodes; ``machines``: how the control plane's are told apart; ``workers``: names of worker nodes."""
 
-    view: View
+    view: ClusterView
     members: Members
     labels: Labels
     machines: Machines
@@ -73,7 +73,7 @@ class Layout:
         )
 
 
-def layout(view: View) -> Layout | None:
+def layout(view: ClusterView) -> Layout | None:
     """How the control plane of a snapshot stands; None where it shows none."""
     members = find(view.snapshot)
     if members is None:
@@ -88,7 +88,7 @@ def worker_machines(labels: Labels, names: tuple[str, ...], key: str | None) -> 
     return Counter(machine for name in names if key is not None and (machine := value(labels, name, key)) is not None)
 
 
-def physical_label(view: View, labels: Labels, found: Layout | None) -> str | None:
+def physical_label(view: ClusterView, labels: Labels, found: Layout | None) -> str | None:
     """The label that names physical machines; without a control plane the first of those believed that any node has."""
     if found is not None:
         return found.machines.label if found.machines.sense == "machine" else None

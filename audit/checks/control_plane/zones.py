@@ -10,7 +10,7 @@ from audit.checks.control_plane.failure_domains import STAGE_LABELS, Labels, lac
 from audit.checks.control_plane.layout import Layout, worker_machines
 from audit.checks.control_plane.machines import WHOLE, failures
 from audit.view.finding import some
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding, Severity, Stage
 
 
@@ -43,7 +43,7 @@ def _stopped(found: Layout, stage: Stage, key: str) -> Finding:
     return codes.STAGE.found(WHOLE, message, nodes=nodes, domain=f"{key}={first}")
 
 
-def check_labels(view: View, labels: Labels, workers: tuple[str, ...], key: str) -> Iterator[Finding]:
+def check_labels(view: ClusterView, labels: Labels, workers: tuple[str, ...], key: str) -> Iterator[Finding]:
     """What the label of physical machines says of all nodes: those that lack it, where the workers are, contradictions.
 
     ``workers``: their names; ``key``: the label.

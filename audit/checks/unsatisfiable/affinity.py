@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from audit.view.finding import Code, some
-from audit.view.label_matches import Crowd
-from audit.view.pod_terms import Term
-from audit.view.usable_nodes import Place, Reach, grave, running, wanted
-from audit.view.view import Subject, View
+from audit.view.label_matches import LabelMatches
+from audit.view.pod_terms import PodTerm
+from audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
+from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Ids, Ints
 from models.documents.audit import Finding, Severity
 from models.kube.selectors import Bools, NodeTable
@@ -67,7 +67,7 @@ _BOTH: Final = Code(
 CODES: Final[tuple[Code, ...]] = (_KEY, _IDLE, _TARGET, _REACH, _MANY, _PORTS, _BOTH)
 
 
-def judge(crowd: Crowd, reach: Reach, s: int) -> Iterator[Finding]:
+def judge(crowd: LabelMatches, reach: UsableNodes, s: int) -> Iterator[Finding]:
     """Findings of the subject of index ``s``."""
     view, subject = crowd.view, crowd.view.subjects[s]
     for term in crowd.terms[s]:
@@ -89,7 +89,7 @@ def judge(crowd: Crowd, reach: Reach, s: int) -> Iterator[Finding]:
     yield from _ports(crowd, reach, subject, place)
 
 
-def _affinity(crowd: Crowd, reach: Reach, s: int, place: Place, affinity: Sequence[Term]) -> Iterator[Finding]:
+def _affinity(crowd: LabelMatches, reach: UsableNodes, s: int, place: Place, affinity: Sequence[PodTerm]) -> Iterator[Finding]:
     view, subject = crowd.view, crowd.view.subjects[s]
     nodes, keys, rule = view.nodes, sorted({t.key for t in affinity}), affinity[0].rule
     field, severity = affinity[0].path.rpartition("[")[0] if len(affinity) > 1 else affinity[0].path, grave(view, subject)
@@ -125,7 +125,7 @@ def _affinity(crowd: Crowd, reach: Reach, s: int, place: Place, affinity: Sequen
         yield _REACH.found(subject.name, text, field=field, rule=rule, severity="warning", nodes=at[:20])
 
 
-def _providers(crowd: Crowd, reach: Reach, targets: Bools) -> tuple[Bools, Bools]:
+def _providers(crowd: LabelMatches, reach: UsableNodes, targets: Bools) -> tuple[Bools, Bools]:
     """bool[N] each: nodes where pods of some profiles could be, and where some are."""
     view = crowd.view
     now = np.zeros(view.nodes.size, dtype=bool)
@@ -151,7 +151,7 @@ def _near(nodes: NodeTable, keys: Sequence[str], usable: Bools, providers: Bools
     return found
 
 
-def _clash(crowd: Crowd, s: int, targets: Bools, keys: Sequence[str]) -> str | None:
+def _clash(crowd: LabelMatches, s: int, targets: Bools, keys: Sequence[str]) -> str | None:
     """The anti-affinity because of which each pod that a subject must be with may not be with it."""
     view, own = crowd.view, crowd.own[s]
     anti = [t for t in crowd.terms[s] if t.required and t.kind == "anti-affinity"]
@@ -192,7 +192,7 @@ def _within(nodes: NodeTable, inner: str, outer: str) -> bool:
     return inner == outer or _columns(nodes, inner, outer)
 
 
-def _homes(crowd: Crowd, subject: Subject) -> Ints:
+def _homes(crowd: LabelMatches, subject: Subject) -> Ints:
     """int64[N]: pods of a subject on each node; they run on, whatever became of the node."""
     view, found = crowd.view, np.zeros(crowd.view.nodes.size, dtype=np.int64)
     for i in subject.pods:
@@ -211,13 +211,13 @@ def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
     return int(np.maximum(there, takes).sum() + homes[codes < 0].sum())
 
 
-def _for_good(view: View, subject: Subject, later: int) -> Severity:
+def _for_good(view: ClusterView, subject: Subject, later: int) -> Severity:
     """As ``grave``, but no more than a warning where nodes that are cordoned, or not well, would do. ``later``: pods that these take."""
     found = grave(view, subject)
     return "warning" if found == "error" and wanted(subject) <= later else found
 
 
-def _replicas(crowd: Crowd, reach: Reach, s: int, place: Place) -> Iterator[Finding]:
+def _replicas(crowd: LabelMatches, reach: UsableNodes, s: int, place: Place) -> Iterator[Finding]:
     view, subject = crowd.view, crowd.view.subjects[s]
     for term in crowd.terms[s]:
         if not (term.required and term.kind == "anti-affinity" and crowd.hits(term.selector, term.namespaces)[crowd.own[s]]):
@@ -239,7 +239,7 @@ def _replicas(crowd: Crowd, reach: Reach, s: int, place: Place) -> Iterator[Find
             )  # fmt: skip
 
 
-def _ports(crowd: Crowd, reach: Reach, subject: Subject, place: Place) -> Iterator[Finding]:
+def _ports(crowd: LabelMatches, reach: UsableNodes, subject: Subject, place: Place) -> Iterator[Finding]:
     ports = reach.rules(subject).ports
     if not ports:
         return

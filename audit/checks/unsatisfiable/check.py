@@ -7,24 +7,24 @@ from typing import Final
 
 from audit.checks.unsatisfiable import affinity, missing_objects, node_rules
 from audit.view.finding import Code
-from audit.view.label_matches import Crowd
-from audit.view.usable_nodes import Reach
-from audit.view.view import View
+from audit.view.label_matches import LabelMatches
+from audit.view.usable_nodes import UsableNodes
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 
 CODES: Final[tuple[Code, ...]] = (*node_rules.CODES, *affinity.CODES, *missing_objects.CODES)
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     reach = None
     if view.snapshot.nodes:
-        reach = view.once(Reach)
+        reach = view.once(UsableNodes)
     else:
         view.not_checked.append("whether pods can ever be placed (rules about nodes, affinity, requests): the snapshot has no nodes")
     for subject in view.subjects:
         yield from node_rules.judge(view, subject, reach)
     if reach is not None:
-        crowd = view.once(Crowd)
+        crowd = view.once(LabelMatches)
         for s, subject in enumerate(view.subjects):
             if crowd.terms[s] or reach.rules(subject).ports:
                 yield from affinity.judge(crowd, reach, s)

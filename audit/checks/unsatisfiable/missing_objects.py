@@ -7,7 +7,7 @@ from typing import Final
 
 from audit.view.finding import Code
 from audit.view.usable_nodes import grave, running, wanted
-from audit.view.view import Subject, View
+from audit.view.view import ClusterView, Subject
 from models.documents.audit import Finding
 from models.kube import objects
 from models.workloads.view import priority_of
@@ -33,7 +33,7 @@ _CLASS: Final = Code(
 CODES: Final[tuple[Code, ...]] = (_PRIORITY, _CLAIM, _CLASS)
 
 
-def find(view: View) -> Iterator[Finding]:
+def find(view: ClusterView) -> Iterator[Finding]:
     """What a snapshot has none of at all was most likely not captured, and is not judged; nor is what manifests alone leave to the
     cluster."""
     snapshot = view.snapshot
@@ -63,7 +63,7 @@ def find(view: View) -> Iterator[Finding]:
         view.not_checked.append(f"whether the {kind} that pods ask for exist: the snapshot {why}")
 
 
-def _claims(view: View, subject: Subject) -> Iterator[Finding]:
+def _claims(view: ClusterView, subject: Subject) -> Iterator[Finding]:
     if running(view, subject):
         return  # a mounted claim cannot go: the snapshot lacks it
     for i, volume in enumerate(subject.pod.spec.volumes or ()):
@@ -76,7 +76,7 @@ def _claims(view: View, subject: Subject) -> Iterator[Finding]:
             yield _CLAIM.found(subject.name, text, field=field, rule="VolumeBinding", severity=grave(view, subject))
 
 
-def _unbound(view: View) -> Iterator[tuple[str, str, objects.PersistentVolumeClaimSpec, Subject | None]]:
+def _unbound(view: ClusterView) -> Iterator[tuple[str, str, objects.PersistentVolumeClaimSpec, Subject | None]]:
     """Object, field and spec of each claim and claim template that names a class, and whose it is."""
     for key, claim in view.snapshot.persistent_volume_claims.items():
         if claim.spec is not None and claim.spec.storageClassName and not claim.spec.volumeName:
@@ -94,7 +94,7 @@ def _unbound(view: View) -> Iterator[tuple[str, str, objects.PersistentVolumeCla
                 yield subject.name, field, made.spec, subject
 
 
-def _classes(view: View) -> Iterator[Finding]:
+def _classes(view: ClusterView) -> Iterator[Finding]:
     volumes = {v.spec.storageClassName for v in view.snapshot.persistent_volumes.values() if v.spec is not None}
     for name, field, spec, subject in _unbound(view):
         wants = spec.storageClassName or ""

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from audit.view.finding import Code, some
-from audit.view.usable_nodes import Place, Reach, grave, wanted
-from audit.view.view import Subject, View
+from audit.view.usable_nodes import Place, UsableNodes, grave, wanted
+from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS
 from models.documents.audit import Finding
 from models.kube import objects
@@ -49,7 +49,7 @@ _NAMED: Final = Code(
 CODES: Final[tuple[Code, ...]] = (_MATCH, _CONTRADICT, _REFUSED, _LARGE, _NAMED)
 
 
-def judge(view: View, subject: Subject, reach: Reach | None) -> Iterator[Finding]:
+def judge(view: ClusterView, subject: Subject, reach: UsableNodes | None) -> Iterator[Finding]:
     """``reach``: None where there are no nodes; contradictions are found all the same."""
     broken = yield from _contradictions(view, subject)
     if reach is None:
@@ -76,7 +76,7 @@ def judge(view: View, subject: Subject, reach: Reach | None) -> Iterator[Finding
         yield _large(view, subject, reach, place)
 
 
-def _is_told(view: View, subject: Subject) -> bool:
+def _is_told(view: ClusterView, subject: Subject) -> bool:
     """Whether all of a workload's pods run, and break these very rules where they do: KS101 tells of them."""
     spec, pods = subject.pod.spec, [view.snapshot.pods[i].spec for i in subject.pods]
     same = all(
@@ -88,7 +88,7 @@ def _is_told(view: View, subject: Subject) -> bool:
     return same and 0 < wanted(subject) <= len(pods)
 
 
-def _node_name(view: View, subject: Subject) -> Iterator[Finding]:
+def _node_name(view: ClusterView, subject: Subject) -> Iterator[Finding]:
     if subject.workload is not None:
         name = subject.workload.spec.nodeName
         if name and name not in view.node_index:
@@ -98,7 +98,7 @@ def _node_name(view: View, subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _refused(view: View, subject: Subject, reach: Reach, place: Place) -> Finding:
+def _refused(view: ClusterView, subject: Subject, reach: UsableNodes, place: Place) -> Finding:
     own = subject.pod.spec.tolerations or ()
     taints: dict[str, int] = {}
     for n in np.flatnonzero(place.selected & place.tainted).tolist():
@@ -122,7 +122,7 @@ def _refused(view: View, subject: Subject, reach: Reach, place: Place) -> Findin
     )  # fmt: skip
 
 
-def _large(view: View, subject: Subject, reach: Reach, place: Place) -> Finding:
+def _large(view: ClusterView, subject: Subject, reach: UsableNodes, place: Place) -> Finding:
     cluster, open_ = reach.cluster, place.selected & ~place.tainted & ~place.cordoned
     parts = []
     for r in np.flatnonzero(cluster.demand[place.g]).tolist():
@@ -147,7 +147,7 @@ def _large(view: View, subject: Subject, reach: Reach, place: Place) -> Finding:
 # --- node rules in themselves -------------------------------------------------------------------------------------------
 
 
-def _contradictions(view: View, subject: Subject) -> Generator[Finding, None, bool]:
+def _contradictions(view: ClusterView, subject: Subject) -> Generator[Finding, None, bool]:
     """Yields what is contradictory, and returns whether nothing is left that a node could meet."""
     spec = subject.pod.spec
     affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None

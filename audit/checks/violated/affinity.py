@@ -9,7 +9,7 @@ import numpy as np
 
 from audit.checks.violated.running_pods import Group, Running, runs, whose
 from audit.view.finding import Code, some
-from models.cluster.cluster import Ids, Ints, Term
+from models.cluster.cluster import AffinityTerm, Ids, Ints
 from models.documents.audit import Finding
 from solver.explain.conflict.wording import selector
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -44,7 +44,7 @@ class Lonely:
 class Together:
     """Pods in one domain that a term keeps apart. ``owners``: those that have it; ``matched``: those that it matches; both ascending."""
 
-    term: Term
+    term: AffinityTerm
     domain: str
     owners: dict[int, None]
     matched: dict[int, None]
@@ -83,7 +83,7 @@ def lonely(running: Running) -> Iterator[Lonely]:
 def together(running: Running) -> Iterator[Together]:
     """Pods in one domain that required anti-affinity keeps apart, by term and domain, where one of them at least is not being deleted."""
     cluster = running.cluster
-    owners: dict[Term, list[int]] = {}
+    owners: dict[AffinityTerm, list[int]] = {}
     for g, cls in enumerate(cluster.classes):
         for term in cls.anti:
             owners.setdefault(term, []).append(g)
@@ -143,7 +143,7 @@ def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
 def apart(running: Running) -> Iterator[Finding]:
     """Findings of anti-affinity: one for each workload that has the term, with the pods of both sides."""
     view, cluster = running.view, running.cluster
-    found: dict[tuple[str, str, str, Term], Group] = {}
+    found: dict[tuple[str, str, str, AffinityTerm], Group] = {}
     for each in together(running):
         wanted = selector(cluster, each.term.matcher)
         broken = [i for i in each.owners | each.matched if running.is_steady(i) and each.broken_by(i)]

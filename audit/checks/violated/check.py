@@ -13,7 +13,7 @@ from audit.checks.violated import affinity, node_capacity, node_rules, spread, v
 from audit.checks.violated.execution import lonely_in_execution
 from audit.checks.violated.running_pods import Running, has_execution, without_execution
 from audit.view.finding import Code
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 
 CODES: Final[tuple[Code, ...]] = (
@@ -35,7 +35,7 @@ CODES: Final[tuple[Code, ...]] = (
 )
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     """Findings KS101 to KS115. Rules that hold during execution, too, are of :mod:`audit.checks.violated.required_during_execution`.
 
     Raises:

@@ -9,7 +9,7 @@ import numpy as np
 
 from audit.checks.violated.affinity import Together, lonely
 from audit.checks.violated.running_pods import Running, only_execution, without_execution
-from audit.view.view import View
+from audit.view.view import ClusterView
 from solver.rules.node_static import NodeAffinity
 
 
@@ -23,7 +23,7 @@ class Executed:
     alone: frozenset[int] = frozenset()
 
 
-def executed(view: View) -> Executed | None:
+def executed(view: ClusterView) -> Executed | None:
     """None where no pod has such a rule."""
     snapshot = only_execution(view.snapshot)
     if snapshot is None or not snapshot.nodes:
@@ -39,13 +39,13 @@ def executed(view: View) -> Executed | None:
     return found
 
 
-def lonely_in_execution(view: View) -> frozenset[int]:
+def lonely_in_execution(view: ClusterView) -> frozenset[int]:
     """Running pods whose affinity that holds during execution is broken."""
     snapshot = only_execution(view.snapshot)
     return frozenset() if snapshot is None else _alone(view, Running(view, snapshot))
 
 
-def _alone(view: View, running: Running) -> frozenset[int]:
+def _alone(view: ClusterView, running: Running) -> frozenset[int]:
     """Pods that miss others by these terms. Those with plain terms as well have to miss them by all of their terms together, too: else
     they would be let in here again."""
     found = {i for each in lonely(running) for i in each.pods}
@@ -56,7 +56,7 @@ def _alone(view: View, running: Running) -> frozenset[int]:
     return frozenset(found)
 
 
-def _has_plain(view: View, i: int) -> bool:
+def _has_plain(view: ClusterView, i: int) -> bool:
     affinity = view.snapshot.pods[i].spec.affinity
     part = affinity.podAffinity if affinity is not None else None
     return part is not None and bool(part.requiredDuringSchedulingIgnoredDuringExecution)

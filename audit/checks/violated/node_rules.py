@@ -11,7 +11,7 @@ import numpy as np
 from audit.checks.violated.running_pods import Group, Running, has_execution, runs, whose
 from audit.view.finding import Code, some
 from audit.view.transient_taints import is_passing
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.cluster.cluster import HARD_EFFECTS
 from models.documents.audit import Finding
 from models.kube.objects import Pod, Taint, controller_of
@@ -170,7 +170,7 @@ def zones(running: Running) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def lost(view: View) -> Iterator[Finding]:
+def lost(view: ClusterView) -> Iterator[Finding]:
     """Findings of nodes that the snapshot lacks, one for each."""
     by_node: dict[str, list[int]] = {}
     for i in select(view.snapshot).invisible:

@@ -13,8 +13,8 @@ from audit.checks.violated.affinity import lonely, together
 from audit.checks.violated.execution import Executed, executed, leaving
 from audit.checks.violated.running_pods import Running, whose
 from audit.view.finding import Code, some
-from audit.view.view import View
-from models.cluster.cluster import Term
+from audit.view.view import ClusterView
+from models.cluster.cluster import AffinityTerm
 from models.documents.audit import Finding
 from solver.explain.conflict.wording import node_rule, selector
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -42,7 +42,7 @@ _FIELD: Final = "requiredDuringSchedulingRequiredDuringExecution"
 _NAMED: Final = 10
 
 
-def check(view: View) -> Iterator[Finding]:
+def check(view: ClusterView) -> Iterator[Finding]:
     """Findings KS121 to KS123; ``pods`` are those that would have to go, in order.
 
     Raises:
@@ -94,7 +94,7 @@ def _affinity(found: Executed) -> Iterator[Finding]:
 
 def _apart(running: Running) -> Iterator[Finding]:
     groups = list(together(running))
-    grouped: dict[tuple[str, str, Term], tuple[list[int], list[str]]] = {}
+    grouped: dict[tuple[str, str, AffinityTerm], tuple[list[int], list[str]]] = {}
     for group, pods in zip(groups, leaving(running, groups), strict=True):
         if pods:
             owner = next((i for i in group.owners if running.is_steady(i) and group.broken_by(i)), pods[0])

@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.documents.policy import Multipliers
@@ -43,7 +43,7 @@ class Running:
         InputError: as for :func:`models.cluster.compile.compile_cluster`.
     """
 
-    def __init__(self, view: View, snapshot: Snapshot | None = None) -> None:
+    def __init__(self, view: ClusterView, snapshot: Snapshot | None = None) -> None:
         self.view = view
         self.snapshot = snapshot or view.snapshot
         pods = self.snapshot.pods
@@ -97,13 +97,13 @@ class Running:
         return None if value is None else f"{key}={value}"
 
 
-def whose(view: View, i: int) -> tuple[str, str]:
+def whose(view: ClusterView, i: int) -> tuple[str, str]:
     """The object that a pod is reported under, and the path of its pod spec: its workload, or the pod itself if it has none."""
     subject = view.subject_of.get(i)
     return (subject.name, subject.path) if subject is not None else (f"Pod {pod_key(view.snapshot.pods[i])}", "spec")
 
 
-def runs(view: View, pods: Sequence[int]) -> str:
+def runs(view: ClusterView, pods: Sequence[int]) -> str:
     """``2 of 5 pods run`` for some pods of one object."""
     subject = view.subject_of.get(pods[0])
     whole = len(subject.pods) if subject is not None else 1

@@ -18,7 +18,7 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Cluster, Ids
 from models.kube.selectors import Bools
-from solver.cpsat.model import Encoding, Part
+from solver.cpsat.model import Cells, PlacementModel
 from solver.rules.base import Rule
 from solver.rules.node_resources_fit import NodeResourcesFit
 
@@ -30,7 +30,7 @@ MOST_CELLS, MOST_TOTALS = 256, 20_000
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What a constraint is about: a rule (plugin name), a topic of it (see ``Rule.bars`` and ``Encoding.about``), the classes concerned,
+    """What a constraint is about: a rule (plugin name), a topic of it (see ``Rule.bars`` and ``PlacementModel.about``), the classes concerned,
     and the cell of nodes (a value of ``FactEncoding.cell_of``) where it is about one node."""
 
     rule: str
@@ -62,7 +62,7 @@ class FactModel(cp_model.CpModel):
         return self.add(cp_model.LinearExpr.sum(list(listed)) <= 1)
 
 
-class FactEncoding(Encoding):
+class FactEncoding(PlacementModel):
     """The model of all rules over all nodes, with ``needed`` pods to be placed.
 
     ``barred``: per tag of what is excluded outright, bool[N] for each class concerned. ``cell_of``: int32[N], equal for nodes that are in
@@ -115,10 +115,10 @@ class FactEncoding(Encoding):
     def _new_model(self) -> FactModel:
         return FactModel()
 
-    def _whole(self, rules: Sequence[Rule]) -> Part:
+    def _whole(self, rules: Sequence[Rule]) -> Cells:
         nodes = np.arange(self.cluster.n_nodes, dtype=np.int32)
         counts = [int(k) for k in self.cluster.count]
-        return Part({g: (nodes, np.full(len(nodes), k, dtype=np.int64)) for g, k in enumerate(counts)}, dict(enumerate(counts)))
+        return Cells({g: (nodes, np.full(len(nodes), k, dtype=np.int64)) for g, k in enumerate(counts)}, dict(enumerate(counts)))
 
     def _encode(self, rule: Rule) -> None:
         if not self._totals:

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Affinity, Spread, Term
+from models.cluster.cluster import Affinity, AffinityTerm, Spread
 from models.disruption.owners import Owners
 from models.documents.placement import Cause, Fact
 from models.kube.objects import pod_key
 from solver import rules
 from solver.explain.conflict.fact_model import FactEncoding, Tag
-from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.conflict.sentences import facts
-from solver.explain.conflict.subset_check import Question
+from solver.explain.conflict.subset_check import SubsetCheck
 from solver.explain.conflict.wording import listed
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
 #: Facts of one cause at most, unless there is no coarser way to say it.
@@ -48,7 +48,7 @@ class Group:
 
 
 def minimal_cause(
-    unit: Unit, *, seconds: float, stop: threading.Event | None = None, seed: int = 0, deterministic: bool = False
+    unit: PlacementQuestion, *, seconds: float, stop: threading.Event | None = None, seed: int = 0, deterministic: bool = False
 ) -> Cause | None:
     """A smallest-by-inclusion set of facts that make it impossible to place the needed pods of the unit. The names of the rules in it are
     those of its facts.
@@ -62,9 +62,9 @@ def minimal_cause(
         return Cause(pods=pods, facts=[hopeless], minimal=True)
     cluster = unit.cluster()
     options = Options(time_limit=seconds, seed=seed, deterministic=deterministic, workers=None if deterministic else WORKERS)
-    budget = Budget(options, time.monotonic())
+    budget = Deadline(options, time.monotonic())
     encoding = FactEncoding(cluster, rules.build(cluster), unit.needed)
-    question = Question(encoding, options, budget, stop or threading.Event())
+    question = SubsetCheck(encoding, options, budget, stop or threading.Event())
     reduction = Reduction(question, seconds)
     found = reduction.run()
     if found is None:
@@ -72,7 +72,7 @@ def minimal_cause(
     return Cause(pods=pods, facts=facts(encoding, unit.needed, [(g.tags, g.domain) for g in found]), minimal=reduction.exact)
 
 
-def _hopeless(unit: Unit) -> Fact | None:
+def _hopeless(unit: PlacementQuestion) -> Fact | None:
     """What no rule is needed for: more pods asked for than there are, or no nodes at all."""
     if unit.needed > len(unit.pods):
         owners = Owners(unit.snapshot)
@@ -84,7 +84,7 @@ def _hopeless(unit: Unit) -> Fact | None:
 class Reduction:
     """Deletion over ever finer groups. ``exact``: each group that is left was shown to be needed."""
 
-    def __init__(self, question: Question, seconds: float) -> None:
+    def __init__(self, question: SubsetCheck, seconds: float) -> None:
         self._question, self._encoding = question, question.encoding
         self._seconds = seconds
         self._owners = Owners(self._encoding.cluster.snapshot)
@@ -195,7 +195,7 @@ class Reduction:
                 found |= {gang.key: 0 for gang in self._encoding.cluster.gangs if gang.key is not None}
             elif isinstance(topic, Affinity):
                 found |= dict.fromkeys(topic.keys, 0)
-            elif isinstance(topic, Term | Spread):
+            elif isinstance(topic, AffinityTerm | Spread):
                 found.setdefault(topic.key, 1)
         domains = self._encoding.cluster.domains
         return sorted(found.keys() & set(self._encoding.keys), key=lambda key: (found[key], domains(key)[1], key))

@@ -16,9 +16,9 @@ from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.bind_order.order import find_order
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
 #: Assignments without a bind order that are cut off before the question stays open.
@@ -26,7 +26,7 @@ CUTS = 20
 
 
 @dataclass(frozen=True)
-class Unit:
+class PlacementQuestion:
     """``pods``: indices into ``snapshot.pods``, the members of one gang or pods of one kind, whatever their own nodeName says. Bound pods
     of the snapshot hold their place, all others are left out of sight. ``needed``: how many of ``pods`` have to be placed."""
 
@@ -57,9 +57,9 @@ class Unit:
         if not len(cluster.nodes.names):
             return not self.needed
         options = Options(time_limit=seconds, seed=seed, deterministic=deterministic)
-        budget = Budget(options, time.monotonic())
+        budget = Deadline(options, time.monotonic())
         stop = stop or threading.Event()
-        encoding = Encoding(cluster, rules.build(cluster))
+        encoding = PlacementModel(cluster, rules.build(cluster))
         placed = sum(encoding.fits) - encoding.sum(list(encoding.left.values()))
         encoding.model.add(placed >= self.needed)
         sure = True

@@ -18,7 +18,7 @@ from solver.rules.node_resources_fit import NodeResourcesFit
 Core = Sequence[tuple[tuple[Tag, ...], tuple[str, int] | None]]
 
 
-class View:
+class RemainingNodes:
     """``open``: per class bool[N], the nodes that no exclusion of the cause keeps it from; ``room``: per class int64[N], the pods that each
     node takes under the exclusions and capacities of the cause; ``bars``: rule -> class -> bool[N] that its facts exclude."""
 

@@ -13,7 +13,7 @@ from models.documents.placement import Fact
 from models.kube.selectors import Bools
 from solver import rules
 from solver.explain.conflict.fact_model import FactEncoding
-from solver.explain.conflict.remaining_nodes import Core, View
+from solver.explain.conflict.remaining_nodes import Core, RemainingNodes
 from solver.explain.conflict.topology_sentences import affinity_words, spread_words
 from solver.explain.conflict.wording import NAMES, amounts, listed, node_rule
 from solver.rules.gang_scheduling import GangScheduling
@@ -24,7 +24,7 @@ from solver.rules.volumes import Volume
 class Item:
     """One topic of one fact. ``barred``: bool[N], the nodes that it excludes for all its classes; ``inside``: those that it is about."""
 
-    view: View
+    view: RemainingNodes
     topic: object
     classes: list[int]
     barred: Bools
@@ -38,7 +38,7 @@ class Item:
 
 def facts(encoding: FactEncoding, needed: int, core: Core) -> list[Fact]:
     """One fact for each part of a cause, sorted; the numbers are those that the other facts leave."""
-    view = View(encoding, core)
+    view = RemainingNodes(encoding, core)
     found = []
     for tags, domain in core:
         rule, topics = tags[0].rule, list(dict.fromkeys(tag.topic for tag in tags))
@@ -102,7 +102,7 @@ def _capacity(fact: Fact, item: Item) -> str:
     return sentence + best
 
 
-def _selected(view: View, classes: Sequence[int], nodes: Bools) -> str | None:
+def _selected(view: RemainingNodes, classes: Sequence[int], nodes: Bools) -> str | None:
     """A label that these classes select and that all nodes have which are left for them."""
     chosen = [set((view.cluster.classes[g].pod.spec.nodeSelector or {}).items()) for g in classes]
     for key, value in sorted(set.intersection(*chosen)) if chosen else ():
@@ -111,7 +111,7 @@ def _selected(view: View, classes: Sequence[int], nodes: Bools) -> str | None:
     return None
 
 
-def _best_domain(view: View, resource: str, nodes: Bools) -> str:
+def _best_domain(view: RemainingNodes, resource: str, nodes: Bools) -> str:
     """Where all pods must be in one domain of a key, the domain with most."""
     keys = {key for tags, _ in view.core for tag in tags if isinstance(tag.topic, Affinity) for key in tag.topic.keys}
     keys |= {gang.key for gang in view.cluster.gangs if gang.key and any(tags[0].rule == GangScheduling.name for tags, _ in view.core)}

@@ -9,17 +9,17 @@ from ortools.sat.python import cp_model
 
 from solver.cpsat.run import CpSat
 from solver.explain.conflict.fact_model import FactEncoding, Tag
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
 #: For a search without presolve, and per variable: what it does not find quickly it does not find.
 PLAIN_SECONDS, PLAIN_EACH = 0.05, 1e-4
 
 
-class Question:
+class SubsetCheck:
     """Asks whether a set of facts alone is impossible."""
 
-    def __init__(self, encoding: FactEncoding, options: Options, budget: Budget, stop: threading.Event) -> None:
+    def __init__(self, encoding: FactEncoding, options: Options, budget: Deadline, stop: threading.Event) -> None:
         self.encoding, self.budget, self._options = encoding, budget, options
         self._cpsat = CpSat(options, budget, stop)
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Affinity, Spread, Term, domain_sum
+from models.cluster.cluster import Affinity, AffinityTerm, Spread, domain_sum
 from models.documents.placement import Fact
 from models.kube.selectors import Bools
-from solver.explain.conflict.remaining_nodes import View
+from solver.explain.conflict.remaining_nodes import RemainingNodes
 from solver.explain.conflict.wording import listed, selector
 from solver.rules.node_resources_fit import NodeResourcesFit
 
 
-def spread_words(fact: Fact, view: View, topic: object, classes: Sequence[int], barred: Bools) -> str:
+def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:
     """A DoNotSchedule constraint, with the domain that holds the minimum down (also as the fact's domain)."""
     if not isinstance(topic, Spread):
         return f"topology spread of {view.whom(classes)}"
@@ -50,7 +50,7 @@ def spread_words(fact: Fact, view: View, topic: object, classes: Sequence[int], 
     )
 
 
-def _blockers(view: View, counting: Sequence[int], nodes: Bools) -> str:
+def _blockers(view: RemainingNodes, counting: Sequence[int], nodes: Bools) -> str:
     """The rules of the cause that keep pods off some nodes."""
     names = {rule for rule, bars in view.bars.items() if any(g in bars and (bars[g] & nodes).any() for g in counting)}
     if any(tags[0].rule == NodeResourcesFit.name and (view.inside(tags) & nodes).any() for tags, _ in view.core):
@@ -58,14 +58,14 @@ def _blockers(view: View, counting: Sequence[int], nodes: Bools) -> str:
     return f" ({', '.join(sorted(names))})" if names else ""
 
 
-def affinity_words(fact: Fact, view: View, topic: object, classes: Sequence[int], barred: Bools) -> str:
+def affinity_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:
     """Required affinity and anti-affinity, in the three ways in which the latter concerns pods."""
     if isinstance(topic, Affinity):
         return _affinity(view, topic, classes)
     if not isinstance(topic, tuple):
         return "pods that would each be the first of their own affinity group exclude each other"
     kind, term = topic
-    assert isinstance(term, Term)
+    assert isinstance(term, AffinityTerm)
     matched = selector(view.cluster, term.matcher)
     if kind == "running":
         return f"anti-affinity of {view.whom(classes)} over {term.key}: pods {matched} run there already, on {view.of_all(barred)}"
@@ -75,7 +75,7 @@ def affinity_words(fact: Fact, view: View, topic: object, classes: Sequence[int]
     return _among(fact, view, term, matched, classes)
 
 
-def _among(fact: Fact, view: View, term: Term, matched: str, classes: Sequence[int]) -> str:
+def _among(fact: Fact, view: RemainingNodes, term: AffinityTerm, matched: str, classes: Sequence[int]) -> str:
     cluster = view.cluster
     owners = [g for g in classes if term in cluster.classes[g].anti]
     fact.object = view.objects(owners)
@@ -89,7 +89,7 @@ def _among(fact: Fact, view: View, term: Term, matched: str, classes: Sequence[i
     return f"{head}: no {per} has one of these and another of the {int(cluster.count[hit].sum())} that match; {left}"
 
 
-def _affinity(view: View, topic: Affinity, classes: Sequence[int]) -> str:
+def _affinity(view: RemainingNodes, topic: Affinity, classes: Sequence[int]) -> str:
     cluster = view.cluster
     head = f"affinity of {view.whom(classes)} over {', '.join(topic.keys)} to pods {selector(cluster, topic.full)}"
     waiting = [g for g in np.flatnonzero(cluster.matches(topic.full)).tolist() if g not in classes]

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from models.cluster.cluster import Cluster
-from models.documents.placement import WayOut
+from models.documents.placement import Remedy
 from models.kube.objects import controller_of
 from models.kube.selectors import taints_key
-from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of, with_nodes
 from solver.explain.remedy.smallest_working import least
-from solver.explain.remedy.time_slices import Clock
+from solver.explain.remedy.time_slices import TimeSlices
 from solver.rules.node_static import NodeAffinity, TaintToleration
 
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -30,7 +30,7 @@ class Shape:
     size: tuple[int, ...]  # allocatable, pod slots last
 
 
-def fewest(unit: Unit, cluster: Cluster, clock: Clock, share: float) -> WayOut | None:
+def fewest(unit: PlacementQuestion, cluster: Cluster, clock: TimeSlices, share: float) -> Remedy | None:
     """The way out, or None: there is none, or none was found in time. The smallest number of nodes counts first, then the smallest shape.
     Argument ``least`` says ``unproved`` where fewer might do.
 
@@ -65,9 +65,9 @@ def fewest(unit: Unit, cluster: Cluster, clock: Clock, share: float) -> WayOut |
 
 @dataclass
 class _Search:
-    unit: Unit
+    unit: PlacementQuestion
     cluster: Cluster
-    section: Clock
+    section: TimeSlices
     sure: bool = True
 
     def __post_init__(self) -> None:
@@ -98,15 +98,15 @@ class _Search:
         return max([1, *(-(-asked // have) for asked, have in zip(total, size, strict=False) if have > 0)])
 
 
-def way(shape: Shape, k: int, *, sure: bool = True) -> WayOut:
+def way(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
     """k nodes of a shape."""
     where = ", ".join(f"{key}={value}" for key, value in shape.labels)
     message = f"add {k} node{'s' if k != 1 else ''} like {shape.like}{f' ({where})' if where else ''}"
     arguments = {"count": str(k), "like": shape.like, **({} if sure else {"least": "unproved"})}
-    return WayOut("addNodes", message, arguments, ["--add-nodes", f"{k}:{shape.like}"])
+    return Remedy("addNodes", message, arguments, ["--add-nodes", f"{k}:{shape.like}"])
 
 
-def shapes(unit: Unit, cluster: Cluster) -> list[Shape]:
+def shapes(unit: PlacementQuestion, cluster: Cluster) -> list[Shape]:
     """Distinct shapes of nodes that could take some pod of the unit if they were empty, the smallest first."""
     keys = domain_keys(unit, cluster)
     fits = np.zeros(cluster.n_nodes, dtype=bool)
@@ -129,7 +129,7 @@ def shapes(unit: Unit, cluster: Cluster) -> list[Shape]:
     return sorted(found.values(), key=lambda shape: shape.size)
 
 
-def domain_keys(unit: Unit, cluster: Cluster) -> list[str]:
+def domain_keys(unit: PlacementQuestion, cluster: Cluster) -> list[str]:
     """The topology keys that a rule of the unit, or of running pods against it, reads, but for those whose values are node names."""
     keys = set(_own_keys(cluster))
     gang = gang_of(unit)
@@ -150,10 +150,10 @@ def _own_keys(cluster: Cluster) -> list[str]:
     return sorted(keys)
 
 
-def uncordoned(cluster: Cluster) -> Iterator[WayOut]:
+def uncordoned(cluster: Cluster) -> Iterator[Remedy]:
     """Each cordoned node that would take a pod of the unit otherwise, as a way out to be tried."""
     rules = [NodeAffinity(cluster), TaintToleration(cluster)]
     for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():
         if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in rules) for g in range(cluster.n_classes)):
             node = cluster.nodes.names[n]
-            yield WayOut("uncordon", f"uncordon {node}", {"node": node})
+            yield Remedy("uncordon", f"uncordon {node}", {"node": node})

@@ -9,17 +9,17 @@ from typing import Final
 import msgspec
 
 from models.disruption.owners import Owners
-from models.documents.placement import Edits, WayOut
+from models.documents.placement import Edits, Remedy
 from models.edits.edits import apply
 from models.gangs import gangs
 from models.kube import objects
 from models.kube.objects import Pod, pod_key
 from models.snapshot.snapshot import Snapshot
-from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.pod_edits import OWN, POD_CHANGES, Arguments
 
 
-def applied(unit: Unit, way: WayOut) -> Unit:
+def applied(unit: PlacementQuestion, way: Remedy) -> PlacementQuestion:
     """The unit with a way out taken: its snapshot's objects are replaced where the change concerns them, never altered in place.
 
     Raises:
@@ -28,7 +28,7 @@ def applied(unit: Unit, way: WayOut) -> Unit:
     if way.change == "combination":
         for i in range(1, int(way.arguments["changes"]) + 1):
             arguments = {k.removeprefix(f"{i}."): v for k, v in way.arguments.items() if k.startswith(f"{i}.")}
-            unit = applied(unit, WayOut(arguments.pop("change"), "", arguments))
+            unit = applied(unit, Remedy(arguments.pop("change"), "", arguments))
         return unit
     if way.change in _UNITS:
         return _UNITS[way.change](unit, way.arguments)
@@ -37,13 +37,13 @@ def applied(unit: Unit, way: WayOut) -> Unit:
     return _edited(unit, way.change, way.arguments)
 
 
-def gang_of(unit: Unit) -> gangs.Gang | None:
+def gang_of(unit: PlacementQuestion) -> gangs.Gang | None:
     """The gang that all pods of the unit belong to, if they do."""
     found = gangs.find(unit.snapshot, unit.scope(), tiers=unit.policy.networkTiers)
     return found[0] if len(found) == 1 and set(found[0].pods) == set(unit.pods) else None
 
 
-def _edited(unit: Unit, change: str, arguments: Arguments) -> Unit:
+def _edited(unit: PlacementQuestion, change: str, arguments: Arguments) -> PlacementQuestion:
     """The pods of the named owners, changed; host ports only of the unit's own pods, since a running pod keeps what it holds."""
     owners = Owners(unit.snapshot)
     chosen: set[int] = set()
@@ -64,26 +64,26 @@ def _annotated(pod: Pod, **values: str | None) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=found))
 
 
-def _members(unit: Unit, change: Callable[[Pod], Pod]) -> Snapshot:
+def _members(unit: PlacementQuestion, change: Callable[[Pod], Pod]) -> Snapshot:
     """The snapshot with all members of the unit's gang changed."""
     gang = gang_of(unit)
     chosen = {*unit.pods, *(gang.bound if gang is not None else ())}
     return replace(unit.snapshot, pods=[change(pod) if i in chosen else pod for i, pod in enumerate(unit.snapshot.pods)])
 
 
-def _prefer_topology(unit: Unit, arguments: Arguments) -> Unit:
+def _prefer_topology(unit: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
     values = {gangs.REQUIRED_TOPOLOGY: None, gangs.PREFERRED_TOPOLOGY: arguments["key"]}
     return replace(unit, snapshot=_members(unit, lambda pod: _annotated(pod, **values)))
 
 
-def _min_member(unit: Unit, arguments: Arguments) -> Unit:
+def _min_member(unit: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
     gang = gang_of(unit)
     minimum = int(arguments["to"])
     snapshot = _members(unit, lambda pod: _annotated(pod, **{gangs.MIN_MEMBER: str(minimum)}))
     return replace(unit, snapshot=snapshot, needed=minimum - len(gang.bound if gang is not None else ()))
 
 
-def _replicas(unit: Unit, arguments: Arguments) -> Unit:
+def _replicas(unit: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
     """Without the last pods of the workload: of those to be placed, ``to`` less the running ones remain."""
     owners = Owners(unit.snapshot)
     pods = owners.group(unit.pods)[arguments["workload"]]
@@ -91,18 +91,18 @@ def _replicas(unit: Unit, arguments: Arguments) -> Unit:
     return replace(without_pods(unit, gone), needed=len(unit.pods) - len(gone))
 
 
-def running(unit: Unit, owner: str) -> list[int]:
+def running(unit: PlacementQuestion, owner: str) -> list[int]:
     """Pods of a workload that hold a node and are not the unit's."""
     own = set(unit.pods)
     return [i for i in Owners(unit.snapshot).members(owner) if i not in own and unit.snapshot.pods[i].spec.nodeName]
 
 
-def _evict(unit: Unit, arguments: Arguments) -> Unit:
+def _evict(unit: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
     wanted, own = set(arguments["pods"].split(",")), set(unit.pods)
     return without_pods(unit, [i for i, pod in enumerate(unit.snapshot.pods) if i not in own and pod_key(pod) in wanted])
 
 
-def without_pods(unit: Unit, gone: list[int]) -> Unit:
+def without_pods(unit: PlacementQuestion, gone: list[int]) -> PlacementQuestion:
     """The unit in a snapshot that lacks some pods (``needed`` stays as it was)."""
     lost = set(gone)
     place: dict[int, int] = {}
@@ -113,11 +113,11 @@ def without_pods(unit: Unit, gone: list[int]) -> Unit:
     return replace(unit, snapshot=replace(unit.snapshot, pods=pods), pods=tuple(place[i] for i in unit.pods if i in place))
 
 
-def _add_nodes(unit: Unit, arguments: Arguments) -> Unit:
+def _add_nodes(unit: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
     return with_nodes(unit, [f"{arguments['count']}:{arguments['like']}"])
 
 
-def with_nodes(unit: Unit, added: list[str]) -> Unit:
+def with_nodes(unit: PlacementQuestion, added: list[str]) -> PlacementQuestion:
     """The unit in a snapshot with more nodes, each ``N:LIKE_NODE``."""
     keys = {pod_key(unit.snapshot.pods[i]) for i in unit.pods}
     changed = apply(unit.snapshot, None, Edits(addNodes=added)).snapshot
@@ -125,7 +125,7 @@ def with_nodes(unit: Unit, added: list[str]) -> Unit:
     return replace(unit, snapshot=changed, pods=tuple(i for i, pod in enumerate(changed.pods) if pod_key(pod) in keys))
 
 
-def _uncordon(unit: Unit, arguments: Arguments) -> Unit:
+def _uncordon(unit: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
     def free(node: objects.Node) -> objects.Node:
         if node.metadata.name != arguments["node"] or node.spec is None:
             return node
@@ -135,7 +135,7 @@ def _uncordon(unit: Unit, arguments: Arguments) -> Unit:
     return replace(unit, snapshot=replace(unit.snapshot, nodes=[free(node) for node in unit.snapshot.nodes]))
 
 
-_UNITS: Final[dict[str, Callable[[Unit, Arguments], Unit]]] = {
+_UNITS: Final[dict[str, Callable[[PlacementQuestion, Arguments], PlacementQuestion]]] = {
     "preferTopology": _prefer_topology,
     "lowerMinMember": _min_member,
     "reduceReplicas": _replicas,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from models.disruption.owners import Owners, name
-from models.documents.placement import WayOut
+from models.documents.placement import Remedy
 from models.workloads.ownership import named
 from solver import rules
-from solver.cpsat.model import Encoding
-from solver.explain.conflict.placement_question import Unit
+from solver.cpsat.model import PlacementModel
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied, gang_of, running
-from solver.explain.remedy.time_slices import Clock
+from solver.explain.remedy.time_slices import TimeSlices
 
 #: Numbers below the model's bound that are tried.
 TRIES = 8
@@ -20,7 +20,7 @@ TRIES = 8
 SCALABLE = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 
 
-def replicas(unit: Unit, clock: Clock, share: float) -> list[WayOut]:
+def replicas(unit: PlacementQuestion, clock: TimeSlices, share: float) -> list[Remedy]:
     """For each workload of the unit the most pods of it, at least one, that can be placed with all pods of the others. Nothing where the
     unit, or its gang by a minimum, need not be whole. ``share``: of the whole time, for all questions together."""
     gang = gang_of(unit)
@@ -32,14 +32,14 @@ def replicas(unit: Unit, clock: Clock, share: float) -> list[WayOut]:
     for owner, pods in owners.items():
         held = len(running(unit, owner))
 
-        def reduced(n: int, owner: str = owner, held: int = held, total: int = len(pods)) -> WayOut:
+        def reduced(n: int, owner: str = owner, held: int = held, total: int = len(pods)) -> Remedy:
             message = f"run {held + n} replica{'s' if held + n != 1 else ''} of {name(owner)} instead of {held + total}"
             arguments = {"workload": owner, "to": str(held + n), "from": str(held + total)}
             kind, _, key = owner.partition(" ")
             if named(unit.snapshot, kind, *key.split("/", 1)) is None:  # the command line knows only what the input has
-                return WayOut("reduceReplicas", message, arguments)
+                return Remedy("reduceReplicas", message, arguments)
             option = f"{kind}/{key}={held + n}"
-            return WayOut("reduceReplicas", message, arguments, ["--replicas", option])
+            return Remedy("reduceReplicas", message, arguments, ["--replicas", option])
 
         way = _most(unit, pods, section, 1 / len(owners), reduced)
         if way is not None:
@@ -47,7 +47,7 @@ def replicas(unit: Unit, clock: Clock, share: float) -> list[WayOut]:
     return found
 
 
-def members(unit: Unit, clock: Clock, share: float) -> WayOut | None:
+def members(unit: PlacementQuestion, clock: TimeSlices, share: float) -> Remedy | None:
     """The most members of the unit's gang that can be placed, at least one, as its min-member: where it has one already, or where no single
     workload makes up the gang."""
     gang = gang_of(unit)
@@ -58,16 +58,16 @@ def members(unit: Unit, clock: Clock, share: float) -> WayOut | None:
         return None  # replicas say it
     held = len(gang.bound)
 
-    def lowered(n: int) -> WayOut:
+    def lowered(n: int) -> Remedy:
         total = held + len(unit.pods)
         message = f"lower min-member of gang {gang.name} from {held + unit.needed} to {held + n} (of {total} pods)"
         arguments = {"gang": gang.name, "to": str(held + n), "from": str(held + unit.needed)}
-        return WayOut("lowerMinMember", message, arguments)
+        return Remedy("lowerMinMember", message, arguments)
 
     return _most(unit, None, clock.section(share), 1.0, lowered)
 
 
-def _most(unit: Unit, pods: Sequence[int] | None, section: Clock, share: float, way: object) -> WayOut | None:
+def _most(unit: PlacementQuestion, pods: Sequence[int] | None, section: TimeSlices, share: float, way: object) -> Remedy | None:
     """The way out with the greatest number that works. The model's optimum bounds it from above; the number itself is proved on the
     changed objects, since which pods a controller would not make is not free. ``pods``: those that may be left out (None: any)."""
     assert callable(way)
@@ -78,7 +78,7 @@ def _most(unit: Unit, pods: Sequence[int] | None, section: Clock, share: float, 
     for _ in range(TRIES):
         if n < 1:
             return None
-        found: WayOut = way(n)
+        found: Remedy = way(n)
         answer = section.ask(applied(unit, found), share / 2)
         if answer:
             if not sure:
@@ -89,13 +89,13 @@ def _most(unit: Unit, pods: Sequence[int] | None, section: Clock, share: float, 
     return None
 
 
-def _bound(unit: Unit, pods: Sequence[int] | None, section: Clock, share: float) -> tuple[int, bool] | None:
+def _bound(unit: PlacementQuestion, pods: Sequence[int] | None, section: TimeSlices, share: float) -> tuple[int, bool] | None:
     """How many of ``pods`` (None: of all) a model places at most, less than all, with all others placed; and whether it is the optimum."""
     cluster = unit.cluster()
     if not cluster.n_nodes:
         return None
     cluster = replace(cluster, gangs=[replace(gang, needed=0) for gang in cluster.gangs])
-    encoding = Encoding(cluster, rules.build(cluster))
+    encoding = PlacementModel(cluster, rules.build(cluster))
     free = set(unit.pods if pods is None else pods)
     for g, cls in enumerate(cluster.classes):
         others = sum(i not in free for i in cls.pods)

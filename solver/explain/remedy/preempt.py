@@ -9,14 +9,14 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ids, Ints
-from models.documents.placement import WayOut
+from models.documents.placement import Remedy
 from models.kube.objects import pod_key
 from models.kube.selectors import Bools
 from solver import rules
-from solver.cpsat.model import Encoding, Part
-from solver.explain.conflict.placement_question import Unit
+from solver.cpsat.model import Cells, PlacementModel
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied
-from solver.explain.remedy.time_slices import Clock
+from solver.explain.remedy.time_slices import TimeSlices
 from solver.explain.remedy.victim_resources import HostedFit
 from solver.explain.remedy.victims import Hosted, candidates, hosted, mattering
 from solver.rules.base import Rule
@@ -36,12 +36,12 @@ NAMED = 5
 @dataclass
 class _Model:
     host: Hosted
-    encoding: Encoding
+    encoding: PlacementModel
     gone: cp_model.LinearExprT  # candidates that leave
     exact: bool  # no candidate had to be set aside
 
 
-def fewest(unit: Unit, clock: Clock, share: float) -> WayOut | None:
+def fewest(unit: PlacementQuestion, clock: TimeSlices, share: float) -> Remedy | None:
     """The way out, or None: there is none, or none was found in time. Argument ``least`` says ``unproved`` where fewer might do.
 
     ``share``: of the whole time, for all solves together.
@@ -55,7 +55,7 @@ def fewest(unit: Unit, clock: Clock, share: float) -> WayOut | None:
     return _asked(unit, chosen, section) if found is None and (built is None or not built.exact) else found
 
 
-def _solved(unit: Unit, built: _Model, section: Clock) -> WayOut | None:
+def _solved(unit: PlacementQuestion, built: _Model, section: TimeSlices) -> Remedy | None:
     sure = built.exact
     for _ in range(CUTS):
         solution, optimal = _fewest(built, section)
@@ -73,7 +73,7 @@ def _solved(unit: Unit, built: _Model, section: Clock) -> WayOut | None:
     return None
 
 
-def _fewest(built: _Model, section: Clock) -> tuple[list[int] | None, bool]:
+def _fewest(built: _Model, section: TimeSlices) -> tuple[list[int] | None, bool]:
     """The best solution found, and whether it is the best there is. Parts of the cluster go first, which give good solutions fast: for a
     gang that must be in one domain each of those, which together are all; else the nodes where room costs least, then all."""
     host, encoding = built.host, built.encoding
@@ -137,7 +137,7 @@ def _value(built: _Model, solution: Sequence[int]) -> int:
     return sum(solution[built.encoding.left[g].index] for g in built.host.guests)
 
 
-def _asked(unit: Unit, chosen: Sequence[int], section: Clock) -> WayOut | None:
+def _asked(unit: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> Remedy | None:
     """Without a model, where running pods break rules among themselves: all candidates go, then one after the other stays."""
     gone = list(chosen)
     if len(gone) > ASKED or not section.ask(applied(unit, _way(unit, gone, sure=False))):
@@ -149,7 +149,7 @@ def _asked(unit: Unit, chosen: Sequence[int], section: Clock) -> WayOut | None:
     return _way(unit, gone, sure=False)
 
 
-def _build(unit: Unit, chosen: Sequence[int], section: Clock) -> _Model | None:
+def _build(unit: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> _Model | None:
     """The model, of those candidates that matter. Where running pods break rules among themselves, some of them hold their place."""
     chosen = mattering(unit, chosen)
     exact = True
@@ -180,7 +180,7 @@ def _build(unit: Unit, chosen: Sequence[int], section: Clock) -> _Model | None:
     return None
 
 
-def _encode(host: Hosted) -> Encoding:
+def _encode(host: Hosted) -> PlacementModel:
     cluster = host.cluster
     active: list[Rule] = [HostedFit(cluster, host) if isinstance(rule, NodeResourcesFit) else rule for rule in rules.build(cluster)]
     limits = possible(cluster, active)
@@ -193,10 +193,10 @@ def _encode(host: Hosted) -> Encoding:
         cells[g] = (np.array([n for n, _ in here], dtype=np.int32), np.array([k for _, k in here], dtype=np.int64))
     most = fits(cluster, limits).tolist()
     pods = {g: int(most[g]) for g in host.own} | {g: cluster.classes[g].count for g in host.guests}
-    return Encoding(cluster, active, Part(cells, pods))
+    return PlacementModel(cluster, active, Cells(cells, pods))
 
 
-def _way(unit: Unit, gone: Sequence[int], *, sure: bool) -> WayOut:
+def _way(unit: PlacementQuestion, gone: Sequence[int], *, sure: bool) -> Remedy:
     pods = sorted((unit.snapshot.pods[i] for i in gone), key=pod_key)
     named = [f"{pod_key(pod)} on {pod.spec.nodeName}" for pod in pods[:NAMED]]
     more = ", …" if len(pods) > NAMED else ""
@@ -204,4 +204,4 @@ def _way(unit: Unit, gone: Sequence[int], *, sure: bool) -> WayOut:
     arguments = {"pods": ",".join(pod_key(pod) for pod in pods)}
     if not sure:
         arguments["least"] = "unproved"
-    return WayOut("evict", message, arguments)
+    return Remedy("evict", message, arguments)

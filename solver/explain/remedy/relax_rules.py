@@ -11,12 +11,12 @@ import msgspec
 from models.cluster.cluster import HARD_EFFECTS, Cluster
 from models.cluster.compile import host_ports, required_terms
 from models.disruption.owners import Owners, name
-from models.documents.placement import WayOut
+from models.documents.placement import Remedy
 from models.kube import objects
 from models.kube.objects import Pod, PodAffinityTerm, Taint
 from models.kube.selectors import Selector, canonical, label_key_requirements, selector_matches, tolerates
 from models.snapshot.snapshot import Snapshot
-from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of
 from solver.explain.remedy.pod_edits import text
 
@@ -29,10 +29,10 @@ class Idea:
 
     rule: str
     size: int
-    way: WayOut
+    way: Remedy
 
 
-def spread_constraints(unit: Unit) -> list[tuple[str, objects.TopologySpreadConstraint]]:
+def spread_constraints(unit: PlacementQuestion) -> list[tuple[str, objects.TopologySpreadConstraint]]:
     """Owner and DoNotSchedule constraint, each once."""
     found: dict[tuple[str, str], tuple[str, objects.TopologySpreadConstraint]] = {}
     for owner, pod in _templates(unit):
@@ -42,16 +42,16 @@ def spread_constraints(unit: Unit) -> list[tuple[str, objects.TopologySpreadCons
     return list(found.values())
 
 
-def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) -> WayOut:
+def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) -> Remedy:
     """A maxSkew raised to ``skew``."""
-    return WayOut(
+    return Remedy(
         "raiseMaxSkew",
         f"raise maxSkew over {constraint.topologyKey} of {name(owner)} from {constraint.maxSkew} to {skew}",
         {"workload": owner, "constraint": text(constraint), "to": str(skew)},
     )
 
 
-def ideas(unit: Unit, cluster: Cluster) -> list[Idea]:
+def ideas(unit: PlacementQuestion, cluster: Cluster) -> list[Idea]:
     """What could be relaxed, without what is tried with numbers (maxSkew, replicas, nodes): the gentlest first. What several owners have
     in common is tried for each of them and for all of them together."""
     found: dict[tuple[str, str], Idea] = {}
@@ -71,11 +71,11 @@ def _joint(group: list[Idea]) -> Idea:
     owners = "; ".join(idea.way.arguments["workload"] for idea in group)
     first, *rest = group
     names = ", ".join(name(idea.way.arguments["workload"]) for idea in rest)
-    way = WayOut(first.way.change, f"{first.way.message}; the same of {names}", {**first.way.arguments, "workload": owners})
+    way = Remedy(first.way.change, f"{first.way.message}; the same of {names}", {**first.way.arguments, "workload": owners})
     return Idea(first.rule, max(idea.size for idea in group) + 10 * len(rest), way)
 
 
-def _templates(unit: Unit) -> Iterator[tuple[str, Pod]]:
+def _templates(unit: PlacementQuestion) -> Iterator[tuple[str, Pod]]:
     """Owner and a pod of it, one for each distinct set of rules."""
     snapshot = unit.snapshot
     for owner, pods in Owners(snapshot).group(unit.pods).items():
@@ -88,7 +88,7 @@ def _templates(unit: Unit) -> Iterator[tuple[str, Pod]]:
                 yield owner, snapshot.pods[i]
 
 
-def _own(unit: Unit, cluster: Cluster) -> Iterator[Idea]:
+def _own(unit: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
     taints = _taints(cluster)
     for owner, pod in _templates(unit):
         who = name(owner)
@@ -97,29 +97,29 @@ def _own(unit: Unit, cluster: Cluster) -> Iterator[Idea]:
                 arguments = {"workload": owner, "key": taint.key, "effect": taint.effect}
                 if taint.value:
                     arguments["value"] = taint.value
-                yield Idea("TaintToleration", 1, WayOut("tolerate", f"let {who} tolerate the taint {_taint(taint)}", arguments))
+                yield Idea("TaintToleration", 1, Remedy("tolerate", f"let {who} tolerate the taint {_taint(taint)}", arguments))
         for constraint in pod.spec.topologySpreadConstraints or ():
             if constraint.whenUnsatisfiable == "DoNotSchedule":
                 message = f"make the spread of {who} over {constraint.topologyKey} ScheduleAnyway"
-                yield Idea("PodTopologySpread", 3, WayOut("scheduleAnyway", message, {"workload": owner, "constraint": text(constraint)}))
+                yield Idea("PodTopologySpread", 3, Remedy("scheduleAnyway", message, {"workload": owner, "constraint": text(constraint)}))
         for size, kind in ((4, "podAntiAffinity"), (5, "podAffinity")):
             for term in required_terms(pod, kind):
                 yield _term(owner, kind, term, size)
         for key, value in (pod.spec.nodeSelector or {}).items():
-            way = WayOut(
+            way = Remedy(
                 "dropNodeSelector", f"drop {key}={value} from the nodeSelector of {who}", {"workload": owner, "key": key, "value": value}
             )
             yield Idea("NodeAffinity", 6, way)
         for expression in _expressions(pod):
             words = f"{expression.key} {expression.operator}{f' {sorted(expression.values)}' if expression.values else ''}".replace("'", "")
-            way = WayOut(
+            way = Remedy(
                 "dropNodeAffinity",
                 f"drop {words} from the required node affinity of {who}",
                 {"workload": owner, "expression": text(expression)},
             )
             yield Idea("NodeAffinity", 6, way)
         for _, protocol, port in sorted(host_ports(pod.spec)):
-            way = WayOut(
+            way = Remedy(
                 "dropHostPort",
                 f"give up host port {port}/{protocol} of {who}",
                 {"workload": owner, "port": str(port), "protocol": protocol},
@@ -130,17 +130,17 @@ def _own(unit: Unit, cluster: Cluster) -> Iterator[Idea]:
 def _term(owner: str, kind: str, term: PodAffinityTerm, size: int) -> Idea:
     about = selector_text(canonical(term.labelSelector))
     message = f"make the {TERMS[kind]} of {name(owner)} over {term.topologyKey} ({about}) preferred"
-    return Idea("InterPodAffinity", size, WayOut("preferTerm", message, {"workload": owner, "kind": kind, "term": text(term)}))
+    return Idea("InterPodAffinity", size, Remedy("preferTerm", message, {"workload": owner, "kind": kind, "term": text(term)}))
 
 
-def _topology(unit: Unit) -> Iterator[Idea]:
+def _topology(unit: PlacementQuestion) -> Iterator[Idea]:
     gang = gang_of(unit)
     if gang is not None and gang.required and gang.key is not None:
-        way = WayOut("preferTopology", f"make the topology {gang.key} of gang {gang.name} preferred", {"gang": gang.name, "key": gang.key})
+        way = Remedy("preferTopology", f"make the topology {gang.key} of gang {gang.name} preferred", {"gang": gang.name, "key": gang.key})
         yield Idea("GangScheduling", 2, way)
 
 
-def _repelling(unit: Unit, cluster: Cluster) -> Iterator[Idea]:
+def _repelling(unit: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
     """Anti-affinity of running pods of other owners against pods of the unit."""
     snapshot = unit.snapshot
     where = {

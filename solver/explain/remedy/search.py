@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from models.cluster.cluster import Cluster
-from models.documents.placement import WayOut
+from models.documents.placement import Remedy
 from models.kube.objects import TopologySpreadConstraint
-from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy import add_nodes, fewer_pods, preempt
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
 from solver.explain.remedy.smallest_working import least
-from solver.explain.remedy.time_slices import Clock
+from solver.explain.remedy.time_slices import TimeSlices
 
 __all__ = ["applied", "ways_out"]
 
@@ -38,7 +38,7 @@ _EACH, _GROWING, _LEAVING, _FEWER = 0.1, 0.4, 0.4, 0.2
 
 
 def ways_out(
-    unit: Unit,
+    unit: PlacementQuestion,
     rules: Collection[str],
     *,
     seconds: float,
@@ -46,7 +46,7 @@ def ways_out(
     seed: int = 0,
     deterministic: bool = False,
     most: int = 5,
-) -> list[WayOut]:
+) -> list[Remedy]:
     """At most ``most`` changes, the cheapest first, each of which alone makes a unit placeable that is not.
 
     ``rules``: the scheduler plugins of a minimal cause: a change that frees must touch one of them, so only such changes are tried (none
@@ -54,7 +54,7 @@ def ways_out(
     of one question is left out. Numbers (maxSkew, nodes, pods evicted) are the least that work and the number of pods that stay the
     greatest, unless the arguments say ``least`` or ``most``: ``unproved``.
     """
-    clock = Clock(seconds, stop or threading.Event(), seed, deterministic)
+    clock = TimeSlices(seconds, stop or threading.Event(), seed, deterministic)
     search = _Search(unit, frozenset(rules), clock, most)
     search.run()
     return search.found[:most]
@@ -62,11 +62,11 @@ def ways_out(
 
 @dataclass
 class _Search:
-    unit: Unit
+    unit: PlacementQuestion
     rules: frozenset[str]
-    clock: Clock
+    clock: TimeSlices
     most: int
-    found: list[WayOut] = field(default_factory=list)
+    found: list[Remedy] = field(default_factory=list)
 
     def run(self) -> None:
         cluster = self.unit.cluster()
@@ -83,17 +83,17 @@ class _Search:
     def _touches(self, rules: Collection[str]) -> bool:
         return not self.rules or not self.rules.isdisjoint(rules)
 
-    def _works(self, way: WayOut) -> bool | None:
+    def _works(self, way: Remedy) -> bool | None:
         return self.clock.ask(applied(self.unit, way), _EACH)
 
-    def _nudged(self) -> Iterator[WayOut]:
+    def _nudged(self) -> Iterator[Remedy]:
         if self._touches({_SPREAD}):
             for owner, constraint in spread_constraints(self.unit):
                 way = raised(owner, constraint, constraint.maxSkew + 1)
                 if self._works(way):
                     yield way
 
-    def _grown(self, cluster: Cluster) -> Iterator[WayOut]:
+    def _grown(self, cluster: Cluster) -> Iterator[Remedy]:
         if self._touches(_NODES | {"NodeUnschedulable"}):
             for way in itertools.islice(add_nodes.uncordoned(cluster), self.most):
                 if self._works(way):
@@ -104,23 +104,23 @@ class _Search:
             if found is not None:
                 yield found
 
-    def _freed(self) -> Iterator[WayOut]:
+    def _freed(self) -> Iterator[Remedy]:
         if self._touches(_PODS):
             way = preempt.fewest(self.unit, self.clock, _LEAVING)
             if way is not None:
                 yield way
 
-    def _fewer(self) -> Iterator[WayOut]:
+    def _fewer(self) -> Iterator[Remedy]:
         """Whatever the cause is: pods that are not there need nothing."""
         fewer = fewer_pods.replicas(self.unit, self.clock, _FEWER)
         members = fewer_pods.members(self.unit, self.clock, _FEWER)
         yield from sorted([*fewer, *([members] if members is not None else [])], key=_lost)
 
-    def _raised(self) -> Iterator[WayOut]:
+    def _raised(self) -> Iterator[Remedy]:
         """maxSkew by more than 1: beyond what all pods of the selector together make, a greater one says no more."""
         if not self._touches({_SPREAD}):
             return
-        found: list[tuple[int, WayOut]] = []
+        found: list[tuple[int, Remedy]] = []
         known = {way.message for way in self.found}
         for owner, constraint in spread_constraints(self.unit):
             if raised(owner, constraint, constraint.maxSkew + 1).message in known:
@@ -140,7 +140,7 @@ class _Search:
                 found.append((skew[0] - constraint.maxSkew, way))
         yield from (way for _, way in sorted(found, key=lambda f: (f[0], f[1].message)))
 
-    def _dropped(self, cluster: Cluster) -> Iterator[WayOut]:
+    def _dropped(self, cluster: Cluster) -> Iterator[Remedy]:
         known = {(way.arguments["workload"], way.arguments["constraint"]) for way in self.found if way.change == "raiseMaxSkew"}
         joint_done: set[str] = set()
         for idea in ideas(self.unit, cluster):
@@ -177,13 +177,13 @@ def _same(first: Idea, second: Idea) -> bool:
     return "constraint" in one and one["constraint"] == two.get("constraint") and one.get("workload") == two.get("workload")
 
 
-def _lost(way: WayOut) -> tuple[int, str]:
+def _lost(way: Remedy) -> tuple[int, str]:
     return int(way.arguments["from"]) - int(way.arguments["to"]), way.message
 
 
-def together(ways: Sequence[WayOut]) -> WayOut:
+def together(ways: Sequence[Remedy]) -> Remedy:
     """Several changes as one way out."""
     arguments = {"changes": str(len(ways))}
     for i, way in enumerate(ways, 1):
         arguments |= {f"{i}.change": way.change, **{f"{i}.{key}": value for key, value in way.arguments.items()}}
-    return WayOut("combination", "; and ".join(way.message for way in ways), arguments, [o for way in ways for o in way.options])
+    return Remedy("combination", "; and ".join(way.message for way in ways), arguments, [o for way in ways for o in way.options])

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from ortools.sat.python import cp_model
 
 from solver.cpsat.run import Answer, CpSat
-from solver.explain.conflict.placement_question import Unit
-from solver.runtime.deadline import Budget
+from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
 #: Most questions are decided by presolve: each counts this part of its share.
@@ -18,8 +18,8 @@ CHARGED = 10
 
 
 @dataclass
-class Clock:
-    """``seconds`` of the clock; of CP-SAT's own where ``deterministic``, and then a question of ``Unit.feasible``, which does not say what
+class TimeSlices:
+    """``seconds`` of the clock; of CP-SAT's own where ``deterministic``, and then a question of ``PlacementQuestion.feasible``, which does not say what
     it took, is charged a fixed part of what it was granted."""
 
     seconds: float
@@ -28,7 +28,7 @@ class Clock:
     deterministic: bool = False
     _started: float = field(default_factory=time.monotonic)
     _charged: float = 0.0
-    _outer: Clock | None = None
+    _outer: TimeSlices | None = None
 
     def left(self) -> float:
         """Seconds left, 0 once told to stop."""
@@ -38,11 +38,11 @@ class Clock:
         own = max(0.0, self.seconds - spent)
         return own if self._outer is None else min(own, self._outer.left())
 
-    def section(self, share: float) -> Clock:
+    def section(self, share: float) -> TimeSlices:
         """A clock for a part of the work that may take this share of the whole time, and no more than what is left."""
-        return Clock(min(self.seconds * share, self.left()), self.stop, self.seed, self.deterministic, _outer=self)
+        return TimeSlices(min(self.seconds * share, self.left()), self.stop, self.seed, self.deterministic, _outer=self)
 
-    def ask(self, unit: Unit, share: float = 0.125) -> bool | None:
+    def ask(self, unit: PlacementQuestion, share: float = 0.125) -> bool | None:
         """Whether the unit can be placed, asked for at most this share of the whole time; None: not known in time."""
         granted = min(self.seconds * share, self.left())
         if granted <= 0:
@@ -57,7 +57,7 @@ class Clock:
         if granted <= 0:
             return Answer(cp_model.UNKNOWN, None, None)
         options = Options(time_limit=granted, seed=self.seed, deterministic=self.deterministic)
-        budget = Budget(options, time.monotonic())
+        budget = Deadline(options, time.monotonic())
         answer = CpSat(options, budget, self.stop).run(model, granted, tight=tight)
         self._charge(granted - budget.left())
         return answer

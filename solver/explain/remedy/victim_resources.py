@@ -8,7 +8,7 @@ from math import gcd
 import numpy as np
 
 from models.cluster.cluster import Cluster
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.explain.remedy.victims import Hosted
 from solver.rules.node_resources_fit import NodeResourcesFit
 
@@ -20,7 +20,7 @@ class HostedFit(NodeResourcesFit):
         super().__init__(cluster)
         self._host = host
 
-    def encode(self, encoding: Encoding) -> None:
+    def encode(self, encoding: PlacementModel) -> None:
         """As for any pods, but that rows of overcommitted nodes hold only where a newcomer asks for the resource."""
         free, slots = self.free, self.slots
         held, heads = np.zeros_like(free), np.zeros_like(slots)
@@ -46,7 +46,7 @@ class HostedFit(NodeResourcesFit):
         for n in encoding.nodes():
             self._encode_least_gone(encoding, n, free[n].tolist(), held[n].tolist())
 
-    def _encode_least_gone(self, encoding: Encoding, n: int, free: list[int], held: list[int]) -> None:
+    def _encode_least_gone(self, encoding: PlacementModel, n: int, free: list[int], held: list[int]) -> None:
         """Redundant rows for the linear relaxation, which else makes room out of scraps: k candidates of the largest free so much, so that
         for each amount which pods of the unit can take together at least so many leave; the steepest line below these steps."""
         own = [g for g in self._host.own if encoding.upper(g, n)]

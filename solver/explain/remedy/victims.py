@@ -17,7 +17,7 @@ from models.kube import objects, pod_requests
 from models.kube.objects import Pod, Toleration, controller_of, is_terminating
 from models.snapshot.scope import Scope, is_mirror
 from solver import rules
-from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of
 from solver.rules.eligibility import possible
 
@@ -33,7 +33,7 @@ class Hosted:
     at: dict[int, dict[int, list[int]]]
 
 
-def candidates(unit: Unit) -> list[int]:
+def candidates(unit: PlacementQuestion) -> list[int]:
     """Running pods of lower priority than all of the unit's that could be evicted: no DaemonSet's, no static pods, none that is on its way
     out already, none of the unit's own gang."""
     pods = unit.snapshot.pods
@@ -50,7 +50,7 @@ def candidates(unit: Unit) -> list[int]:
     return found
 
 
-def hosted(unit: Unit, chosen: Sequence[int]) -> Hosted:
+def hosted(unit: PlacementQuestion, chosen: Sequence[int]) -> Hosted:
     """The instance in which these pods could leave."""
     before = unit.snapshot.pods
     pods = list(before)
@@ -107,7 +107,7 @@ def _resized(pod: Pod) -> bool:
     return any(s.resources is not None or s.allocatedResources is not None for s in listed)
 
 
-def mattering(unit: Unit, chosen: Sequence[int]) -> list[int]:
+def mattering(unit: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
     """Candidates on nodes that the unit could use, and those whose presence is felt elsewhere."""
     found: list[int] = []
     host = hosted(unit, chosen)

@@ -6,27 +6,27 @@ import numpy as np
 
 from solver.rebalance.goals.make_gang_room import admit_gang
 from solver.rebalance.goals.make_room import Opener
-from solver.rebalance.goals.move_builder import Walk
+from solver.rebalance.goals.move_builder import MoveBuilder
 
 
-def admit(walk: Walk) -> None:
+def admit(builder: MoveBuilder) -> None:
     """Bind pending pods, highest priority first, gangs whole: as they are, then after moves of others, then after evictions."""
-    case = walk.case
-    waiting = np.flatnonzero(case.pending)
+    problem = builder.problem
+    waiting = np.flatnonzero(problem.pending)
     if not len(waiting):
         return
-    wanted = np.logical_or.reduce([~walk.state.never(g) for g in waiting.tolist()])
-    opener = Opener(walk, wanted)
-    classes = sorted(waiting.tolist(), key=lambda g: (-int(case.cluster.priority[g]), -walk.size(g), g))
+    wanted = np.logical_or.reduce([~builder.state.never(g) for g in waiting.tolist()])
+    opener = Opener(builder, wanted)
+    classes = sorted(waiting.tolist(), key=lambda g: (-int(problem.cluster.priority[g]), -builder.size(g), g))
     done: set[int] = set()
     for g in classes:
-        if walk.over():
+        if builder.over():
             return
-        gang = case.cluster.classes[g].gang
+        gang = problem.cluster.classes[g].gang
         if gang is None:
-            for _ in range(case.cluster.classes[g].count):
+            for _ in range(problem.cluster.classes[g].count):
                 if not opener.place(g):
                     break
         elif gang not in done:
             done.add(gang)
-            admit_gang(walk, opener, gang)
+            admit_gang(builder, opener, gang)

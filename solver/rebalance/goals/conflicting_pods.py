@@ -8,7 +8,7 @@ from models.cluster.cluster import Cluster, Ids
 from solver.rules.node_ports import clash
 
 
-class Rivals:
+class ConflictingPods:
     """By class, the classes that cannot be beside it."""
 
     def __init__(self, cluster: Cluster) -> None:

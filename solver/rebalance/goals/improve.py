@@ -13,9 +13,9 @@ from solver import rules
 from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Spread
-from solver.rebalance.goals.move_builder import Walk
+from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.objective import POINT
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 
 #: The first sweep asks for moves worth so many times the least gain, each next one for a quarter of that.
 FIRST, LESS = 16, 4
@@ -26,19 +26,19 @@ RARE = 200
 class Gains:
     """What preferences and balance say of a placement: counters that follow a walk's steps."""
 
-    def __init__(self, case: Case, counts: Ints) -> None:
-        self.case = case
-        self.objective = Objective(case.cluster, rules.build(case.cluster))
+    def __init__(self, problem: RebalanceProblem, counts: Ints) -> None:
+        self.problem = problem
+        self.objective = Objective(problem.cluster, rules.build(problem.cluster))
         self.soft = None if self.objective.empty else SoftState(self.objective)
-        self.balance = Spread(case.cluster)
-        self.free = case.cluster.free.copy()
+        self.balance = Spread(problem.cluster)
+        self.free = problem.cluster.free.copy()
         width = self.balance.demand.shape[1]
         kinds, kind = np.unique(self.balance.demand, axis=0, return_inverse=True)
         self._kind = kind.reshape(-1)
         self._asked = kinds[:, None, :]  # [K, 1, 2]: what classes of one kind ask of cpu and memory
-        self.free -= counts.T @ case.cluster.demand
+        self.free -= counts.T @ problem.cluster.demand
         used = self.balance.total - self.free[:, :width]
-        self._added = np.stack([self._costs(used, demand) for demand in kinds]) if len(kinds) else np.zeros((0, case.cluster.n_nodes))
+        self._added = np.stack([self._costs(used, demand) for demand in kinds]) if len(kinds) else np.zeros((0, problem.cluster.n_nodes))
         if self.soft is not None:
             for g, n in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
                 self.soft.place(g, n, int(counts[g, n]))
@@ -51,7 +51,7 @@ class Gains:
         """k pods of class g more on node n."""
         if self.soft is not None:
             self.soft.place(g, n, k)
-        self.free[n] -= k * self.case.cluster.demand[g]
+        self.free[n] -= k * self.problem.cluster.demand[g]
         used = np.maximum(self.balance.total[n] - self.free[n, : self.balance.total.shape[1]], 0)
         self._added[:, n] = self.balance.cost_on(n, used + self._asked[:, 0, :]) - self.balance.cost_on(n, used[None, :])
 
@@ -70,37 +70,37 @@ class Gains:
         return points
 
 
-def improve(walk: Walk) -> None:
+def improve(builder: MoveBuilder) -> None:
     """Sweeps over the movable pods, the first for moves worth much, the last for those worth ``minGain``, until they find little."""
-    case = walk.case
-    least = max(1, POINT * case.limits.minGain)
-    gains = Gains(case, walk.state.counts)
+    problem = builder.problem
+    least = max(1, POINT * problem.limits.minGain)
+    gains = Gains(problem, builder.state.counts)
     wanted, seen = FIRST * least, dict[tuple[int, int], int]()
-    few = int(case.start[case.movable].sum()) // RARE
-    while not walk.over():
-        moved = _sweep(walk, gains, wanted, seen, every=not seen or wanted == least)
+    few = int(problem.start[problem.movable].sum()) // RARE
+    while not builder.over():
+        moved = _sweep(builder, gains, wanted, seen, every=not seen or wanted == least)
         if wanted == least and moved <= few:
             return
         wanted = max(least, wanted // LESS)
 
 
-def _sweep(walk: Walk, gains: Gains, wanted: int, seen: dict[tuple[int, int], int], *, every: bool) -> int:
+def _sweep(builder: MoveBuilder, gains: Gains, wanted: int, seen: dict[tuple[int, int], int], *, every: bool) -> int:
     """One pass: pods go to their best place, if that is worth so much; how many did. ``seen``: by (class, node), the best gain when last
     looked at; unless ``every`` pod is looked at, only those for which it was enough."""
-    case, state = walk.case, walk.state
+    problem, state = builder.problem, builder.state
     moved = 0
-    for g in np.flatnonzero(case.movable).tolist():
+    for g in np.flatnonzero(problem.movable).tolist():
         for n in np.flatnonzero(state.counts[g]).tolist():
             if not every and seen.get((g, n), wanted) < wanted:
                 continue
-            while state.counts[g, n] and walk.within(g):
-                if walk.over():
+            while state.counts[g, n] and builder.within(g):
+                if builder.over():
                     return moved
                 worth = gains.moving(g, n)
                 gain = worth - worth[n]
                 target, best = -1, int(gain.max(initial=0))
                 if best >= wanted:
-                    mask = walk.places(g, n) & (gain > 0)
+                    mask = builder.places(g, n) & (gain > 0)
                     if mask.any():
                         target = int(np.argmax(np.where(mask, gain, 0)))
                         best = int(gain[target])
@@ -109,6 +109,6 @@ def _sweep(walk: Walk, gains: Gains, wanted: int, seen: dict[tuple[int, int], in
                     break
                 gains.put(g, n, -1)
                 gains.put(g, target, 1)
-                walk.take(Step(g, n, target))
+                builder.take(Step(g, n, target))
                 moved += 1
     return moved

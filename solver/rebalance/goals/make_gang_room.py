@@ -9,7 +9,7 @@ import numpy as np
 from models.cluster.cluster import GangGroup, Ids, Ints
 from models.kube.selectors import Bools
 from solver.rebalance.goals.make_room import NEVER, Opener
-from solver.rebalance.goals.move_builder import Walk
+from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.problem import Step
 from solver.rebalance.sequencing.gang_binding import bind_gang
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -18,46 +18,46 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 DOMAINS = 24
 
 
-def admit_gang(walk: Walk, opener: Opener, k: int) -> bool:
+def admit_gang(builder: MoveBuilder, opener: Opener, k: int) -> bool:
     """Bind as many pods of gang k as it needs, or more, after as few evictions and moves as are found; whether it was."""
-    gang = walk.case.cluster.gangs[k]
-    before = len(walk.steps)
+    gang = builder.problem.cluster.gangs[k]
+    before = len(builder.steps)
     best: tuple[int, int, int, list[Step]] | None = None  # -pods bound, evictions (of lower priority), cost of moves, steps
-    count = sum(walk.case.cluster.classes[g].count for g in gang.classes)
-    for least, region in _regions(walk, opener, gang):
-        if walk.over() or (best is not None and best[:3] <= (-count, 0, least)):
+    count = sum(builder.problem.cluster.classes[g].count for g in gang.classes)
+    for least, region in _regions(builder, opener, gang):
+        if builder.over() or (best is not None and best[:3] <= (-count, 0, least)):
             break
         limit = best[2] if best is not None and best[:2] == (-count, 0) else NEVER
-        steps = _fill(walk, opener, gang, region, limit)
-        walk.back_to(before)
+        steps = _fill(builder, opener, gang, region, limit)
+        builder.back_to(before)
         if steps is not None:
             gone = sum(step.b < 0 for step in steps)
             bound = sum(step.k for step in steps if step.a < 0)
-            cost = _cost(walk, steps)
+            cost = _cost(builder, steps)
             if best is None or (-bound, gone, cost) < best[:3]:
                 best = -bound, gone, cost, steps
     for step in best[3] if best is not None else ():
-        walk.take(step)
+        builder.take(step)
     return best is not None
 
 
-def _regions(walk: Walk, opener: Opener, gang: GangGroup) -> Iterator[tuple[int, Bools | None]]:
+def _regions(builder: MoveBuilder, opener: Opener, gang: GangGroup) -> Iterator[tuple[int, Bools | None]]:
     """(cost at least, as far as is seen, bool[N]) of domains that could hold the gang, the cheapest first, and None for all nodes."""
-    case, cluster = walk.case, walk.case.cluster
+    problem, cluster = builder.problem, builder.problem.cluster
     keys = [gang.key] if gang.key is not None else []
     for g in gang.classes:
         affinity = cluster.classes[g].affinity
         if affinity is not None and cluster.matches(affinity.full)[list(gang.classes)].any():
             keys += affinity.keys
     found: list[tuple[int, int, Bools]] = []
-    prices = _Prices(walk, opener, gang) if keys else None
+    prices = _Prices(builder, opener, gang) if keys else None
     for key in dict.fromkeys(keys):
         for nodes in cluster.members(key):
             cost = prices.of(nodes) if prices is not None else NEVER
             if cost < NEVER:
                 region = np.zeros(cluster.n_nodes, dtype=bool)
                 region[nodes] = True
-                found.append((cost, len(found), region & ~case.closed))
+                found.append((cost, len(found), region & ~problem.closed))
     for cost, _, region in sorted(found, key=lambda f: f[:2])[:DOMAINS]:
         yield cost, region
     if gang.key is None:
@@ -67,15 +67,15 @@ def _regions(walk: Walk, opener: Opener, gang: GangGroup) -> Iterator[tuple[int,
 class _Prices:
     """What the members of a gang cost on some nodes, one node a pod where none is free: for orders only."""
 
-    def __init__(self, walk: Walk, opener: Opener, gang: GangGroup) -> None:
+    def __init__(self, builder: MoveBuilder, opener: Opener, gang: GangGroup) -> None:
         self.needed = gang.needed
-        self.counts = [walk.case.cluster.classes[g].count for g in gang.classes]
+        self.counts = [builder.problem.cluster.classes[g].count for g in gang.classes]
         self.price: list[Ints] = []
         self.room: list[Ints] = []
         for g in gang.classes:
             price = opener.price(g)
             self.price.append(price)
-            self.room.append(np.where(price == 0, walk.state.fit.room(g), price < NEVER))
+            self.room.append(np.where(price == 0, builder.state.fit.room(g), price < NEVER))
 
     def of(self, nodes: Ids) -> int:
         """NEVER: they do not hold enough."""
@@ -89,15 +89,15 @@ class _Prices:
         return cost if held >= self.needed else NEVER
 
 
-def _fill(walk: Walk, opener: Opener, gang: GangGroup, region: Bools | None, limit: int) -> list[Step] | None:
+def _fill(builder: MoveBuilder, opener: Opener, gang: GangGroup, region: Bools | None, limit: int) -> list[Step] | None:
     """Steps that bind the gang in a region by moves that cost less than ``limit``; the walk is anywhere then. Its pods find a place one by
     one, as if those that they have to be near to were there already; then they are bound for good, after all moves."""
-    before = len(walk.steps)
-    affinity = next(r for r in walk.state.rules if isinstance(r, InterPodAffinity))
+    before = len(builder.steps)
+    affinity = next(r for r in builder.state.rules if isinstance(r, InterPodAffinity))
     vouched = [] if region is None else affinity.vouch(gang.classes, region)
-    whole = _members(walk, opener, gang, region, limit)
-    steps = walk.steps[before:]
-    walk.back_to(before)
+    whole = _members(builder, opener, gang, region, limit)
+    steps = builder.steps[before:]
+    builder.back_to(before)
     affinity.unvouch(vouched)
     if not whole:
         return None
@@ -106,32 +106,32 @@ def _fill(walk: Walk, opener: Opener, gang: GangGroup, region: Bools | None, lim
         if step.a < 0:
             cells[step.g, step.b] = cells.get((step.g, step.b), 0) + step.k
     moves = [step for step in steps if step.a >= 0]
-    if walk.replay(moves) and (bound := bind_gang(walk.state, cells)) is not None:
+    if builder.replay(moves) and (bound := bind_gang(builder.state, cells)) is not None:
         for step in reversed(bound):
-            walk.state.undo(step)
+            builder.state.undo(step)
         return [*moves, *bound]
-    walk.back_to(before)
-    return steps if walk.replay(steps) else None
+    builder.back_to(before)
+    return steps if builder.replay(steps) else None
 
 
-def _members(walk: Walk, opener: Opener, gang: GangGroup, region: Bools | None, limit: int) -> bool:
+def _members(builder: MoveBuilder, opener: Opener, gang: GangGroup, region: Bools | None, limit: int) -> bool:
     """Place members, the largest first; whether enough were."""
-    classes, before = walk.case.cluster.classes, len(walk.steps)
+    classes, before = builder.problem.cluster.classes, len(builder.steps)
     spare = sum(classes[g].count for g in gang.classes) - gang.needed
-    for g in sorted(gang.classes, key=lambda g: -walk.size(g)):
+    for g in sorted(gang.classes, key=lambda g: -builder.size(g)):
         for i in range(classes[g].count):
-            if walk.over():
+            if builder.over():
                 return False
             if not opener.place(g, region):
                 spare -= classes[g].count - i
                 break
-            if limit < NEVER and _cost(walk, walk.steps[before:]) >= limit:
+            if limit < NEVER and _cost(builder, builder.steps[before:]) >= limit:
                 return False
         if spare < 0:
             return False
     return True
 
 
-def _cost(walk: Walk, steps: list[Step]) -> int:
+def _cost(builder: MoveBuilder, steps: list[Step]) -> int:
     """What the moves among some steps cost."""
-    return sum(int(walk.case.cost[step.g]) * step.k for step in steps if step.a >= 0)
+    return sum(int(builder.problem.cost[step.g]) * step.k for step in steps if step.a >= 0)

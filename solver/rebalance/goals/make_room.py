@@ -11,8 +11,8 @@ import numpy as np
 
 from models.cluster.cluster import Ints, domain_sum
 from models.kube.selectors import Bools
-from solver.rebalance.goals.conflicting_pods import Rivals
-from solver.rebalance.goals.move_builder import Walk
+from solver.rebalance.goals.conflicting_pods import ConflictingPods
+from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.problem import Step
 
 #: Moves in a row; nodes on which room is made, by depth (the last for all deeper ones); questions that are asked for one pod.
@@ -30,34 +30,34 @@ NEVER = 2**50
 class Opener:
     """Finds places for pods on a walk. ``wanted``: bool[N], nodes that pods which move away leave to others where they can."""
 
-    def __init__(self, walk: Walk, wanted: Bools) -> None:
-        self.walk, self.case, self.state = walk, walk.case, walk.state
-        cluster = self.case.cluster
+    def __init__(self, builder: MoveBuilder, wanted: Bools) -> None:
+        self.builder, self.problem, self.state = builder, builder.problem, builder.state
+        cluster = self.problem.cluster
         self._bias: Ints = np.where(wanted, 0, 1).astype(np.int64)
-        self._holds = cluster.demand + self.case.extra  # int64[G, R], what becomes free when a pod leaves
-        moving = np.flatnonzero(self.case.movable)
+        self._holds = cluster.demand + self.problem.extra  # int64[G, R], what becomes free when a pod leaves
+        moving = np.flatnonzero(self.problem.movable)
         # int64[N, R]: free, or held by pods that may leave
         self._offer: Ints = self.state.fit.free + self.state.counts[moving].T @ self._holds[moving]
         self._most = np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
-        self._rivals = Rivals(cluster)
-        ranks = np.unique(cluster.priority[self.case.evictable], return_inverse=True)[1]
+        self._rivals = ConflictingPods(cluster)
+        ranks = np.unique(cluster.priority[self.problem.evictable], return_inverse=True)[1]
         self._loss: Ints = np.full(cluster.n_classes, NEVER, dtype=np.int64)  # of an eviction: those of higher priority count before
-        self._loss[self.case.evictable] = EVICTED * 20 ** np.minimum(ranks, 4)
+        self._loss[self.problem.evictable] = EVICTED * 20 ** np.minimum(ranks, 4)
         self._looks = 0
         self._evicting, self._for, self._room = False, 0, self._offer
 
     def place(self, g: int, allowed: Bools | None = None) -> bool:
         """Bind a pending pod of class g, on ``allowed`` nodes (bool[N]) only, after as few evictions and moves as are found; whether it
         was."""
-        mask = self.walk.places(g, -1)
+        mask = self.builder.places(g, -1)
         if allowed is not None:
             mask &= allowed
         if mask.any():
-            self.walk.take(Step(g, -1, self.walk.tightest(g, mask)))
+            self.builder.take(Step(g, -1, self.builder.tightest(g, mask)))
             return True
         open_ = np.ones_like(mask) if allowed is None else allowed
         self._for, self._room = g, self._left()
-        for evicting in (False, True) if self.case.limits.allowEviction else (False,):
+        for evicting in (False, True) if self.problem.limits.allowEviction else (False,):
             self._evicting, self._looks = evicting, LOOKS
             if any(self._best(g, -1, open_, depth, depth, NEVER) for depth in range(DEPTH)):
                 return True
@@ -74,19 +74,19 @@ class Opener:
 
     def _lack(self, g: int, free: Ints) -> Ints:
         """What is missing of all that a pod of class g asks for, in the shape of ``free``."""
-        demand = self.case.cluster.demand[g]
+        demand = self.problem.cluster.demand[g]
         return np.where(demand > 0, np.maximum(demand - free, 0), 0)
 
     def _left(self) -> Ints:
         """int64[N, R]: what pods could have if all that may leave their nodes did; those that were bound stay."""
-        bound = np.flatnonzero(self.case.pending & self.state.counts.any(axis=1))
-        return np.asarray(self._offer - self.state.counts[bound].T @ self.case.cluster.demand[bound])
+        bound = np.flatnonzero(self.problem.pending & self.state.counts.any(axis=1))
+        return np.asarray(self._offer - self.state.counts[bound].T @ self.problem.cluster.demand[bound])
 
     def _forced(self, g: int) -> tuple[Ints, Ints, Ints]:
         """int64[N]: the pods that rules set against class g on each node, NEVER where one has to stay; int64[N, R], int64[N]: the resources
         and slots that are free without them."""
-        case, state = self.case, self.state
-        forced: Ints = np.where(state.never(g) | self.walk.shut, NEVER, 0)
+        problem, state = self.problem, self.state
+        forced: Ints = np.where(state.never(g) | self.builder.shut, NEVER, 0)
         free, slots = state.fit.free, state.fit.slots
         for h, domains in self._rivals.of(g).items():
             here = state.counts[h]
@@ -96,14 +96,14 @@ class Opener:
             for codes in domains:
                 size = int(codes.max(initial=-1)) + 1
                 near = np.maximum(near, np.append(domain_sum(codes, size, here), 0)[codes])
-            forced += np.where(near > 0, near if case.movable[h] else NEVER, 0)
+            forced += np.where(near > 0, near if problem.movable[h] else NEVER, 0)
             free = free + here[:, None] * self._holds[h]
             slots = slots + here
         return np.minimum(forced, NEVER), free, slots
 
     def _candidates(self, g: int, a: int, open_: Bools, most: int, choices: int) -> list[tuple[int, int]]:
         """(moves at least, node) where room may be made, the cheapest first."""
-        case = self.case
+        problem = self.problem
         forced, free, slots = self._forced(g)
         lack = self._lack(g, free)
         short = lack.any(axis=1) | (slots < 1)
@@ -115,7 +115,7 @@ class Opener:
         nodes = nodes[np.lexsort((share, forced[nodes]))[:CHOSEN]]
         if not len(nodes):
             return []
-        moving = np.flatnonzero(case.movable & self.state.counts[:, nodes].any(axis=1))
+        moving = np.flatnonzero(problem.movable & self.state.counts[:, nodes].any(axis=1))
         here = self.state.counts[np.ix_(moving, nodes)] > 0
         least = forced[nodes] + short[nodes]
         for r in np.flatnonzero(lack[nodes].any(axis=0)).tolist():
@@ -130,33 +130,33 @@ class Opener:
 
     def _spent(self, before: int) -> int:
         """The costs of the moves and evictions since."""
-        return sum(int((self.case.cost if step.b >= 0 else self._loss)[step.g]) for step in self.walk.steps[before:] if step.a >= 0)
+        return sum(int((self.problem.cost if step.b >= 0 else self._loss)[step.g]) for step in self.builder.steps[before:] if step.a >= 0)
 
     def _best(self, g: int, a: int, open_: Bools, top: int, depth: int, most: int) -> bool:
         """Take a pod to the node where room costs least, at most ``most``; ``depth``: how often a pod in the way may make room in turn."""
-        walk, before = self.walk, len(self.walk.steps)
+        builder, before = self.builder, len(self.builder.steps)
         best: list[Step] | None = None
         for least, n in self._candidates(g, a, open_, most, BRANCHES[min(top - depth, len(BRANCHES) - 1)]):
             if least > most or self._over():
                 break
             if self._open(g, a, n, open_, top, depth, most):
                 most = self._spent(before) - 1
-                best = [*walk.steps[before:], Step(g, a, n)]
-            walk.back_to(before)
+                best = [*builder.steps[before:], Step(g, a, n)]
+            builder.back_to(before)
         for step in best or ():
-            walk.take(step)
+            builder.take(step)
         return best is not None
 
     def _over(self) -> bool:
-        return self._looks <= 0 or self.walk.over()
+        return self._looks <= 0 or self.builder.over()
 
     def _lands(self, g: int, a: int, n: int) -> bool:
         self._looks -= 1
-        return bool(self.walk.places(g, a)[n])
+        return bool(self.builder.places(g, a)[n])
 
     def _open(self, g: int, a: int, n: int, open_: Bools, top: int, depth: int, most: int) -> bool:
         """Move others off node n until a pod of class g is accepted there; where that fails the walk is anywhere."""
-        before = len(self.walk.steps)
+        before = len(self.builder.steps)
         outside = open_.copy() if a >= 0 else np.ones_like(open_)
         outside[n] = False
         while not self._lands(g, a, n):
@@ -173,62 +173,62 @@ class Opener:
 
     def _movers(self, g: int, n: int) -> tuple[list[tuple[int, int]], Bools]:
         """(class, node) pods of which one has to leave next, the most useful first, and bool[N]: where none of them may go."""
-        case, state = self.case, self.state
-        region = np.zeros(case.cluster.n_nodes, dtype=bool)
+        problem, state = self.problem, self.state
+        region = np.zeros(problem.cluster.n_nodes, dtype=bool)
         for h, domains in self._rivals.of(g).items():
             for codes in domains:
                 near = (codes == codes[n]) & (codes >= 0)
                 nodes = np.flatnonzero(near & (state.counts[h] > 0))
                 if len(nodes):
-                    return ([(h, int(nodes[0]))] if case.movable[h] else []), near
+                    return ([(h, int(nodes[0]))] if problem.movable[h] else []), near
         lack = self._lack(g, state.fit.free[n])
         full = state.fit.slots[n] < 1
-        here = np.flatnonzero((state.counts[:, n] > 0) & case.movable)
+        here = np.flatnonzero((state.counts[:, n] > 0) & problem.movable)
         if not lack.any() and not full:
             return [], region
         gain = (np.minimum(self._holds[here], lack) / self._most).sum(axis=1)
         helps = (gain > 0) | full
         enough = (self._holds[here] >= lack).all(axis=1)
         size = (self._holds[here] / self._most).sum(axis=1)
-        order = np.lexsort((size, -gain, case.cost[here], ~enough))
+        order = np.lexsort((size, -gain, problem.cost[here], ~enough))
         return [(int(here[i]), n) for i in order.tolist() if helps[i]], region
 
     def _away(self, h: int, m: int, open_: Bools, top: int, depth: int, most: int) -> bool:
         """Move a pod of class h off node m; ``depth`` above 0: to a node where room is made for it."""
-        left = most - int(self.case.cost[h])
+        left = most - int(self.problem.cost[h])
         if left < 0 or self._over():
             return False
         if depth:
             return left > 0 and self._best(h, m, open_, top, depth - 1, most)
         self._looks -= 1
-        mask = self.walk.places(h, m) & open_
+        mask = self.builder.places(h, m) & open_
         if mask.any():
-            self.walk.take(Step(h, m, self.walk.tightest(h, mask, self._bias)))
+            self.builder.take(Step(h, m, self.builder.tightest(h, mask, self._bias)))
             return True
         return False
 
     def _evict(self, pods: list[tuple[int, int]], most: int) -> bool:
         """Evict one of some pods for the one to be placed, where that is allowed: of the lowest priority, and there the most useful."""
-        case, walk = self.case, self.walk
+        problem, builder = self.problem, self.builder
         lower = (
-            [(h, m) for h, m in pods if case.evictable[h] and case.cluster.priority[h] < case.cluster.priority[self._for]]
+            [(h, m) for h, m in pods if problem.evictable[h] and problem.cluster.priority[h] < problem.cluster.priority[self._for]]
             if self._evicting
             else []
         )
         for h, m in sorted(lower, key=lambda pod: int(self._loss[pod[0]])):
-            if self._loss[h] <= most and walk.within(h, eviction=True) and walk.state.may_go(h, m):
-                walk.take(Step(h, m, -1))
+            if self._loss[h] <= most and builder.within(h, eviction=True) and builder.state.may_go(h, m):
+                builder.take(Step(h, m, -1))
                 return True
         return False
 
     def _spare(self, before: int, g: int, a: int, n: int) -> None:
         """Take moves back that turned out not to be needed."""
-        made = self.walk.steps[before:]
+        made = self.builder.steps[before:]
         for skipped in list(made) if 1 < len(made) <= DEPTH else ():
             rest = [step for step in made if step is not skipped]
-            self.walk.back_to(before)
-            if self.walk.replay(rest) and self._lands(g, a, n):
+            self.builder.back_to(before)
+            if self.builder.replay(rest) and self._lands(g, a, n):
                 made = rest
-        if self.walk.steps[before:] != made:
-            self.walk.back_to(before)
-            self.walk.replay(made)
+        if self.builder.steps[before:] != made:
+            self.builder.back_to(before)
+            self.builder.replay(made)

@@ -9,27 +9,27 @@ import numpy as np
 
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
 
 
-class Walk:
+class MoveBuilder:
     """``steps``: taken so far, each accepted in the state that those before it left. ``over``: whether time is up."""
 
-    def __init__(self, case: Case, stop: threading.Event, over: Callable[[], bool]) -> None:
-        self.case, self.state = case, State(case)
+    def __init__(self, problem: RebalanceProblem, stop: threading.Event, over: Callable[[], bool]) -> None:
+        self.problem, self.state = problem, PlanState(problem)
         self.steps: list[Step] = []
-        self.shut = np.zeros(case.cluster.n_nodes, dtype=bool)  # freed nodes, which stay empty
+        self.shut = np.zeros(problem.cluster.n_nodes, dtype=bool)  # freed nodes, which stay empty
         self._stop, self._over = stop, over
-        limits = case.limits
+        limits = problem.limits
         self._most = {
             "moves": limits.maxMoves, "evictions": limits.maxEvictions, "namespace": limits.maxMovesPerNamespace,
             "workload": limits.maxMovesPerWorkload,
         }  # fmt: skip
         self._spent: dict[tuple[str, int], int] = {}
         self._gone: dict[int, int] = {}  # by budget, pods that were evicted for good: they stay missing
-        weight = np.maximum(case.cluster.allocatable.max(axis=0, initial=1), 1)
-        self._share = case.cluster.demand / weight
+        weight = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
+        self._share = problem.cluster.demand / weight
         self._weight = weight
 
     def over(self) -> bool:
@@ -40,16 +40,16 @@ class Walk:
 
     def _counters(self, step: Step) -> list[tuple[str, int]]:
         """What a step counts under."""
-        if self.case.pending[step.g]:
+        if self.problem.pending[step.g]:
             return []
         if step.b < 0:
             return [("evictions", 0)]
-        return [("moves", 0), ("namespace", int(self.case.namespaces[step.g])), ("workload", int(self.case.workloads[step.g]))]
+        return [("moves", 0), ("namespace", int(self.problem.namespaces[step.g])), ("workload", int(self.problem.workloads[step.g]))]
 
     def within(self, g: int, *, eviction: bool = False) -> bool:
         """Whether the limits, and its PodDisruptionBudget, allow one more step of the class."""
-        budget = self.case.budget[g]
-        if budget is not None and self._gone.get(budget, 0) >= self.case.budgets[budget].allowed:
+        budget = self.problem.budget[g]
+        if budget is not None and self._gone.get(budget, 0) >= self.problem.budgets[budget].allowed:
             return False
         for kind, which in self._counters(Step(g, 0, -1 if eviction else 0)):
             most = self._most[kind]
@@ -87,7 +87,7 @@ class Walk:
     def _count(self, step: Step, k: int) -> None:
         for counter in self._counters(step):
             self._spent[counter] = self._spent.get(counter, 0) + k
-        budget = self.case.budget[step.g]
+        budget = self.problem.budget[step.g]
         if step.b < 0 and budget is not None:
             self._gone[budget] = self._gone.get(budget, 0) + k
 
@@ -98,13 +98,13 @@ class Walk:
     def places(self, g: int, a: int) -> Bools:
         """bool[N]: where a pod of class g may go from node a within the limits."""
         if not self.within(g):
-            return np.zeros(self.case.cluster.n_nodes, dtype=bool)
+            return np.zeros(self.problem.cluster.n_nodes, dtype=bool)
         return np.asarray(self.state.landing(g, a) & ~self.shut)
 
     def running(self, n: int) -> list[int]:
         """Movable classes with pods on a node, one entry a pod, the largest first."""
         counts = self.state.counts[:, n]
-        here = np.flatnonzero((counts > 0) & self.case.movable).tolist()
+        here = np.flatnonzero((counts > 0) & self.problem.movable).tolist()
         return [g for g in sorted(here, key=lambda g: (-self.size(g), g)) for _ in range(int(counts[g]))]
 
     def tightest(self, g: int, mask: Bools, bias: Ints | None = None) -> int:

@@ -21,7 +21,7 @@ from models.cluster.compile import compile_cluster, required_terms
 from models.disruption import move_cost, node_selection
 from models.disruption.evictable import exclusions
 from models.disruption.owners import Owners
-from models.disruption.pod_disruption_budgets import Budget, budgets
+from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
 from models.documents.rebalance_plan import Excluded, Exclusion, Limits
 from models.kube import objects, pod_requests
 from models.kube.objects import Pod, is_terminating
@@ -48,7 +48,7 @@ class Step:
 
 
 @dataclass
-class Case:
+class RebalanceProblem:
     """``start``: int64[G, N], running pods; ``movable``: bool[G], may be moved; ``pending``: bool[G], pods without a node (there only for
     the goal admit); classes that are neither stay where they are. ``evictable``: bool[G], movable ones that may go for good; ``cost``:
     int64[G], of one move, at least 1; ``closed``: bool[N], nodes to be drained, which take nothing; ``freeable``: bool[N], nodes that
@@ -70,7 +70,7 @@ class Case:
     cost: Ints
     closed: Bools
     freeable: Bools
-    budgets: list[Budget]
+    budgets: list[DisruptionBudget]
     budget: list[int | None]
     namespaces: Ints
     workloads: Ints
@@ -120,7 +120,7 @@ class Case:
         return int(arrived.sum())
 
 
-def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
+def read_case(snapshot: Snapshot, asked: PlanOptions) -> RebalanceProblem:
     """Compile a snapshot for a plan.
 
     Raises:
@@ -172,7 +172,7 @@ def read_case(snapshot: Snapshot, asked: PlanOptions) -> Case:
     stays = [i for i in scope.fixed if i in refused and occupies(pods[i])]
     occupied = np.zeros(len(index), dtype=bool)
     occupied[[index[pods[i].spec.nodeName or ""] for i in stays]] = True
-    return Case(
+    return RebalanceProblem(
         cluster=cluster,
         start=start,
         movable=movers,

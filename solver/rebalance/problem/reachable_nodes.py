@@ -8,38 +8,38 @@ import numpy as np
 
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import Case
+from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rules.base import Rule
 from solver.rules.eligibility import possible
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 
 
-def reach(case: Case, rules: Sequence[Rule]) -> Ints:
+def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:
     """int64[G, N]: the most pods of each class that a node can hold once one of them arrived there by a step; 0: none ever can.
     ``rules``: in the state of the fixed pods."""
     asked: list[Rule] = []
     for rule in rules:
         if isinstance(rule, InterPodAffinity):
-            asked.append(_Founded(case))
+            asked.append(_Founded(problem))
         elif not isinstance(rule, NodeResourceTopologyMatch):  # zones bind what arrives only
             asked.append(rule)
-    room = possible(case.cluster, asked)
+    room = possible(problem.cluster, asked)
     for rule in rules:
         if isinstance(rule, NodeResourceTopologyMatch):
-            for g in range(case.cluster.n_classes):
+            for g in range(problem.cluster.n_classes):
                 room[g] = np.where(rule.never(g), 0, room[g])
-    room[:, case.closed] = 0
-    room[~(case.movable | case.pending)] = 0
+    room[:, problem.closed] = 0
+    room[~(problem.movable | problem.pending)] = 0
     return room
 
 
 class _Founded(InterPodAffinity):
     """Pods that run may be where their class could not come: they are what others of it can be near to."""
 
-    def __init__(self, case: Case) -> None:
-        self._running: Bools = np.asarray(case.start.any(axis=1))
-        super().__init__(case.cluster)
+    def __init__(self, problem: RebalanceProblem) -> None:
+        self._running: Bools = np.asarray(problem.start.any(axis=1))
+        super().__init__(problem.cluster)
 
     def _unreachable(self, g: int) -> Bools:
         affinity = self.cluster.classes[g].affinity

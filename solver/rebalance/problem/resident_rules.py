@@ -12,7 +12,7 @@ import numpy as np
 
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import Case
+from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread
 
@@ -20,9 +20,9 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 class Providers:
     """Required affinity of pods at rest. ``rule``: in the state; ``counts``, ``arrived``: int64[G, N] of the state, shared with it."""
 
-    def __init__(self, case: Case, rule: InterPodAffinity, counts: Ints, arrived: Ints) -> None:
+    def __init__(self, problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints, arrived: Ints) -> None:
         self.rule, self.counts, self.arrived = rule, counts, arrived
-        cluster = case.cluster
+        cluster = problem.cluster
         self._holders: list[list[int]] = [[] for _ in rule.attractions]
         for g in range(cluster.n_classes):
             index = rule.attraction(g)
@@ -31,7 +31,7 @@ class Providers:
         self._broken: dict[int, Bools] = {}
         for holders in self._holders:
             for h in holders:
-                nodes = np.flatnonzero(case.start[h])
+                nodes = np.flatnonzero(problem.start[h])
                 mask = np.zeros(cluster.n_nodes, dtype=bool)
                 mask[nodes] = self.lacking(h, nodes)
                 self._broken[h] = mask

@@ -9,7 +9,7 @@ import numpy as np
 from models.cluster.cluster import Ints
 from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
 from solver import rules
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.resident_rules import Providers, Skews
 from solver.rules.base import Rule, StaticRule
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -30,31 +30,31 @@ class _Done:
     placed: int
 
 
-class State:
+class PlanState:
     """``counts``: int64[G, N], running pods now; ``arrived``: int64[G, N], those of them that steps put there. A pod that leaves a node is
     one that has not moved yet, as long as there are some. ``rules``: every rule, in the state.
 
     The kubelets' Topology Managers see what arrives only: what running pods hold of their zones is in what the zones have available.
     """
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.counts = np.zeros_like(case.start)
-        self.arrived = np.zeros_like(case.start)
-        self.rules: list[Rule] = rules.build(case.cluster)
+    def __init__(self, problem: RebalanceProblem) -> None:
+        self.problem = problem
+        self.counts = np.zeros_like(problem.start)
+        self.arrived = np.zeros_like(problem.start)
+        self.rules: list[Rule] = rules.build(problem.cluster)
         self._affinity = next(r for r in self.rules if isinstance(r, InterPodAffinity))
         self._spread = next(r for r in self.rules if isinstance(r, PodTopologySpread))
         self.fit = next(r for r in self.rules if isinstance(r, NodeResourcesFit))
-        self._moving = [self._watchers(g) for g in range(case.cluster.n_classes)]
+        self._moving = [self._watchers(g) for g in range(problem.cluster.n_classes)]
         self._static: dict[int, Bools] = {}
-        self._extra: list[bool] = [bool(row.any()) for row in case.extra]
+        self._extra: list[bool] = [bool(row.any()) for row in problem.extra]
         self.skews = Skews(self._spread)
-        for g, n in zip(*(index.tolist() for index in np.nonzero(case.start)), strict=True):
-            self._put(g, n, int(case.start[g, n]), 0)
+        for g, n in zip(*(index.tolist() for index in np.nonzero(problem.start)), strict=True):
+            self._put(g, n, int(problem.start[g, n]), 0)
         self.skews.begin()
-        self.providers = Providers(case, self._affinity, self.counts, self.arrived)
+        self.providers = Providers(problem, self._affinity, self.counts, self.arrived)
         self._done: list[_Done] = []
-        self._waiting = {g: self._fitting(g) for g in np.flatnonzero((case.extra < 0).any(axis=1)).tolist()}
+        self._waiting = {g: self._fitting(g) for g in np.flatnonzero((problem.extra < 0).any(axis=1)).tolist()}
 
     def _watchers(self, g: int) -> list[Rule]:
         """The rules whose verdict on the class can change."""
@@ -64,7 +64,7 @@ class State:
         """bool[N]: nodes that no pod of the class can get, whoever goes."""
         found = self._static.get(g)
         if found is None:
-            found = self.case.closed | self.case.held[g]
+            found = self.problem.closed | self.problem.held[g]
             for rule in self.rules:
                 if isinstance(rule, StaticRule) or rule not in self._moving[g]:
                     found |= rule.never(g)
@@ -80,7 +80,7 @@ class State:
             elif placed < 0:
                 rule.remove(g, n, -placed)
         if self._extra[g]:
-            self.fit.free[n] -= (k - placed) * self.case.extra[g]
+            self.fit.free[n] -= (k - placed) * self.problem.extra[g]
         self.skews.put(g, n, k, placed=placed)
         self.counts[g, n] += k
         self.arrived[g, n] += placed
@@ -94,8 +94,8 @@ class State:
         back = 0
         if a >= 0:
             back = self._placed_first(g, a, 1)
-            if back and self.case.once[g]:
-                return np.zeros(self.case.cluster.n_nodes, dtype=bool)
+            if back and self.problem.once[g]:
+                return np.zeros(self.problem.cluster.n_nodes, dtype=bool)
             self._put(g, a, -1, -back)
         mask = ~self.never(g)
         for rule in self._moving[g]:
@@ -119,14 +119,14 @@ class State:
     def _crowded(self, g: int, h: int, nodes: Ints) -> Ints:
         """Those of the nodes where pods of class h that never moved would not be accepted again beside one more pod of class g."""
         here = nodes[self.counts[h, nodes] > self.arrived[h, nodes]]
-        asks = self.case.cluster.demand[h] > 0
-        free = self.fit.free[here] - self.case.cluster.demand[g] + self.case.extra[h]
+        asks = self.problem.cluster.demand[h] > 0
+        free = self.fit.free[here] - self.problem.cluster.demand[g] + self.problem.extra[h]
         return np.asarray(here[(free[:, asks] < 0).any(axis=1)])
 
     def may_go(self, g: int, a: int) -> bool:
         """Whether a pod of class g may be evicted for good from node a: nobody is worse off without it."""
         back = self._placed_first(g, a, 1)
-        if back and self.case.once[g]:
+        if back and self.problem.once[g]:
             return False
         self._put(g, a, -1, -back)
         fine = self.providers.gone(g) and self.skews.gone(g)
@@ -152,9 +152,9 @@ class State:
         if step.a >= 0:
             self._put(step.g, step.a, step.k, done.placed)
 
-    def copy(self) -> State:
+    def copy(self) -> PlanState:
         """The same state, on its own; the steps so far cannot be undone there."""
-        found = State(self.case)
+        found = PlanState(self.problem)
         for g, n in zip(*(index.tolist() for index in np.nonzero((self.counts != found.counts) | self.arrived.astype(bool))), strict=True):
             found._put(g, n, int(self.counts[g, n] - found.counts[g, n]), int(self.arrived[g, n]))
         return found
@@ -170,7 +170,7 @@ class State:
             if rule is self.fit:
                 asks = self.fit.cluster.demand[g] > 0
                 # taken out, a pod gives back all that it holds, and asks for what its spec says
-                free = self.fit.free[nodes] + self.case.extra[g]
+                free = self.fit.free[nodes] + self.problem.extra[g]
                 mask = (free[:, asks] < 0).any(axis=1) | (self.fit.slots[nodes] < 0)
             elif rule is self._affinity:
                 mask = self._affinity.repelled(g, nodes) | self.providers.lacking(g, nodes)
@@ -196,7 +196,7 @@ class State:
 
     def _tainted(self, g: int, nodes: Ints) -> Bools:
         """Whether a taint other than that of a cordon is not tolerated there."""
-        cluster = self.case.cluster
+        cluster = self.problem.cluster
         tolerations = cluster.toleration_sets[cluster.classes[g].tolerations]
         return np.array(
             [
@@ -214,7 +214,7 @@ class State:
     def broken(self) -> dict[str, int]:
         """By rule, how many running pods break it, of the classes that count."""
         found: dict[str, int] = {}
-        for g in np.flatnonzero(self.case.subjects).tolist():
+        for g in np.flatnonzero(self.problem.subjects).tolist():
             nodes = np.flatnonzero(self.counts[g])
             for name, mask in self.breaks(g, nodes).items():
                 found[name] = found.get(name, 0) + int(self.counts[g, nodes[mask]].sum())

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.gang_binding import bind_gang
 from solver.rebalance.sequencing.remaining_moves import Gap
 
@@ -42,13 +42,13 @@ class Found:
     complete: bool
 
 
-class Search:
+class OrderSearch:
     """One search. ``state``, ``gap``: at the start, and there again afterwards."""
 
-    def __init__(self, case: Case, state: State, gap: Gap, over: Callable[[], bool]) -> None:
-        self.case, self.state, self.gap, self.over = case, state, gap, over
-        self._rows = np.flatnonzero(case.movable | case.pending)
-        self._movers = np.flatnonzero(case.movable).tolist()
+    def __init__(self, problem: RebalanceProblem, state: PlanState, gap: Gap, over: Callable[[], bool]) -> None:
+        self.problem, self.state, self.gap, self.over = problem, state, gap, over
+        self._rows = np.flatnonzero(problem.movable | problem.pending)
+        self._movers = np.flatnonzero(problem.movable).tolist()
         self._path: list[_Node] = []
         self._work = 0
         self._cut = False  # not everything was looked into
@@ -111,7 +111,7 @@ class Search:
             self._path.append(part)
 
     def _landing(self, g: int, a: int) -> Ints:
-        self._work += QUESTION + self.case.cluster.n_nodes
+        self._work += QUESTION + self.problem.cluster.n_nodes
         self._cut |= self._work > VERDICTS or self.over()
         return np.flatnonzero(self.state.landing(g, a))
 
@@ -127,7 +127,7 @@ class Search:
             sinks = gap.sinks(g)
             for a in sources:
                 own = gap.extra(g, a, -1)
-                evict = own == level and gap.going.get(g, 0) > 0 and bool(self.case.evictable[g])
+                evict = own == level and gap.going.get(g, 0) > 0 and bool(self.problem.evictable[g])
                 if evict and self.state.may_go(g, a):
                     yield (Step(g, a, -1),)
                 if self._cut:
@@ -138,9 +138,9 @@ class Search:
     def _bindings(self) -> Iterator[tuple[Step, ...]]:
         gangs: dict[int, dict[tuple[int, int], int]] = {}
         for g in self.gap.active():
-            if not self.case.pending[g]:
+            if not self.problem.pending[g]:
                 continue
-            gang = self.case.cluster.classes[g].gang
+            gang = self.problem.cluster.classes[g].gang
             if gang is not None:
                 gangs.setdefault(gang, {}).update({(g, n): k for n, k in self.gap.of[g].items()})
             else:
@@ -148,7 +148,7 @@ class Search:
         for cells in gangs.values():
             self._apart = False
             self._cut |= self.over()
-            self._work += sum(cells.values()) * (QUESTION + self.case.cluster.n_nodes)
+            self._work += sum(cells.values()) * (QUESTION + self.problem.cluster.n_nodes)
             steps = bind_gang(self.state, cells)
             if steps is not None:
                 for step in reversed(steps):

@@ -64,7 +64,7 @@ def _places(walker: Walker, g: int, a: int) -> list[int]:
     nodes = np.flatnonzero(walker.state.landing(g, a))
     if walker.rng is not None:
         return [int(n) for n in walker.rng.sample(nodes.tolist(), min(PLACES, len(nodes)))]
-    demand, held = walker.case.cluster.demand[g], walker.case.cluster.allocatable.sum(axis=0)
+    demand, held = walker.problem.cluster.demand[g], walker.problem.cluster.allocatable.sum(axis=0)
     scarcest = int(np.argmax(demand * 1000 // np.maximum(held, 1))) if len(demand) else 0
     free = fit.free[nodes, scarcest] if len(demand) else fit.slots[nodes]
     order = np.lexsort((-free, gap.leaving[nodes], gap.coming[nodes]))
@@ -77,7 +77,7 @@ def _freed(walker: Walker, g: int, a: int) -> list[Step]:
     here = sorted(gap.seekers.get(a, ()), key=lambda h: -int(walker.size[h]))
     near = sorted(h for h in walker.links.near(g) if gap.of[h] and h not in here)
     for h in [*here, *near][:WAITING]:
-        if walker.case.pending[h] and walker.case.cluster.classes[h].gang is not None:
+        if walker.problem.pending[h] and walker.problem.cluster.classes[h].gang is not None:
             continue  # bound whole, by the pass
         for source in gap.sources(h)[: WAITING if walker.links.tied[h] else 1]:
             mask = state.landing(h, source)
@@ -89,7 +89,7 @@ def _stopover(walker: Walker) -> bool:
     """Take one pod that has to move anyway to a spare place, such that most others can go on; whether there is one."""
     gap = walker.gap
     stuck = [(g, a) for g in gap.active() for a in gap.sources(g) if a >= 0 and gap.allows(g, 1)]
-    cost = walker.case.cost
+    cost = walker.problem.cost
     if walker.rng is not None:
         walker.rng.shuffle(stuck)
     else:
@@ -121,16 +121,16 @@ def _stopover(walker: Walker) -> bool:
 def _clear(walker: Walker) -> bool:
     """Take several pods, or ones that need not move at all, away from a node until a move that waits for it is accepted; whether
     one was."""
-    gap, state, case = walker.gap, walker.state, walker.case
+    gap, state, problem = walker.gap, walker.state, walker.problem
     stuck = sorted(gap.moves(), key=lambda s: (int(walker.size[s.g]), s.g, s.a, s.b))
     if walker.rng is not None:
         walker.rng.shuffle(stuck)
     for move in stuck[: 2 * CHOICES]:
-        if move.b < 0 or (case.pending[move.g] and case.cluster.classes[move.g].gang is not None):
+        if move.b < 0 or (problem.pending[move.g] and problem.cluster.classes[move.g].gang is not None):
             continue
         length = len(walker.steps)
-        here = [h for h in np.flatnonzero((state.counts[:, move.b] > 0) & case.movable).tolist() if h != move.g]
-        here.sort(key=lambda h: (gap.extra(h, move.b, -1), int(case.cost[h]), -int(walker.size[h]), h))
+        here = [h for h in np.flatnonzero((state.counts[:, move.b] > 0) & problem.movable).tolist() if h != move.g]
+        here.sort(key=lambda h: (gap.extra(h, move.b, -1), int(problem.cost[h]), -int(walker.size[h]), h))
         if walker.rng is not None:
             walker.rng.shuffle(here)
         done = False

@@ -7,7 +7,7 @@ from solver.rules.base import Rule
 from solver.rules.node_resources_fit import NodeResourcesFit
 
 
-class Links:
+class Dependencies:
     """``tied``: per class, whether a rule that looks at more than one node is about it; ``simple``: whether nothing but capacity is."""
 
     def __init__(self, cluster: Cluster, rules: list[Rule]) -> None:

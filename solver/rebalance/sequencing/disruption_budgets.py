@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
 
 
-def respecting(case: Case, steps: Sequence[Step]) -> list[Step] | None:
+def respecting(problem: RebalanceProblem, steps: Sequence[Step]) -> list[Step] | None:
     """The steps in an order in which every eviction and move finds its budget allowing one; None where none was found. Where evictions for
     good use a budget up, its moves come before them."""
-    if _holds(case, steps):
+    if _holds(problem, steps):
         return list(steps)
-    tight = {case.budget[step.g] for step in steps if step.b < 0} - {None}
-    late = [step for step in steps if step.b < 0 and case.budget[step.g] in tight]
+    tight = {problem.budget[step.g] for step in steps if step.b < 0} - {None}
+    late = [step for step in steps if step.b < 0 and problem.budget[step.g] in tight]
     found = [step for step in steps if step not in late] + late
-    return found if _holds(case, found) and _accepted(case, found) else None
+    return found if _holds(problem, found) and _accepted(problem, found) else None
 
 
-def _holds(case: Case, steps: Sequence[Step]) -> bool:
+def _holds(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
     gone: dict[int, int] = {}
     for step in steps:
-        budget = case.budget[step.g]
+        budget = problem.budget[step.g]
         if budget is None or step.a < 0:
             continue
-        allowed = case.budgets[budget].allowed - gone.get(budget, 0)
+        allowed = problem.budgets[budget].allowed - gone.get(budget, 0)
         if allowed < (step.k if step.b < 0 else 1):
             return False
         if step.b < 0:
@@ -33,9 +33,9 @@ def _holds(case: Case, steps: Sequence[Step]) -> bool:
     return True
 
 
-def _accepted(case: Case, steps: Sequence[Step]) -> bool:
+def _accepted(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
     """Whether a changed order is still accepted, pod by pod; with gangs that bind as a unit it is not asked."""
-    state = State(case)
+    state = PlanState(problem)
     for step in steps:
         for _ in range(step.k):
             if step.b >= 0 and not state.landing(step.g, step.a)[step.b]:

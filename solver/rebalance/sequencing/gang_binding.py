@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from solver.bind_order.gang_units import Binder
 from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.state import PlanState
 
 Cells = dict[tuple[int, int], int]  # (class, node) -> pods
 
 
-def bind_gang(state: State, cells: Cells) -> list[Step] | None:
+def bind_gang(state: PlanState, cells: Cells) -> list[Step] | None:
     """Accepted steps that bind these pods of one gang, taken one after the other; the state is then that after them. None (and the
     state as it was) if no way was found: tried are single pods, then units of those that need each other, then all as one unit."""
-    binder = Binder(state.case.cluster, state.rules)
+    binder = Binder(state.problem.cluster, state.rules)
     classes = sorted({g for g, _ in cells})
     for level in range(3):
         found = _attempt(state, binder, dict(cells), binder.units(classes, level))
@@ -23,7 +23,7 @@ def bind_gang(state: State, cells: Cells) -> list[Step] | None:
     return None
 
 
-def _attempt(state: State, binder: Binder, left: Cells, units: Sequence[Sequence[int]]) -> list[Step] | None:
+def _attempt(state: PlanState, binder: Binder, left: Cells, units: Sequence[Sequence[int]]) -> list[Step] | None:
     steps: list[Step] = []
     united = {g for unit in units for g in unit}
     waiting = [sorted(unit) for unit in units]
@@ -55,8 +55,8 @@ def _attempt(state: State, binder: Binder, left: Cells, units: Sequence[Sequence
     return None
 
 
-def _unit(state: State, binder: Binder, part: list[tuple[int, int, int]]) -> list[Step] | None:
-    if any(state.case.closed[n] for _, n, _ in part) or not binder.bind(part):
+def _unit(state: PlanState, binder: Binder, part: list[tuple[int, int, int]]) -> list[Step] | None:
+    if any(state.problem.closed[n] for _, n, _ in part) or not binder.bind(part):
         return None
     for g, n, k in reversed(part):
         binder.put(g, n, -k)

@@ -13,9 +13,9 @@ import numpy as np
 
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
-from solver.rebalance.sequencing.dependencies import Links
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
+from solver.rebalance.sequencing.dependencies import Dependencies
 from solver.rebalance.sequencing.gang_binding import bind_gang
 from solver.rebalance.sequencing.remaining_moves import Gap
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -26,15 +26,21 @@ class Walker:
     """A sequence of accepted steps under construction. ``steps``: so far; ``over``: whether to stop; ``rng``: None for the guided order."""
 
     def __init__(
-        self, case: Case, state: State, gap: Gap, links: Links, over: Callable[[], bool], rng: random.Random | None = None
+        self,
+        problem: RebalanceProblem,
+        state: PlanState,
+        gap: Gap,
+        links: Dependencies,
+        over: Callable[[], bool],
+        rng: random.Random | None = None,
     ) -> None:
-        self.case, self.state, self.gap, self.links, self.over, self.rng = case, state, gap, links, over, rng
+        self.problem, self.state, self.gap, self.links, self.over, self.rng = problem, state, gap, links, over, rng
         self.steps: list[Step] = []
         self.fit = next(r for r in state.rules if isinstance(r, NodeResourcesFit))
         self._spread = next(r for r in state.rules if isinstance(r, PodTopologySpread))
         self._dirty = set(gap.active())
-        most = np.maximum(case.cluster.allocatable.max(axis=0, initial=1), 1)
-        self.size: Ints = (case.cluster.demand * 1000 // most).max(axis=1, initial=0)  # thousandths of the largest node
+        most = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
+        self.size: Ints = (problem.cluster.demand * 1000 // most).max(axis=1, initial=0)  # thousandths of the largest node
 
     # --- steps -----------------------------------------------------------------------------------------------------------------
 
@@ -78,16 +84,16 @@ class Walker:
         return not self.gap.left
 
     def _in_gang(self, g: int) -> bool:
-        return bool(self.case.pending[g]) and self.case.cluster.classes[g].gang is not None
+        return bool(self.problem.pending[g]) and self.problem.cluster.classes[g].gang is not None
 
     def _gangs(self) -> list[list[int]]:
         """The pending classes of each gang, gangs of higher priority first."""
         found: dict[int, list[int]] = {}
         for g in self.gap.active():
-            gang = self.case.cluster.classes[g].gang
-            if gang is not None and self.case.pending[g]:
+            gang = self.problem.cluster.classes[g].gang
+            if gang is not None and self.problem.pending[g]:
                 found.setdefault(gang, []).append(g)
-        priority = self.case.cluster.priority
+        priority = self.problem.cluster.priority
         return sorted(found.values(), key=lambda members: (-int(priority[members].min()), members))
 
     def _bind(self, members: list[int]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 
 
 class Gap:
@@ -18,20 +18,20 @@ class Gap:
     Sources are -1 for classes that are pending. Pods of one class may take any of its sources to any of its sinks.
     """
 
-    def __init__(self, case: Case, target: Ints, steps_at_most: int | None = None) -> None:
-        self.case = case
-        size = case.cluster.n_nodes
-        self.of: list[dict[int, int]] = [{} for _ in range(case.cluster.n_classes)]
+    def __init__(self, problem: RebalanceProblem, target: Ints, steps_at_most: int | None = None) -> None:
+        self.problem = problem
+        size = problem.cluster.n_nodes
+        self.of: list[dict[int, int]] = [{} for _ in range(problem.cluster.n_classes)]
         self.left = 0
         self.coming: Ints = np.zeros(size, dtype=np.int64)
         self.leaving: Ints = np.zeros(size, dtype=np.int64)
         self.seekers: dict[int, set[int]] = {}
         self.going: dict[int, int] = {}
-        difference = target - case.start
+        difference = target - problem.start
         for g, n in zip(*(index.tolist() for index in np.nonzero(difference)), strict=True):
             self._shift(g, n, int(difference[g, n]))
         surplus = -difference.sum(axis=1)
-        for g in np.flatnonzero(case.movable & (surplus > 0)).tolist():
+        for g in np.flatnonzero(problem.movable & (surplus > 0)).tolist():
             self.going[g] = int(surplus[g])
             self.left += self.going[g]
         self.detours: dict[tuple[str, int], int] = {}
@@ -39,8 +39,8 @@ class Gap:
 
     def _room(self, steps_at_most: int | None) -> dict[str, dict[int, int]]:
         """Detours that are allowed, by what is counted and its id."""
-        case, limits = self.case, self.case.limits
-        come = np.array([sum(k for k in of.values() if k > 0) for of in self.of], dtype=np.int64) * case.movable
+        problem, limits = self.problem, self.problem.limits
+        come = np.array([sum(k for k in of.values() if k > 0) for of in self.of], dtype=np.int64) * problem.movable
         most: dict[str, dict[int, int]] = {}
         bounds = [] if limits.maxMoves is None else [limits.maxMoves - int(come.sum())]
         if steps_at_most is not None:
@@ -48,11 +48,11 @@ class Gap:
         if bounds:
             most["all"] = {0: min(bounds)}
         for kind, limit, ids in (
-            ("namespace", limits.maxMovesPerNamespace, case.namespaces),
-            ("workload", limits.maxMovesPerWorkload, case.workloads),
+            ("namespace", limits.maxMovesPerNamespace, problem.namespaces),
+            ("workload", limits.maxMovesPerWorkload, problem.workloads),
         ):
             if limit is not None:
-                most[kind] = {i: limit - int(come[ids == i].sum()) for i in np.unique(ids[case.movable]).tolist()}
+                most[kind] = {i: limit - int(come[ids == i].sum()) for i in np.unique(ids[problem.movable]).tolist()}
         return most
 
     def _shift(self, g: int, n: int, k: int) -> None:
@@ -111,13 +111,13 @@ class Gap:
         return tuple(sorted((counter, k) for counter, k in self.detours.items() if k and counter[0] != "all" and counter[0] in self._most))
 
     def _counters(self, g: int) -> list[tuple[str, int]]:
-        return [("all", 0), ("namespace", int(self.case.namespaces[g])), ("workload", int(self.case.workloads[g]))]
+        return [("all", 0), ("namespace", int(self.problem.namespaces[g])), ("workload", int(self.problem.workloads[g]))]
 
     # --- what is left ----------------------------------------------------------------------------------------------------------
 
     def sources(self, g: int) -> list[int]:
         """Nodes that pods of a class are to leave, ascending; -1 where they are pending."""
-        if self.case.pending[g]:
+        if self.problem.pending[g]:
             return [-1] if self.of[g] else []
         return sorted(n for n, k in self.of[g].items() if k < 0)
 

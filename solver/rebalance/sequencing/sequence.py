@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass, field
 
 from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
-from solver.rebalance.sequencing.astar import Search
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
+from solver.rebalance.sequencing.astar import OrderSearch
 from solver.rebalance.sequencing.deadlocks import go_on, waiting_in_circle
-from solver.rebalance.sequencing.dependencies import Links
+from solver.rebalance.sequencing.dependencies import Dependencies
 from solver.rebalance.sequencing.disruption_budgets import respecting
 from solver.rebalance.sequencing.greedy_pass import Walker
 from solver.rebalance.sequencing.remaining_moves import Gap
@@ -42,7 +42,7 @@ class Ordered:
 
 
 def order(
-    case: Case,
+    problem: RebalanceProblem,
     target: Ints,
     *,
     seconds: float,
@@ -50,44 +50,46 @@ def order(
     steps_at_most: int | None = None,
     deterministic: bool = False,
 ) -> Ordered:
-    """Find a sequence of accepted steps from ``case.start`` to ``target``, int64[G, N]: running pods after it.
+    """Find a sequence of accepted steps from ``problem.start`` to ``target``, int64[G, N]: running pods after it.
 
     Movable classes have as many pods in the target as at the start, or fewer (the others are evicted); pending classes those that are to be
     bound; all others are where they were. Steps are counted by pods, bindings and evictions among them; ``steps_at_most`` bounds them all.
     A pending pod is bound once, where the target has it. Gangs are bound whole, their steps next to each other. ``deterministic``: the work
     is counted, and the clock looked at only after twice the time.
     """
-    found = _order(case, target, seconds, stop, steps_at_most, deterministic=deterministic)
-    if found.steps and case.evictable.any():
-        steps = respecting(case, found.steps)
+    found = _order(problem, target, seconds, stop, steps_at_most, deterministic=deterministic)
+    if found.steps and problem.evictable.any():
+        steps = respecting(problem, found.steps)
         return Ordered(steps, fewest=found.fewest and steps is not None, stuck=found.stuck)
     return found
 
 
-def _order(case: Case, target: Ints, seconds: float, stop: threading.Event, steps_at_most: int | None, *, deterministic: bool) -> Ordered:
+def _order(
+    problem: RebalanceProblem, target: Ints, seconds: float, stop: threading.Event, steps_at_most: int | None, *, deterministic: bool
+) -> Ordered:
     """The same with no look at budgets."""
     began = time.monotonic()
 
     def over(share: float = 1.0) -> bool:
         return stop.is_set() or time.monotonic() - began > seconds * (2.0 if deterministic else share)
 
-    gap = Gap(case, target, steps_at_most)
+    gap = Gap(problem, target, steps_at_most)
     most = gap.most_detours()
     if most is not None and most < 0:
         return Ordered(None, exhausted=True, stuck=waiting_in_circle(gap.moves()))
     if not gap.left:
         return Ordered([], fewest=True)
     needed = gap.left
-    state = State(case)
-    if not all(reach.allows(target) for reach in reaches(case, state.providers.rule, state.counts)):
+    state = PlanState(problem)
+    if not all(reach.allows(target) for reach in reaches(problem, state.providers.rule, state.counts)):
         return Ordered(None, exhausted=True, stuck=gap.moves())
-    links = Links(case.cluster, state.rules)
+    links = Dependencies(problem.cluster, state.rules)
     best: list[Step] | None = None
     stuck: list[Step] = []
 
     def attempt(rng: random.Random | None, share: float) -> None:
         nonlocal best, stuck
-        walker = Walker(case, state, gap, links, lambda: over(share), rng)
+        walker = Walker(problem, state, gap, links, lambda: over(share), rng)
         direct = walker.run()
         if not direct and not stuck:
             stuck = waiting_in_circle(gap.moves())
@@ -104,7 +106,7 @@ def _order(case: Case, target: Ints, seconds: float, stop: threading.Event, step
         return Ordered(best, fewest=True)
     if needed <= SMALL:
         allowed = most if best is None else len_of(best) - needed - 1
-        found = Search(case, state, gap, lambda: over(0.8)).run(allowed)
+        found = OrderSearch(problem, state, gap, lambda: over(0.8)).run(allowed)
         if found.steps is not None:
             # the first found has the fewest, unless gangs could be bound in another way
             return Ordered(found.steps, fewest=found.complete or len(found.steps) == needed)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.state import PlanState
 
 #: Questions to the state, at most.
 QUESTIONS = 20_000
 
 
-def shorten(state: State, steps: Sequence[Step], over: Callable[[], bool]) -> list[Step]:
+def shorten(state: PlanState, steps: Sequence[Step], over: Callable[[], bool]) -> list[Step]:
     """Accepted steps that lead where these lead, not more of them. ``state``: before the first, and so it is left."""
-    case = state.case
-    if any(case.pending[s.g] and case.cluster.classes[s.g].gang is not None for s in steps):
+    problem = state.problem
+    if any(problem.pending[s.g] and problem.cluster.classes[s.g].gang is not None for s in steps):
         return list(steps)  # what binds as a unit is not accepted pod by pod
     way = [Step(s.g, s.a, s.b) for s in steps for _ in range(s.k)]
     left = QUESTIONS
@@ -57,7 +57,7 @@ def _ways_without(way: Sequence[Step], i: int) -> list[list[Step]]:
     return []
 
 
-def _accepted(state: State, step: Step) -> bool:
+def _accepted(state: PlanState, step: Step) -> bool:
     if step.a >= 0 and not state.counts[step.g, step.a]:
         return False
     return state.may_go(step.g, step.a) if step.b < 0 else bool(state.landing(step.g, step.a)[step.b])

@@ -15,7 +15,7 @@ import numpy as np
 
 from models.cluster.cluster import Ids, Ints, domain_sum
 from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import Case
+from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rules.inter_pod_affinity import InterPodAffinity
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Reach:
+class AffinityOpenings:
     """One ``key`` of some terms. ``members``: the classes that have the terms, and alone match them; ``codes``: int32[N], its domains;
     ``held``: bool[D], domains with some of them at the start; ``bound``: so many always stay that no domain is ever opened."""
 
@@ -41,27 +41,27 @@ class Reach:
         return not (used & ~self.held).any() or (not self.bound and int(np.count_nonzero(used)) == 1)
 
 
-def reaches(case: Case, rule: InterPodAffinity, counts: Ints) -> list[Reach]:
+def reaches(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) -> list[AffinityOpenings]:
     """Of all terms that fixed pods do not match, nor classes that do not have them. ``rule``: in the state of the fixed pods and of
     ``counts`` (int64[G, N])."""
-    found: list[Reach] = []
+    found: list[AffinityOpenings] = []
     for index, a in enumerate(rule.attractions):
         members = np.flatnonzero(a.matches).tolist()
         fixed = a.total - int(counts[members][:, a.any_key].sum())
         if fixed or not members or any(rule.attraction(g) != index for g in members):
             continue
-        running = int(case.start[members][:, a.any_key].sum())
-        going = int(case.start[[g for g in members if case.evictable[g]]].sum())
+        running = int(problem.start[members][:, a.any_key].sum())
+        going = int(problem.start[[g for g in members if problem.evictable[g]]].sum())
         for key, codes, size in zip(a.keys, a.codes, a.sizes, strict=True):
-            held = domain_sum(codes, size, case.start[members].sum(axis=0)) > 0
-            found.append(Reach(key, members, codes, np.asarray(held, dtype=bool), running - going > 1))
+            held = domain_sum(codes, size, problem.start[members].sum(axis=0)) > 0
+            found.append(AffinityOpenings(key, members, codes, np.asarray(held, dtype=bool), running - going > 1))
     return found
 
 
 def encode(model: TargetModel, rule: InterPodAffinity) -> None:
     """Say the same in the model of the end state. ``rule``: in the state of the fixed pods."""
-    for reach in reaches(model.case, rule, np.zeros_like(model.case.start)):
-        nodes = model.case.cluster.members(reach.key)
+    for reach in reaches(model.problem, rule, np.zeros_like(model.problem.start)):
+        nodes = model.problem.cluster.members(reach.key)
         resting = domain_sum(reach.codes, len(reach.held), model.rest[reach.members].sum(axis=0)) > 0
         used: dict[int, cp_model.IntVar] = {}
         for d in sorted({*model.domains(reach.members, reach.codes), *np.flatnonzero(resting).tolist()}):

@@ -17,14 +17,14 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ids, Ints
 from models.kube.selectors import Bools
-from solver.cpsat.model import Encoding, Part
-from solver.rebalance.problem.problem import Case
+from solver.cpsat.model import Cells, PlacementModel
+from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rebalance.problem.reachable_nodes import reach
 from solver.rules.base import Rule
 from solver.rules.gang_scheduling import GangScheduling
 
 
-class TargetModel(Encoding):
+class TargetModel(PlacementModel):
     """``rules``: in the state of the fixed pods. ``left[g]``: of pending classes the pods that get no node, of running ones those evicted.
 
     ``part``: only these cells are free, each with the most pods that it may hold in the end, and ``part.pods`` are the pods in them;
@@ -33,47 +33,53 @@ class TargetModel(Encoding):
     """
 
     def __init__(
-        self, case: Case, rules: Sequence[Rule], part: Part | None = None, base: Ints | None = None, *, room: Ints | None = None
+        self,
+        problem: RebalanceProblem,
+        rules: Sequence[Rule],
+        part: Cells | None = None,
+        base: Ints | None = None,
+        *,
+        room: Ints | None = None,
     ) -> None:
-        self.case = case
-        self.room = reach(case, rules) if room is None else room
-        self.rest = np.zeros_like(case.start)  # pods that the model does not move; rest_came: those of them that arrived
+        self.problem = problem
+        self.room = reach(problem, rules) if room is None else room
+        self.rest = np.zeros_like(problem.start)  # pods that the model does not move; rest_came: those of them that arrived
         if part is not None:
-            self.rest = (case.start if base is None else base).copy()
+            self.rest = (problem.start if base is None else base).copy()
             for g, (nodes, _) in part.cells.items():
                 self.rest[g, nodes] = 0
-        super().__init__(case.cluster, (), part if part is not None else self._all())
+        super().__init__(problem.cluster, (), part if part is not None else self._all())
         self.partial = part is not None
         self.y: dict[tuple[int, int], cp_model.IntVar] = {}  # arrivals, where there can be any
-        self.rest_came = np.maximum(self.rest - case.start, 0)
+        self.rest_came = np.maximum(self.rest - problem.start, 0)
         self._clear: dict[tuple[int, int], cp_model.IntVar] = {}  # (node, resource or -1): not overcommitted
         self._arrivals()
         for g, variable in self.left.items():
-            if not (case.pending[g] or case.evictable[g]):
+            if not (problem.pending[g] or problem.evictable[g]):
                 self.model.add(variable == 0)
         for rule in rules:
-            if isinstance(rule, GangScheduling) and case.cluster.gangs:
+            if isinstance(rule, GangScheduling) and problem.cluster.gangs:
                 rule.encode(self)
         for n in self.nodes():
             self._capacity(n)
         self._limits()
 
-    def _all(self) -> Part:
+    def _all(self) -> Cells:
         """Every cell where pods are or can come to be; pods that cannot move are held by their number."""
-        case, cells, pods = self.case, {}, {}
-        for g in range(case.cluster.n_classes):
-            most = np.maximum(case.start[g], self.room[g])
+        problem, cells, pods = self.problem, {}, {}
+        for g in range(problem.cluster.n_classes):
+            most = np.maximum(problem.start[g], self.room[g])
             nodes = np.flatnonzero(most)
             if len(nodes):
-                running = int(case.start[g].sum())
-                cells[g] = nodes.astype(np.int32), np.minimum(most, case.cluster.count[g])[nodes]
-                pods[g] = running or int(min(case.cluster.count[g], most.sum()))
-        return Part(cells, pods)
+                running = int(problem.start[g].sum())
+                cells[g] = nodes.astype(np.int32), np.minimum(most, problem.cluster.count[g])[nodes]
+                pods[g] = running or int(min(problem.cluster.count[g], most.sum()))
+        return Cells(cells, pods)
 
     def _arrivals(self) -> None:
         """y ≥ x - start; a cell that can hold no more than at the start needs none."""
         for (g, n), variable in self.x.items():
-            start, most = int(self.case.start[g, n]), self.upper(g, n)
+            start, most = int(self.problem.start[g, n]), self.upper(g, n)
             if not start:
                 self.y[g, n] = variable
             elif most > start and self.room[g, n]:
@@ -122,11 +128,11 @@ class TargetModel(Encoding):
         here = self.classes_on(n)
         variables = [self.x[g, n] for g in here]
         upper = [self.upper(g, n) for g in here]
-        columns = [(-1, [1] * len(here), int(self.cluster.slots[n]), int(self.case.start[:, n].sum()), int(self.rest[:, n].sum()))]
+        columns = [(-1, [1] * len(here), int(self.cluster.slots[n]), int(self.problem.start[:, n].sum()), int(self.rest[:, n].sum()))]
         for r in range(len(self.cluster.resources)):
             demand = self.cluster.demand[:, r]
-            loads = int(self.case.start[:, n] @ demand), int(self.rest[:, n] @ demand)
-            columns.append((r, [int(demand[g]) for g in here], int(self.cluster.free[n, r]) + int(self.case.spare[n, r]), *loads))
+            loads = int(self.problem.start[:, n] @ demand), int(self.rest[:, n] @ demand)
+            columns.append((r, [int(demand[g]) for g in here], int(self.cluster.free[n, r]) + int(self.problem.spare[n, r]), *loads))
         for r, weights, free, start, rest in columns:
             unit = gcd(*weights)
             if not unit:
@@ -142,35 +148,35 @@ class TargetModel(Encoding):
                     self.model.add_implication(literal, clear)
 
     def _limits(self) -> None:
-        case, limits = self.case, self.case.limits
+        problem, limits = self.problem, self.problem.limits
         groups: list[tuple[int | None, list[Bools]]] = [
-            (limits.maxMoves, [case.movable]),
-            (limits.maxMovesPerNamespace, [case.namespaces == i for i in np.unique(case.namespaces[case.movable])]),
-            (limits.maxMovesPerWorkload, [case.workloads == i for i in np.unique(case.workloads[case.movable])]),
+            (limits.maxMoves, [problem.movable]),
+            (limits.maxMovesPerNamespace, [problem.namespaces == i for i in np.unique(problem.namespaces[problem.movable])]),
+            (limits.maxMovesPerWorkload, [problem.workloads == i for i in np.unique(problem.workloads[problem.movable])]),
         ]
         for most, masks in groups:
             for mask in masks if most is not None else ():
-                chosen = mask & case.movable
+                chosen = mask & problem.movable
                 moved = [v for (g, _), v in self.y.items() if chosen[g]]
                 self.model.add(self.sum(moved) <= (most or 0) - int(self.rest_came[chosen].sum()))
         if limits.maxEvictions is not None:
-            self._at_most_gone(case.evictable, limits.maxEvictions)
-        for b, budget in enumerate(case.budgets):  # pods that went for good are missing from then on
-            guarded = np.array([i == b for i in case.budget], dtype=bool) & case.movable
-            if (guarded & case.evictable).any():
+            self._at_most_gone(problem.evictable, limits.maxEvictions)
+        for b, budget in enumerate(problem.budgets):  # pods that went for good are missing from then on
+            guarded = np.array([i == b for i in problem.budget], dtype=bool) & problem.movable
+            if (guarded & problem.evictable).any():
                 self._at_most_gone(guarded, budget.allowed)
             if not budget.allowed:
                 for (g, n), variable in self.x.items():
                     if guarded[g]:
-                        self.model.add(variable == int(case.start[g, n]))
+                        self.model.add(variable == int(problem.start[g, n]))
 
     def _at_most_gone(self, chosen: Bools, most: int) -> None:
         """Of the pods of some classes (bool[G]) at most so many are evicted."""
         here = [g for g in self.left if chosen[g]]
-        before = int((self.case.start - self.rest)[chosen].sum()) - sum(self.fits[g] for g in here)
+        before = int((self.problem.start - self.rest)[chosen].sum()) - sum(self.fits[g] for g in here)
         self.model.add(self.sum([self.left[g] for g in here]) <= most - before)
 
     @property
     def moved(self) -> list[tuple[int, cp_model.IntVar]]:
         """(class, arrivals) of running pods: what moves are counted from."""
-        return [(g, v) for (g, _), v in self.y.items() if self.case.movable[g]]
+        return [(g, v) for (g, _), v in self.y.items() if self.problem.movable[g]]

@@ -12,7 +12,7 @@ from solver.cpsat.linear_sum import Points
 from solver.objective import encoding
 from solver.objective.incremental_score import SoftState
 from solver.objective.tie_break import STEP, Spread, bend
-from solver.rebalance.problem.objective import POINT, Tier, Values
+from solver.rebalance.problem.objective import POINT, PlanObjective, Tier
 from solver.rebalance.target.model import TargetModel
 
 #: Rows of CP-SAT stay below this.
@@ -22,7 +22,7 @@ _LARGEST = 2**58
 def encode(
     model: TargetModel,
     broken: Mapping[tuple[int, int, str], list[cp_model.IntVar]],
-    values: Values,
+    values: PlanObjective,
     soft: SoftState | None = None,
 ) -> list[Points]:
     """Each tier of ``values``, to be maximised; for a part of the instance up to what the rest adds. ``broken``: of
@@ -37,15 +37,15 @@ def encode(
 def _tier(
     model: TargetModel,
     broken: Mapping[tuple[int, int, str], list[cp_model.IntVar]],
-    values: Values,
+    values: PlanObjective,
     tier: Tier,
     soft: SoftState | None,
 ) -> Points:
-    case, points = model.case, Points()
+    problem, points = model.problem, Points()
     if tier.name == "drained":
-        points.constant -= len(case.left_over) + int(model.rest[np.ix_(case.movable, case.closed)].sum())
+        points.constant -= len(problem.left_over) + int(model.rest[np.ix_(problem.movable, problem.closed)].sum())
         for (g, n), variable in model.x.items():
-            if case.closed[n] and case.movable[g]:
+            if problem.closed[n] and problem.movable[g]:
                 points.add(variable, -1, 0, model.upper(g, n))
     elif tier.name == "rules":
         _rules(model, broken, points)
@@ -55,18 +55,18 @@ def _tier(
         preferences = encoding.encode(model, values.objective, soft)
         _add(points, preferences, POINT)
         _add(points, balance(model, values.spread), 1)
-        points.constant -= POINT * case.limits.minGain * int(np.maximum(model.rest - case.start, 0)[case.movable].sum())
+        points.constant -= POINT * problem.limits.minGain * int(np.maximum(model.rest - problem.start, 0)[problem.movable].sum())
         for g, came in model.moved:
-            points.add(came, -POINT * case.limits.minGain, 0, model.fits[g])
+            points.add(came, -POINT * problem.limits.minGain, 0, model.fits[g])
     elif tier.name == "moves":
-        came = np.maximum(model.rest - case.start, 0).sum(axis=1)
-        points.constant -= int((came * case.cost)[case.movable].sum())
+        came = np.maximum(model.rest - problem.start, 0).sum(axis=1)
+        points.constant -= int((came * problem.cost)[problem.movable].sum())
         for g, variable in model.moved:
-            points.add(variable, -int(case.cost[g]), 0, int(variable.proto.domain[1]))
+            points.add(variable, -int(problem.cost[g]), 0, int(variable.proto.domain[1]))
     else:
-        chosen = case.pending if tier.name == "placed" else case.evictable
+        chosen = problem.pending if tier.name == "placed" else problem.evictable
         for g, left in model.left.items():
-            if chosen[g] and tier.priority in (None, int(case.cluster.priority[g])):
+            if chosen[g] and tier.priority in (None, int(problem.cluster.priority[g])):
                 points.constant += model.fits[g] if tier.name == "placed" else 0
                 points.add(left, -1, 0, model.fits[g])
     return points
@@ -101,15 +101,15 @@ def _rules(model: TargetModel, broken: Mapping[tuple[int, int, str], list[cp_mod
             points.add(pods, -1, 0, most)
 
 
-def _freed(model: TargetModel, values: Values, points: Points) -> None:
+def _freed(model: TargetModel, values: PlanObjective, points: Points) -> None:
     """A node is free or has room: rows of capacity say it for the relaxation, cells say it for sure."""
-    case, cluster = model.case, model.cluster
-    leaving = case.movable | case.pending
+    problem, cluster = model.problem, model.cluster
+    leaving = problem.movable | problem.pending
     prices = values.price
     if prices is not None:
         points.constant -= int(prices.sum())
     free_nodes: list[cp_model.IntVar] = []
-    for n in np.flatnonzero(case.freeable & ~model.rest[leaving].any(axis=0)).tolist():
+    for n in np.flatnonzero(problem.freeable & ~model.rest[leaving].any(axis=0)).tolist():
         price = 1 if prices is None else int(prices[n])
         here = [g for g in model.classes_on(n) if leaving[g]]
         if not here:
@@ -121,15 +121,15 @@ def _freed(model: TargetModel, values: Values, points: Points) -> None:
         variables = [model.x[g, n] for g in here]
         for g, variable in zip(here, variables, strict=True):
             model.model.add(variable + model.upper(g, n) * free <= model.upper(g, n))
-        rows = [([1] * len(here), max(int(cluster.slots[n]), int(case.start[:, n].sum())))]
+        rows = [([1] * len(here), max(int(cluster.slots[n]), int(problem.start[:, n].sum())))]
         for r in range(len(cluster.resources)):
             demand = cluster.demand[:, r]
-            rows.append(([int(demand[g]) for g in here], max(int(cluster.free[n, r]), int(case.start[:, n] @ demand))))
+            rows.append(([int(demand[g]) for g in here], max(int(cluster.free[n, r]), int(problem.start[:, n] @ demand))))
         for weights, room in rows:
             unit = gcd(*weights)
             if unit and room > 0:
                 model.model.add(model.weighted_sum([*variables, free], [*(w // unit for w in weights), room // unit]) <= room // unit)
-    if case.limits.maxFreed is not None and prices is None:  # a node that is free need not count as free
+    if problem.limits.maxFreed is not None and prices is None:  # a node that is free need not count as free
         model.model.add(model.sum(free_nodes) <= max(0, values.enough - points.constant))
 
 
@@ -143,7 +143,7 @@ def _kinks(first: int, end: int) -> Iterator[int]:
 
 def balance(model: TargetModel, spread: Spread) -> Points:
     """The value of strategy spread, as :meth:`solver.objective.tie_break.Spread.encode`, on nodes that may hold more at the start than they have."""
-    points, solver, case = Points(), model.model, model.case
+    points, solver, problem = Points(), model.model, model.problem
     for n in range(model.cluster.n_nodes):
         for r in range(spread.demand.shape[1]):
             total = int(spread.total[n, r])
@@ -157,7 +157,7 @@ def balance(model: TargetModel, spread: Spread) -> Points:
             if not asking:
                 points.constant -= lowest
                 continue
-            start = int(spread.used[n, r]) + int(case.start[:, n] @ demand)
+            start = int(spread.used[n, r]) + int(problem.start[:, n] @ demand)
             most = max(now, 1000, -(-1000 * start // total))
             load = solver.new_int_var(now, most, "")
             unit = gcd(total, *(1000 * int(demand[g]) for g in asking))

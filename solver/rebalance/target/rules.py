@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Cluster, Ids, Ints, Term
+from models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints
 from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import Case
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.target import affinity_openings
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.spread import Broken, SkewEncoder
@@ -32,7 +32,7 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 class _Repulsion:
     """An anti-affinity term. ``owned``, ``matched``: int64[D], fixed pods per domain that carry it (1: some), and that it matches."""
 
-    term: Term
+    term: AffinityTerm
     codes: Ids
     owners: list[int]
     matches: Bools
@@ -44,16 +44,16 @@ class Known:
     """What all models of a case share. ``start``: per rule and class, bool[N]: where pods break it at the start; ``repulsions``: the
     distinct anti-affinity terms."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, problem: RebalanceProblem) -> None:
         self.start: dict[str, dict[int, Bools]] = {}
-        state = State(case)
-        for g in np.flatnonzero(case.subjects).tolist():
-            nodes = np.flatnonzero(case.start[g])
+        state = PlanState(problem)
+        for g in np.flatnonzero(problem.subjects).tolist():
+            nodes = np.flatnonzero(problem.start[g])
             for name, mask in state.breaks(g, nodes).items():
-                where = np.zeros(case.cluster.n_nodes, dtype=bool)
+                where = np.zeros(problem.cluster.n_nodes, dtype=bool)
                 where[nodes[mask]] = True
                 self.start.setdefault(name, {})[g] = where
-        self.repulsions = _repulsions(case.cluster)
+        self.repulsions = _repulsions(problem.cluster)
 
 
 class TargetRules:
@@ -61,8 +61,8 @@ class TargetRules:
     so that it is not (none: it is broken whatever happens)."""
 
     def __init__(self, model: TargetModel, rules: Sequence[Rule], known: Known | None = None) -> None:
-        self.model, self.rules, self.case = model, rules, model.case
-        self.known = known or Known(self.case)
+        self.model, self.rules, self.problem = model, rules, model.problem
+        self.known = known or Known(self.problem)
         self.start = self.known.start
         self.broken: Broken = {}
         self._counts: dict[tuple[int, ...], cp_model.IntVar] = {}
@@ -100,7 +100,7 @@ class TargetRules:
     # --- host ports -----------------------------------------------------------------------------------------------------------
 
     def _ports(self, rule: NodePorts) -> None:
-        model, cluster = self.model, self.case.cluster
+        model, cluster = self.model, self.problem.cluster
         asking = [g for g, cls in enumerate(cluster.classes) if cls.ports]
         against = {g: [h for h in asking if clash(cluster.classes[g].ports, cluster.classes[h].ports)] for g in asking}
         spoilt = {n for _, n in self._cells(rule.name)}
@@ -123,7 +123,7 @@ class TargetRules:
     # --- anti-affinity --------------------------------------------------------------------------------------------------------
 
     def _anti(self, name: str) -> None:
-        model, start = self.model, self.case.start
+        model, start = self.model, self.problem.start
         for r in self.known.repulsions:
             matched = np.flatnonzero(r.matches).tolist()
             concerned = sorted({*r.owners, *matched})
@@ -131,7 +131,7 @@ class TargetRules:
             carriers = [g for g in r.owners if not r.matches[g]]
             targets = [g for g in matched if g not in r.owners]
             for d in model.domains(concerned, r.codes):
-                nodes = self.case.cluster.members(r.term.key)[d]
+                nodes = self.problem.cluster.members(r.term.key)[d]
                 owned, hit = int(r.owned[d]), int(r.matched[d])
                 here = [int(start[np.asarray(group)[:, None], nodes].sum()) if group else 0 for group in (both, carriers, targets)]
                 inside = sum(here) + owned + hit
@@ -171,7 +171,7 @@ class TargetRules:
     def _affinity(self, rule: InterPodAffinity) -> None:
         """A pod other than itself that matches all terms in the domain of every key, or nobody else anywhere and it matches itself."""
         model = self.model
-        for g, cls in enumerate(self.case.cluster.classes):
+        for g, cls in enumerate(self.problem.cluster.classes):
             index = rule.attraction(g)
             if index is None or cls.affinity is None:
                 continue
@@ -196,7 +196,7 @@ class TargetRules:
                 near = []
                 for key_index, d in enumerate(cell):
                     if not a.counts[key_index][d]:
-                        members = self.case.cluster.members(a.keys[key_index])[d]
+                        members = self.problem.cluster.members(a.keys[key_index])[d]
                         near.append(self._near((index, key_index, d, own), providers, members, 1 + own))
                 if not near:
                     continue
@@ -213,7 +213,7 @@ class TargetRules:
     def _rests(self, a: Attraction, cell: tuple[int, ...], providers: list[int], moving: set[int], least: int) -> bool:
         """Whether enough providers are in every domain of a cell, and none of them moves."""
         for key, d, counts in zip(a.keys, cell, a.counts, strict=True):
-            members = self.case.cluster.members(key)[d]
+            members = self.problem.cluster.members(key)[d]
             if not counts[d] and (moving.intersection(members.tolist()) or self.model.resting(providers, members) < least):
                 return False
         return True
@@ -236,9 +236,9 @@ class TargetRules:
 
 
 def _repulsions(cluster: Cluster) -> list[_Repulsion]:
-    found: dict[Term, _Repulsion] = {}
+    found: dict[AffinityTerm, _Repulsion] = {}
 
-    def get(term: Term) -> _Repulsion:
+    def get(term: AffinityTerm) -> _Repulsion:
         if term not in found:
             codes, size = cluster.domains(term.key)
             fixed = cluster.fixed_per_domain(term.matcher, term.key)

@@ -106,7 +106,7 @@ class _Counter:
     def __init__(self, model: TargetModel, tally: Tally) -> None:
         self.model, self.tally = model, tally
         counting = np.flatnonzero(tally.matches)
-        self.start = tally.counts + self._inside(model.case.start[counting])
+        self.start = tally.counts + self._inside(model.problem.start[counting])
         self.base = tally.counts + (self._inside(model.rest[counting]) if model.partial else 0)
         self.variables: dict[int, list[cp_model.IntVar]] = {}
         self._most: dict[int, int] = {}

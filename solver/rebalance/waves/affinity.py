@@ -14,7 +14,7 @@ import numpy as np
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
 from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.state import PlanState
 from solver.rules.inter_pod_affinity import InterPodAffinity
 
 
@@ -45,19 +45,19 @@ class _Support:
 class Supports:
     """All sets of terms. ``state``: all that the wave brings is in it, nothing that it takes has left."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PlanState) -> None:
         self.state = state
         self.rule = next(r for r in state.rules if isinstance(r, InterPodAffinity))
         self._found = [_Support(a.counts) for a in self.rule.attractions]
         self._holders: list[list[int]] = [[] for _ in self._found]
         self._broken: dict[int, Bools] = {}
         self._came: Counter[tuple[int, int]] = Counter()
-        for g in range(state.case.cluster.n_classes):
+        for g in range(state.problem.cluster.n_classes):
             index = self.rule.attraction(g)
             if index is not None:
                 self._holders[index].append(g)
-                nodes = np.flatnonzero(state.case.start[g])
-                self._broken[g] = np.zeros(state.case.cluster.n_nodes, dtype=bool)
+                nodes = np.flatnonzero(state.problem.start[g])
+                self._broken[g] = np.zeros(state.problem.cluster.n_nodes, dtype=bool)
                 self._broken[g][nodes] = state.providers.lacking(g, nodes)
 
     def topics(self, g: int) -> list[int]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from models.cluster.cluster import Ids, Term
+from models.cluster.cluster import AffinityTerm, Ids
 from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.waves.affinity import Supports
 from solver.rebalance.waves.spread import SkewsOfWave
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
@@ -23,14 +23,14 @@ Keys = list[Hashable]
 class Order:
     """``state``: at the start; ``steps``: all that will be taken, pod by pod."""
 
-    def __init__(self, state: State, supports: Supports, skews: SkewsOfWave, steps: Sequence[Step]) -> None:
-        self.case, self.cluster = state.case, state.case.cluster
+    def __init__(self, state: PlanState, supports: Supports, skews: SkewsOfWave, steps: Sequence[Step]) -> None:
+        self.problem, self.cluster = state.problem, state.problem.cluster
         self._supports, self._skews = supports, skews
         self._numa = next(r for r in state.rules if isinstance(r, NodeResourceTopologyMatch))
         self._limits = next(r for r in state.rules if isinstance(r, NodeVolumeLimits))
         binding = next(r for r in state.rules if isinstance(r, VolumeBinding))
         leaves = Counter((s.g, s.a) for s in steps)
-        start = self.case.start
+        start = self.problem.start
         self._tight = {(g, a) for (g, a), k in leaves.items() if a >= 0 and start[g, a] < k}
         self._twice = {s.g for s in steps if s.b < 0} & {s.g for s in steps if s.a < 0}
         self._volumes: dict[int, Keys] = {}
@@ -43,7 +43,7 @@ class Order:
 
     def _related(self, moving: set[int]) -> dict[int, list[tuple[int, Ids]]]:
         """By class, the anti-affinity terms of moving classes that it carries or that match it: number and domain of each node."""
-        ids: dict[Term, int] = {}
+        ids: dict[AffinityTerm, int] = {}
         found: dict[int, dict[int, Ids]] = {}
         for g in sorted(moving):
             for term in self.cluster.classes[g].anti:

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.waves.affinity import Supports
 from solver.rebalance.waves.ordering import Order
 from solver.rebalance.waves.spread import SkewsOfWave
@@ -27,8 +27,8 @@ class WaveRules:
     """One wave after the other. ``steps``: all that will be taken, pod by pod; ``state``: all that the wave brings is in it, nothing that
     it takes has left; ``left``: per budget, how many pods the wave may still evict."""
 
-    def __init__(self, case: Case, steps: Sequence[Step]) -> None:
-        self.case, self.state = case, State(case)
+    def __init__(self, problem: RebalanceProblem, steps: Sequence[Step]) -> None:
+        self.problem, self.state = problem, PlanState(problem)
         self._fit = next(r for r in self.state.rules if isinstance(r, NodeResourcesFit))
         self._supports, self._skews = Supports(self.state), SkewsOfWave(self.state)
         self._supports.loosen(steps)
@@ -36,7 +36,7 @@ class WaveRules:
         self.order = Order(self.state, self._supports, self._skews, steps)
         self._rules: dict[int, list[Rule]] = {}
         self._asks: dict[int, Ints] = {}
-        self.left = [budget.allowed for budget in case.budgets]
+        self.left = [budget.allowed for budget in problem.budgets]
         self._clear()
 
     def _clear(self) -> None:
@@ -49,7 +49,7 @@ class WaveRules:
 
     def budget(self, step: Step) -> int | None:
         """The budget that an eviction for this step needs."""
-        return self.case.budget[step.g] if step.a >= 0 else None
+        return self.problem.budget[step.g] if step.a >= 0 else None
 
     # --- joining --------------------------------------------------------------------------------------------------------------
 
@@ -110,11 +110,11 @@ class WaveRules:
             return True
         asks = self._asks.get(g)
         if asks is None:
-            asks = self._asks[g] = np.flatnonzero(self.case.cluster.demand[g])
+            asks = self._asks[g] = np.flatnonzero(self.problem.cluster.demand[g])
             self._rules[g] = [
                 r for r in self.state.rules if r.concerned(g) and not isinstance(r, (StaticRule, NodeResourcesFit, PodTopologySpread))
             ]
-        demand = self.case.cluster.demand
+        demand = self.problem.cluster.demand
         free = self._fit.free[b] - (demand[list(reserved)].sum(axis=0) if reserved else 0)
         if int(self._fit.slots[b]) - len(reserved) < 1 or (free[asks] < demand[g, asks]).any():
             return False

@@ -12,23 +12,23 @@ import heapq
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.waves.safety import WaveRules
 from solver.rebalance.waves.units import tokens
 
 _BLOCKED, _READY, _WAITING, _TAKEN = range(4)
 
 
-def waves(case: Case, steps: Sequence[Step]) -> list[list[Step]]:
+def waves(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list[Step]]:
     """Regroup an accepted sequence of steps: the same steps (of several pods split where needed), in waves that are safe whatever their
     order. Gang members that bind only as a unit are a wave of their own."""
-    return _Scheduler(case, tokens(case, steps)).run()
+    return _Scheduler(problem, tokens(problem, steps)).run()
 
 
 class _Scheduler:
-    def __init__(self, case: Case, entries: list[list[Step]]) -> None:
+    def __init__(self, problem: RebalanceProblem, entries: list[list[Step]]) -> None:
         self._entries = entries
-        self._rules = WaveRules(case, [step for entry in entries for step in entry])
+        self._rules = WaveRules(problem, [step for entry in entries for step in entry])
         order = self._rules.order
         self._alone = [len(entry) > 1 or order.solo(entry[0]) for entry in entries]
         self._status = [_BLOCKED] * len(entries)

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.cluster.cluster import Ints, domain_sum
 from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.state import PlanState
 from solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
 _BIG = 2**40
@@ -112,13 +112,13 @@ def _within(counts: Ints, low: Ints, guard: _Guard) -> bool:
 class SkewsOfWave:
     """All tallies. ``state``: at the beginning the start; after each wave the state that it leaves."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PlanState) -> None:
         self.state = state
         self.rule = next(r for r in state.rules if isinstance(r, PodTopologySpread))
         self._found = [_Skew(tally) for tally in self.rule.tallies]
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
-        for g in range(state.case.cluster.n_classes):
-            start = state.case.start[g]
+        for g in range(state.problem.cluster.n_classes):
+            start = state.problem.start[g]
             for spread, index in self.rule.own(g):
                 if index is None:
                     continue
@@ -210,7 +210,7 @@ class SkewsOfWave:
     def _hold(self, g: int, n: int) -> None:
         """Bring the holders of constraints in step with the state."""
         now = int(self.state.counts[g, n]), int(self.state.arrived[g, n])
-        before = self._known.get((g, n), (int(self.state.case.start[g, n]), 0))
+        before = self._known.get((g, n), (int(self.state.problem.start[g, n]), 0))
         self._known[g, n] = now
         for spread, index in self.rule.own(g) if now != before else ():
             if index is None:

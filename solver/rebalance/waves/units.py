@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solver.bind_order.gang_units import Binder
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
 
 
-def tokens(case: Case, steps: Sequence[Step]) -> list[list[Step]]:
+def tokens(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list[Step]]:
     """The steps in order, pod by pod; more than one in an entry bind as a unit."""
     single = [Step(s.g, s.a, s.b) for s in steps for _ in range(s.k)]
-    classes = case.cluster.classes
+    classes = problem.cluster.classes
     tied = {c.gang for c in classes if c.affinity or c.spread} - {None}
     gangs = [classes[s.g].gang if s.a < 0 and classes[s.g].gang in tied else None for s in single]
     if gangs == [None] * len(gangs):
         return [[step] for step in single]
-    state = State(case)
-    binder = Binder(case.cluster, state.rules)
+    state = PlanState(problem)
+    binder = Binder(problem.cluster, state.rules)
     found: list[list[Step]] = []
     i = 0
     while i < len(single):
@@ -34,7 +34,7 @@ def tokens(case: Case, steps: Sequence[Step]) -> list[list[Step]]:
     return found
 
 
-def _parts(state: State, binder: Binder, run: list[Step]) -> list[list[Step]]:
+def _parts(state: PlanState, binder: Binder, run: list[Step]) -> list[list[Step]]:
     """Consecutive bindings of one gang, each alone where that is accepted, else with as few of those after it as are accepted together:
     by depth first, as in :mod:`solver.bind_order.gang_units`. The state is then that after them."""
     parts: list[list[Step]] = []
@@ -60,7 +60,7 @@ def _parts(state: State, binder: Binder, run: list[Step]) -> list[list[Step]]:
     return parts
 
 
-def _bind(state: State, binder: Binder, part: list[Step]) -> bool:
+def _bind(state: PlanState, binder: Binder, part: list[Step]) -> bool:
     if len(part) == 1:
         if not state.landing(part[0].g, -1)[part[0].b]:
             return False

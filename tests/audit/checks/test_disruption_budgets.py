@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from audit.checks import disruption_budgets
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
@@ -44,7 +44,7 @@ def replicas(ready: list[bool], owner: str = "StatefulSet/web") -> list[Object]:
 
 
 def codes(objects: list[Object]) -> list[str]:
-    return [finding.code for finding in disruption_budgets.check(View(from_objects(objects)))]
+    return [finding.code for finding in disruption_budgets.check(ClusterView(from_objects(objects)))]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_selecting_nothing(app: str | None, expected: list[str]) -> None:
 
 def test_a_pod_under_two_budgets() -> None:
     two = [budget(maxUnavailable=1), budget("all", app="", maxUnavailable=1)]
-    [finding] = disruption_budgets.check(View(from_objects([*NODES, workload("StatefulSet", 3), *replicas([True] * 3), *two])))
+    [finding] = disruption_budgets.check(ClusterView(from_objects([*NODES, workload("StatefulSet", 3), *replicas([True] * 3), *two])))
     assert (finding.code, finding.object, len(finding.pods)) == ("KS605", "StatefulSet default/web", 3)
     assert codes([workload("Deployment", 3), *two]) == ["KS605"]  # pods to come
 

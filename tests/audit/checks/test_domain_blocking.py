@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit.checks import domain_blocking
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 from models.snapshot.snapshot import from_objects, load
 from tests.audit.checks.unsatisfiable.test_check import affinity, deployment, together, zoned
@@ -21,7 +21,7 @@ OWN = [code.code for code in domain_blocking.CODES]
 
 
 def found(objects: list[Object], **view: Any) -> list[Finding]:
-    return list(domain_blocking.check(View(from_objects(objects), **view)))
+    return list(domain_blocking.check(ClusterView(from_objects(objects), **view)))
 
 
 def graded(objects: list[Object], **view: Any) -> list[tuple[str, str]]:
@@ -43,12 +43,12 @@ def elsewhere(name: str, replicas: int = 2) -> Object:
 @pytest.mark.parametrize("code", OWN)
 def test_instances(code: str) -> None:
     triggers, fixed = sorted(INSTANCES.glob(f"{code}-*.yaml"), key=lambda path: len(path.name))
-    assert {f.code for f in domain_blocking.check(View(load([str(triggers)])))} == {code, *(["KS302"] if code == "KS303" else [])}
-    assert list(domain_blocking.check(View(load([str(fixed)])))) == []
+    assert {f.code for f in domain_blocking.check(ClusterView(load([str(triggers)])))} == {code, *(["KS302"] if code == "KS303" else [])}
+    assert list(domain_blocking.check(ClusterView(load([str(fixed)])))) == []
 
 
 def test_the_hog_of_the_seed() -> None:
-    all_, held = domain_blocking.check(View(load([str(ROOT / "instances" / "seeds" / "anti-affinity-hog.yaml")])))
+    all_, held = domain_blocking.check(ClusterView(load([str(ROOT / "instances" / "seeds" / "anti-affinity-hog.yaml")])))
     assert (all_.code, all_.severity, all_.object) == ("KS301", "error", "Pod default/hog")
     assert (held.code, held.severity, held.domain) == ("KS303", "error", "topology.kubernetes.io/zone=a")
     assert (held.nodes, held.pods) == (["a1", "a2"], ["default/hog"])

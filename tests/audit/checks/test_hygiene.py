@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from audit.checks import hygiene
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
@@ -16,7 +16,7 @@ HOST, ZONE, REGION = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "t
 
 
 def found(*objects: Object) -> list[Finding]:
-    return list(hygiene.check(View(from_objects(list(objects)))))
+    return list(hygiene.check(ClusterView(from_objects(list(objects)))))
 
 
 def codes(*objects: Object) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from audit.checks import pod_annotations as checks_annotations
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 from models.documents.policy import Policy
 from models.snapshot.snapshot import from_objects
@@ -25,7 +25,7 @@ def holder(annotations: dict[str, str], *containers: str, replicas: int = 1) -> 
 
 
 def found(*objects: Object) -> list[Finding]:
-    return list(checks_annotations.check(View(from_objects(list(objects)))))
+    return list(checks_annotations.check(ClusterView(from_objects(list(objects)))))
 
 
 def annotated(name: str, annotations: dict[str, str], **more: str | None) -> Object:
@@ -89,7 +89,7 @@ def test_pods_that_say_what_their_template_says_are_named_with_it() -> None:
 
 
 def test_the_shorthand_of_the_policy_counts() -> None:
-    view = View(from_objects([holder({AFFINITY: "a: [b]"})]), policy=Policy(shorthand="symmetric"))
+    view = ClusterView(from_objects([holder({AFFINITY: "a: [b]"})]), policy=Policy(shorthand="symmetric"))
     assert list(checks_annotations.check(view)) == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from audit.checks import redundancy
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.policy import Policy
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
@@ -33,7 +33,7 @@ def constraint(key: str, selector: Object = OWN) -> Object:
 
 
 def codes(objects: list[Object], policy: Policy | None = None) -> list[tuple[str, str]]:
-    view = View(from_objects(objects), policy=policy or Policy())
+    view = ClusterView(from_objects(objects), policy=policy or Policy())
     return [(finding.code, finding.severity) for finding in redundancy.check(view)]
 
 

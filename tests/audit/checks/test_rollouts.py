@@ -11,7 +11,7 @@ import pytest
 
 from audit.checks import rollouts
 from audit.checks.rollout_flow import Flow
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 from models.snapshot.snapshot import Snapshot, from_objects
 from models.workloads.deployment_rollout import pace
@@ -20,7 +20,7 @@ from tests.solver.rollout.rollouts import Brute, apart, deployment, old, replica
 
 
 def found(snapshot: Snapshot) -> list[Finding]:
-    return list(rollouts.check(View(snapshot)))
+    return list(rollouts.check(ClusterView(snapshot)))
 
 
 def codes(objects: list[Object]) -> list[str]:
@@ -53,7 +53,7 @@ def test_what_is_told_without_a_search_is_true_and_told_often() -> None:
         snapshot = tiny(seed)
         if not runs(snapshot):
             continue
-        view = View(snapshot)
+        view = ClusterView(snapshot)
         subject = next(s for s in view.subjects if s.name == "Deployment default/web")
         flow = Flow(view, [subject])
         steps = pace(snapshot.workloads["Deployment"][0])
@@ -113,7 +113,7 @@ def test_room_that_preemption_would_make_is_another_finding() -> None:
 def test_deployments_with_pods_that_wait_are_not_judged() -> None:
     objects = [*spread_out(2, 2)]
     objects[-1]["spec"].pop("nodeName")
-    view = View(from_objects(objects))
+    view = ClusterView(from_objects(objects))
     assert list(rollouts.check(view)) == []
     assert any("Deployment default/web" in line for line in view.not_checked)
 
@@ -122,7 +122,7 @@ def searched() -> Iterator[Snapshot]:
     """Clusters where only a search can tell what becomes of a rollout."""
     for seed in range(400):
         snapshot = tiny(seed)
-        view = View(snapshot)
+        view = ClusterView(snapshot)
         subject = next(s for s in view.subjects if s.name == "Deployment default/web")
         if runs(snapshot) and Flow(view, [subject]).verdict(0, pace(snapshot.workloads["Deployment"][0])) is None:
             yield snapshot
@@ -130,7 +130,7 @@ def searched() -> Iterator[Snapshot]:
 
 @pytest.mark.parametrize("late", [True, False])
 def test_what_there_is_no_time_for_is_said(late: bool) -> None:
-    view = View(next(searched()))
+    view = ClusterView(next(searched()))
     if late:
         view.deadline = time.monotonic()
     else:
@@ -141,7 +141,7 @@ def test_what_there_is_no_time_for_is_said(late: bool) -> None:
 
 
 def test_a_deadlock_from_the_start_needs_no_time() -> None:
-    view = View(from_objects(spread_out(2, 2)), deadline=time.monotonic())
+    view = ClusterView(from_objects(spread_out(2, 2)), deadline=time.monotonic())
     [finding] = rollouts.check(view)
     assert (finding.code, finding.rule, finding.fix) == ("KS501", "InterPodAffinity", rollouts.DEADLOCK.fix)
     assert finding.message == found(from_objects(spread_out(2, 2)))[0].message
@@ -150,18 +150,18 @@ def test_a_deadlock_from_the_start_needs_no_time() -> None:
         node("n0", cpu="2"), deployment(1, cpu="1", priority=10), replica_set(), old(0, "n0", cpu="1", priority=10),
         pod("low", cpu="1", node_name="n0", priority=1),
     ]  # fmt: skip
-    [finding] = rollouts.check(View(from_objects(low), deadline=time.monotonic()))
+    [finding] = rollouts.check(ClusterView(from_objects(low), deadline=time.monotonic()))
     assert (finding.code, finding.rule) == ("KS503", "NodeResourcesFit")
 
 
 def test_searches_get_a_quarter_of_the_time() -> None:
     now = time.monotonic()
-    assert now + 15 <= View(from_objects([]), began=now, deadline=now + 60).search_until() < now + 20
-    assert View(from_objects([]), began=now - 58, deadline=now + 2).search_until() == now + 2
+    assert now + 15 <= ClusterView(from_objects([]), began=now, deadline=now + 60).search_until() < now + 20
+    assert ClusterView(from_objects([]), began=now - 58, deadline=now + 2).search_until() == now + 2
 
 
 def test_without_nodes_only_strategies_are_judged() -> None:
-    view = View(from_objects([deployment(2, strategy=rolling(0, 0), affinity=apart())]))
+    view = ClusterView(from_objects([deployment(2, strategy=rolling(0, 0), affinity=apart())]))
     assert [f.code for f in rollouts.check(view)] == ["KS504"]
     assert view.not_checked == []
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit.checks import selectors
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 from models.snapshot.snapshot import from_objects, load
 from tests.audit.checks.unsatisfiable.test_check import affinity, deployment, together, zoned
@@ -19,7 +19,7 @@ OWN = [code.code for code in selectors.CODES]
 
 
 def found(objects: list[Object]) -> list[Finding]:
-    return list(selectors.check(View(from_objects(objects))))
+    return list(selectors.check(ClusterView(from_objects(objects))))
 
 
 def codes(objects: list[Object]) -> list[str]:
@@ -38,8 +38,8 @@ def service(**selector: str) -> Object:
 @pytest.mark.parametrize("code", OWN)
 def test_instances_have_the_one_finding_they_are_about(code: str) -> None:
     triggers, fixed = sorted(INSTANCES.glob(f"{code}-*.yaml"), key=lambda path: len(path.name))
-    assert [f.code for f in selectors.check(View(load([str(triggers)])))] == [code]
-    assert list(selectors.check(View(load([str(fixed)])))) == []
+    assert [f.code for f in selectors.check(ClusterView(load([str(triggers)])))] == [code]
+    assert list(selectors.check(ClusterView(load([str(fixed)])))) == []
 
 
 def test_a_dead_selector_of_several_replicas_names_the_label_that_differs() -> None:
@@ -126,7 +126,7 @@ def test_match_label_keys_make_no_empty_selector() -> None:
 
 def test_namespaces_are_judged_in_a_whole_cluster_only() -> None:
     web = deployment("web", 2, together(affinity("podAffinity", "web", namespaces=["nowhere", "default"])))
-    view = View(from_objects([web]))
+    view = ClusterView(from_objects([web]))
     assert list(selectors.check(view)) == []
     assert any("namespaces" in note for note in view.not_checked)
     default = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
@@ -148,7 +148,7 @@ def test_a_namespace_selector_that_selects_none() -> None:
 def test_services() -> None:
     assert [(f.code, f.severity) for f in found([deployment("x", 1), service(app="web")])] == [("KS206", "info")]
     assert [(f.code, f.severity) for f in found([node("n0"), pod("x"), service(app="web")])] == [("KS206", "warning")]
-    view = View(from_objects([node("n0"), service(app="web")]))  # pods were not captured
+    view = ClusterView(from_objects([node("n0"), service(app="web")]))  # pods were not captured
     assert list(selectors.check(view)) == []
     assert any("Services" in note for note in view.not_checked)
     assert codes([service(app="web"), deployment("web", 0)]) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit.checks import topology_spread
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.documents.audit import Finding
 from models.snapshot.snapshot import from_objects, load
 from tests.audit.checks.unsatisfiable.test_check import deployment, unsound, zoned
@@ -20,7 +20,7 @@ CLOSED: Object = {"taints": [{"key": "closed", "effect": "NoSchedule"}]}
 
 
 def found(objects: list[Object]) -> list[Finding]:
-    return list(topology_spread.check(View(from_objects(objects))))
+    return list(topology_spread.check(ClusterView(from_objects(objects))))
 
 
 def graded(objects: list[Object]) -> list[tuple[str, str]]:
@@ -47,13 +47,13 @@ def running(name: str, at: str, app: str = "web", **more: Any) -> Object:
 @pytest.mark.parametrize("code", OWN)
 def test_instances_have_the_one_finding_they_are_about(code: str) -> None:
     triggers, fixed = sorted((ROOT / "instances" / "audit").glob(f"{code}-*.yaml"), key=lambda path: len(path.name))
-    assert [f.code for f in topology_spread.check(View(load([str(triggers)])))] == [code]
-    assert list(topology_spread.check(View(load([str(fixed)])))) == []
+    assert [f.code for f in topology_spread.check(ClusterView(load([str(triggers)])))] == [code]
+    assert list(topology_spread.check(ClusterView(load([str(fixed)])))) == []
 
 
 @pytest.mark.parametrize("name", ["1-1-0-infeasible", "2-1-0-infeasible", "3-3-0-infeasible"])
 def test_the_seed_s_zone_that_takes_nobody(name: str) -> None:
-    (finding,) = topology_spread.check(View(load([str(ROOT / "instances" / "seeds" / f"spread-{name}.yaml")])))
+    (finding,) = topology_spread.check(ClusterView(load([str(ROOT / "instances" / "seeds" / f"spread-{name}.yaml")])))
     assert (finding.code, finding.severity, finding.object) == ("KS402", "error", "Pod default/hard")
     assert (finding.domain, finding.nodes) == ("topology.kubernetes.io/zone=zone3", ["zone3"])
     assert "tainted" in finding.message
@@ -61,7 +61,7 @@ def test_the_seed_s_zone_that_takes_nobody(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["1-1-1-infeasible", "2-1-1-infeasible", "3-2-1", "node-affinity"])
 def test_the_seed_s_other_cases_are_none(name: str) -> None:
-    assert list(topology_spread.check(View(load([str(ROOT / "instances" / "seeds" / f"spread-{name}.yaml")])))) == []
+    assert list(topology_spread.check(ClusterView(load([str(ROOT / "instances" / "seeds" / f"spread-{name}.yaml")])))) == []
 
 
 def test_scaled_until_the_closed_zone_blocks_it() -> None:
@@ -148,7 +148,7 @@ def test_what_costs_only_is_not_judged() -> None:
 
 
 def test_without_nodes_it_says_so() -> None:
-    view = View(from_objects([web(3)]))
+    view = ClusterView(from_objects([web(3)]))
     assert list(topology_spread.check(view)) == []
     assert view.not_checked == ["whether topology spread can hold: the snapshot has no nodes"]
 

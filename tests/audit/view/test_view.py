@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from audit.view.label_matches import Crowd
-from audit.view.usable_nodes import Reach
-from audit.view.view import View
+from audit.view.label_matches import LabelMatches
+from audit.view.usable_nodes import UsableNodes
+from audit.view.view import ClusterView
 from models.snapshot.snapshot import from_objects
 from tests.audit.clusters import NODES, kubeadm, pod_of, replica_set, runs, spread, workload
 from tests.objects import Object, node
 
 
 def names(*things: Object) -> list[str]:
-    return [subject.name for subject in View(from_objects(things)).subjects]
+    return [subject.name for subject in ClusterView(from_objects(things)).subjects]
 
 
 def test_what_is_made_for_a_view_is_made_once() -> None:
-    view = View(from_objects([*kubeadm(), *runs("Deployment", "web", NODES[:2])]))
-    assert view.once(Crowd) is view.once(Crowd)
-    assert view.once(Reach) is view.once(Reach)
-    assert view.once(Crowd) is not View(view.snapshot).once(Crowd)
+    view = ClusterView(from_objects([*kubeadm(), *runs("Deployment", "web", NODES[:2])]))
+    assert view.once(LabelMatches) is view.once(LabelMatches)
+    assert view.once(UsableNodes) is view.once(UsableNodes)
+    assert view.once(LabelMatches) is not ClusterView(view.snapshot).once(LabelMatches)
     assert view.once(lambda view: 1) == 1
 
 
@@ -52,7 +52,7 @@ def test_the_revision_that_rules_read_is_the_one_that_runs() -> None:
     rule = spread("web", matchLabelKeys=["pod-template-hash"])
 
     def label(*things: Object) -> str:
-        (subject,) = View(from_objects([node("n0"), *things])).subjects
+        (subject,) = ClusterView(from_objects([node("n0"), *things])).subjects
         return subject.labels["pod-template-hash"]
 
     assert label(*runs("Deployment", "web", ["n0"], topologySpreadConstraints=rule)) == "abc"

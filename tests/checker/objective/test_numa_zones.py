@@ -612,12 +612,12 @@ def test_the_kubelets_own_zones_are_without_fault() -> None:
 # --- reading, against the product's own reading -------------------------------------------------------------------------
 
 
-def read(plain: Object) -> tuple[Machine | None, node_topology.Tree | None]:
+def read(plain: Object) -> tuple[Machine | None, node_topology.NumaTree | None]:
     found = msgspec.convert(plain, kube_objects.NodeResourceTopology)
     return topology_manager.read(kube_objects.Node(metadata=kube_objects.ObjectMeta(name="n")), found), node_topology.tree(found)
 
 
-def assert_same(machine: Machine | None, tree: node_topology.Tree | None) -> None:
+def assert_same(machine: Machine | None, tree: node_topology.NumaTree | None) -> None:
     if tree is None or machine is None:
         assert machine is None
         assert tree is None

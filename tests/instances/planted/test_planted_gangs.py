@@ -17,7 +17,7 @@ from models.documents.placement import Edits, Placement
 from models.edits.edits import apply
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects, load
-from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.runtime.options import Options
 from solver.solve import place
 from tests.gangs import known
@@ -123,9 +123,9 @@ def test_every_rule_is_drawn_somewhere() -> None:
 # --- infeasible -------------------------------------------------------------------------------------------------------------------------
 
 
-def unit_of(snapshot: Snapshot) -> Unit:
+def unit_of(snapshot: Snapshot) -> PlacementQuestion:
     pods = tuple(select(snapshot).pending)
-    return Unit(snapshot, pods, len(pods))
+    return PlacementQuestion(snapshot, pods, len(pods))
 
 
 @pytest.mark.parametrize("cause", CAUSES)

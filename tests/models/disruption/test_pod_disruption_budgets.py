@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from models.disruption import pod_disruption_budgets
-from models.disruption.pod_disruption_budgets import Budget
+from models.disruption.pod_disruption_budgets import DisruptionBudget
 from models.kube.selectors import Selector, selector_matches
 from models.snapshot.snapshot import from_objects, load
 from tests.objects import Object, node, pod
@@ -49,11 +49,11 @@ def controlled(kind: str, name: str, replicas: int | None, owner: str | None = N
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {} if replicas is None else {"replicas": replicas}}
 
 
-def found(*objects: Object, validate: bool = True) -> list[Budget]:
+def found(*objects: Object, validate: bool = True) -> list[DisruptionBudget]:
     return pod_disruption_budgets.budgets(from_objects([node("n"), *objects], validate=validate))
 
 
-def only(*objects: Object, validate: bool = True) -> Budget:
+def only(*objects: Object, validate: bool = True) -> DisruptionBudget:
     (one,) = found(*objects, validate=validate)
     return one
 
@@ -68,7 +68,7 @@ def test_selects_running_pods_of_its_own_namespace() -> None:
         terminating(running("leaving")),
         running("b"),
     ]
-    assert only(*pods, budget(minAvailable=1)) == Budget("default/b", (0, 6), frozenset(), 1)
+    assert only(*pods, budget(minAvailable=1)) == DisruptionBudget("default/b", (0, 6), frozenset(), 1)
 
 
 def test_no_selector_selects_none_and_an_empty_one_all() -> None:
@@ -100,7 +100,7 @@ def test_budgets_without_running_pods_are_left_out() -> None:
 def test_pods_of_nodes_that_the_snapshot_lacks_are_guarded_too() -> None:
     away = running("away")
     away["spec"]["nodeName"] = "gone"
-    assert only(away, running("here"), budget(minAvailable=1)) == Budget("default/b", (0, 1), frozenset(), 1)
+    assert only(away, running("here"), budget(minAvailable=1)) == DisruptionBudget("default/b", (0, 1), frozenset(), 1)
 
 
 # --- what is allowed --------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_pods_without_a_controller_are_skipped() -> None:
 def test_controllers_without_a_scale_fail_safe(owner: str) -> None:
     pods = [running("a"), running("odd", owner=owner, ready="False")]
     for spec in ({"maxUnavailable": 1}, {"maxUnavailable": "50%"}, {"minAvailable": "50%"}):
-        assert only(*pods, budget(**spec)) == Budget("default/b", (0, 1), frozenset(), 0)
+        assert only(*pods, budget(**spec)) == DisruptionBudget("default/b", (0, 1), frozenset(), 0)
 
 
 def test_what_is_no_percentage_fails_safe() -> None:
@@ -238,7 +238,7 @@ def test_unhealthy_pods_go_freely_while_the_budget_is_met() -> None:
 def test_always_allow_lets_unhealthy_pods_go() -> None:
     pods = [running("a", ready="True"), running("b", ready="False"), running("c")]
     one = only(*pods, budget(minAvailable=3, unhealthyPodEvictionPolicy="AlwaysAllow"))
-    assert one == Budget("default/b", (0, 1, 2), frozenset({1}), 0)
+    assert one == DisruptionBudget("default/b", (0, 1, 2), frozenset({1}), 0)
 
 
 def test_free_pods_go_by_the_status_too() -> None:
@@ -247,7 +247,7 @@ def test_free_pods_go_by_the_status_too() -> None:
         only(*pods, budget(minAvailable=1, status={"currentHealthy": 0, "desiredHealthy": 1, "disruptionsAllowed": 0})).free == frozenset()
     )
     met = {"currentHealthy": 2, "desiredHealthy": 2, "disruptionsAllowed": 0}
-    assert only(*pods, budget(minAvailable=9, status=met)) == Budget("default/b", (0, 1), frozenset({1}), 0)
+    assert only(*pods, budget(minAvailable=9, status=met)) == DisruptionBudget("default/b", (0, 1), frozenset({1}), 0)
 
 
 # --- many -------------------------------------------------------------------------------------------------------------

@@ -401,7 +401,7 @@ def test_an_entry_says_what_an_object_would() -> None:
     found = topologies(policy_of(given), from_objects([node("n1")]))["n1"]
     assert found.metadata.name == "n1"
     tree = node_topology.tree(found)
-    assert tree == node_topology.Tree(
+    assert tree == node_topology.NumaTree(
         zones=("node-0", "node-1", "node-2"),
         socket=(0, 1, 0),
         available=({"cpu": 2000, "memory": 2**30},) * 3,

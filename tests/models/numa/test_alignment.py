@@ -107,7 +107,7 @@ def test_with_pod_level_resources_only_devices_are_aligned() -> None:
 # --- which of it zones decide -------------------------------------------------------------------------------------------
 
 
-def tree() -> node_topology.Tree:
+def tree() -> node_topology.NumaTree:
     zones = [
         {"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "capacity": "4"}, {"name": NIC, "capacity": "0"}]},
         {"name": "node-1", "type": "Node", "resources": [{"name": "cpu", "capacity": "4"}, {"name": "example.com/gpu", "capacity": "1"}]},
@@ -138,7 +138,7 @@ def test_missing_is_what_the_node_does_not_have_either() -> None:
 
 
 def first_fit(
-    found: node_topology.Tree, allocatable: dict[str, int], left: list[dict[str, int]], pod: kube_objects.Pod
+    found: node_topology.NumaTree, allocatable: dict[str, int], left: list[dict[str, int]], pod: kube_objects.Pod
 ) -> dict[str, tuple[str, ...]] | str:
     """Zones by name of the ask under single-numa-node, or the name of the ask that is turned away; ``left`` changes only on success."""
     after = [dict(zone) for zone in left]

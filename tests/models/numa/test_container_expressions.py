@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from models.numa.container_expressions import Expression, ExpressionError, View, glob_match
+from models.numa.container_expressions import ContainerView, Expression, ExpressionError, glob_match
 
-WEB = View(
+WEB = ContainerView(
     namespace="prod",
     pod="web-1",
     container="nginx",
@@ -19,7 +19,7 @@ WEB = View(
     pod_labels={"app.kubernetes.io/name": "redis", "tier": "fe", "empty": ""},
     tags={"path": "x/y", "void": ""},
 )
-NEW = View(
+NEW = ContainerView(
     namespace="prod", pod="web-2", container="nginx", pod_uid="", qosclass="BestEffort", id="", pod_labels={}, tags={}
 )  # nothing has run yet
 
@@ -262,7 +262,7 @@ def second_clean(path: str) -> str:
     return ("/" if rooted else "") + "/".join(kept) or "."
 
 
-def second_lookup(key: str, v: View) -> tuple[bool, str]:
+def second_lookup(key: str, v: ContainerView) -> tuple[bool, str]:
     """(exists, value) of a single key; LookupError for an unknown one."""
     steps = second_clean(key).split("/")
     facts: dict[str, Any] = {"name": v.container, "namespace": v.namespace, "qosclass": v.qosclass}
@@ -294,7 +294,7 @@ def second_lookup(key: str, v: View) -> tuple[bool, str]:
     return inner in maps[steps[0]], maps[steps[0]].get(inner, "")
 
 
-def second_value(key: str, v: View) -> tuple[bool, str]:
+def second_value(key: str, v: ContainerView) -> tuple[bool, str]:
     if len(key) < 4 or key[0] != ":":
         return second_lookup(key, v)
     alnum = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/."
@@ -377,7 +377,7 @@ def second_glob(pattern: str, text: str) -> bool:
     return match(0, 0)
 
 
-def second_holds(key: str, operator: str, values: tuple[str, ...], v: View) -> bool:
+def second_holds(key: str, operator: str, values: tuple[str, ...], v: ContainerView) -> bool:
     """LookupError if the expression has no meaning."""
     if operator == "AlwaysTrue":
         if key:
@@ -410,11 +410,11 @@ def _word(r: random.Random) -> str:
     return r.choice(["", "a", "b", "ab", "x/y", "xy", "a-b", "ba", "*", "!", "[", "nginx"])
 
 
-def _view(r: random.Random) -> View:
+def _view(r: random.Random) -> ContainerView:
     def some(keys: list[str]) -> dict[str, str]:
         return {key: _word(r) for key in keys if r.random() < 0.6}
 
-    return View(
+    return ContainerView(
         namespace=r.choice(["a", "b", "prod"]),
         pod=r.choice(["a", "b", "ab-1"]),
         container=r.choice(["a", "b", "ab"]),

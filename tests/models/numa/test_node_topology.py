@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from models.kube import objects
 from models.numa import node_topology
-from models.numa.node_topology import TopologyError, Tree
+from models.numa.node_topology import NumaTree, TopologyError
 
 Object = dict[str, Any]
 GIB = 2**30
 SINGLE = {"name": "topologyManagerPolicy", "value": "single-numa-node"}
 
 
-def read(*zones: Object, **fields: Any) -> Tree | None:
+def read(*zones: Object, **fields: Any) -> NumaTree | None:
     found = {"metadata": {"name": "n"}, "zones": list(zones), **fields}
     return node_topology.tree(msgspec.convert(found, objects.NodeResourceTopology))
 
 
-def tree(*zones: Object, **fields: Any) -> Tree:
+def tree(*zones: Object, **fields: Any) -> NumaTree:
     found = read(*zones, **fields)
     assert found is not None
     return found
@@ -66,7 +66,7 @@ def test_the_example_of_the_specification() -> None:
         ),
         attributes=[SINGLE, {"name": "topologyManagerScope", "value": "container"}],
     )
-    assert found == Tree(
+    assert found == NumaTree(
         zones=("node-0",),
         socket=(0,),
         available=({"cpu": 22_000, "memory": 96 * GIB},),
@@ -144,7 +144,7 @@ def test_zones_without_parent_beside_others_share_a_socket() -> None:
     assert tree(zone("a-0"), zone("a-1", parent="s"), zone("a-2"), zone("a-3", parent="s")).socket == (0, 1, 0, 1)
 
 
-def costed(*rows: list[int]) -> Tree:
+def costed(*rows: list[int]) -> NumaTree:
     return tree(*(zone(f"node-{a}", costs={f"node-{b}": cost for b, cost in enumerate(row)}) for a, row in enumerate(rows)))
 
 

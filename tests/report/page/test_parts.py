@@ -16,6 +16,7 @@ from models.documents.placement import (
     Placement,
     Preferences,
     Reason,
+    Remedy,
     Rollout,
     SearchPoint,
     Seconds,
@@ -25,7 +26,6 @@ from models.documents.placement import (
     Unmodelled,
     Unplaced,
     Wave,
-    WayOut,
     WorkloadResult,
 )
 from models.documents.policy import Multipliers, Policy
@@ -155,7 +155,7 @@ def test_search_over_time() -> None:
 
 def test_causes_stand_with_their_pods(snapshot: Snapshot, placement: Placement) -> None:
     cause = Cause(
-        ["prod/db-0"], [Fact("NodeResourcesFit", "Pod", "no")], minimal=True, waysOut=[WayOut("nodes", "one more", options=["--x"])]
+        ["prod/db-0"], [Fact("NodeResourcesFit", "Pod", "no")], minimal=True, waysOut=[Remedy("nodes", "one more", options=["--x"])]
     )
     placement.causes = [cause]
     found = build(snapshot, placement, version="1")["unplaced"]
@@ -305,7 +305,7 @@ def test_a_rollout_that_halts_counts_each_pod_once(waves: int) -> None:
     stuck = Unplaced("default/new-1", [Reason("InterPodAffinity", 2, "anti-affinity on 2")])
     rollout = Rollout(
         "Deployment default/app", "RollingUpdate", 2, 1, 0, False, True, [Wave(w + 1, [], ["default/new-1"], []) for w in range(waves)],
-        [stuck], [WayOut("maxUnavailable", "maxUnavailable 1 instead of 0")],
+        [stuck], [Remedy("maxUnavailable", "maxUnavailable 1 instead of 0")],
     )  # fmt: skip
     left = [stuck, Unplaced("default/new-2", [Reason("Deployment", 0, "never created")])]
     halt, other = build(snapshot, _placement(rollout=rollout, unplaced=left), version="1")["unplaced"]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.documents.placement import Assignment, Cause, Fact, Placement, Reason, SnapshotRef, Unmodelled, Unplaced, WayOut
+from models.documents.placement import Assignment, Cause, Fact, Placement, Reason, Remedy, SnapshotRef, Unmodelled, Unplaced
 from models.kube.objects import Container, Node, ObjectMeta, Pod, PodSpec
 from models.snapshot.snapshot import Snapshot
 from report.page.data import build
@@ -69,7 +69,7 @@ def _hostile(text: str) -> tuple[Snapshot, Placement]:
     node = Node(ObjectMeta(name=text, labels={text: text, "topology.kubernetes.io/zone": text}))
     pods = [Pod(ObjectMeta(name=f"{text}{i}", namespace=text, labels={text: text}), PodSpec([Container(text)])) for i in range(2)]
     reasons = [Reason(text, 1, text)]
-    cause = Cause([f"{text}/{text}1"], [Fact(text, text, text)], waysOut=[WayOut(text, text, options=[text])])
+    cause = Cause([f"{text}/{text}1"], [Fact(text, text, text)], waysOut=[Remedy(text, text, options=[text])])
     result = Placement(
         SnapshotRef(text, 1, 2, 2), text, "feasible", [], [Assignment(f"{text}/{text}0", text, 1)], [Unplaced(f"{text}/{text}1", reasons)],
         causes=[cause], unmodelled=[Unmodelled(text, text, text)], notes=[text],

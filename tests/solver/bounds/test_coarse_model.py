@@ -20,13 +20,13 @@ from solver.bounds import component_bounds as groups
 from solver.bounds.coarse_model import Coarse
 from solver.bounds.component_bounds import Component, Components
 from solver.construction.greedy import construct
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
 from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import Objective
 from solver.objective.sparse_placement import Placed
 from solver.rules.eligibility import fits, possible
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.solve import place
 from tests import tiny_soft
@@ -104,10 +104,10 @@ def alike(seed: int) -> list[Object]:
     return objects
 
 
-def best(cluster: Cluster, left: dict[int, int]) -> tuple[Encoding, int | None]:
+def best(cluster: Cluster, left: dict[int, int]) -> tuple[PlacementModel, int | None]:
     """The optimum of the plain model, without groups, kinds of nodes or symmetry (None: it leaves containers without zones)."""
     active = rules.build(cluster)
-    encoding = Encoding(cluster, active)
+    encoding = PlacementModel(cluster, active)
     points = objective_encoding.encode(encoding, Objective(cluster, active))
     for priority, most in left.items():
         members = [encoding.left[g] for g in np.flatnonzero(cluster.priority == priority).tolist()]
@@ -122,7 +122,7 @@ def best(cluster: Cluster, left: dict[int, int]) -> tuple[Encoding, int | None]:
 
 def cpsat() -> CpSat:
     options = Options(time_limit=None, workers=1)
-    return CpSat(options, Budget(options, 0.0), threading.Event())
+    return CpSat(options, Deadline(options, 0.0), threading.Event())
 
 
 def tighten(found: Components, component: Component, counts: Ints) -> None:

@@ -16,7 +16,7 @@ from models.documents.policy import DEFAULT, Policy
 from models.kube.objects import Pod, pod_key
 from models.kube.pod_requests import pod_request
 from models.numa.container_affinity import matrix
-from models.numa.node_topology import Tree, tree
+from models.numa.node_topology import NumaTree, tree
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.runtime.options import Options
 from solver.solve import place
@@ -44,7 +44,7 @@ def pending() -> list[Pod]:
     return [pod for pod in snapshot().pods if not pod.spec.nodeName]
 
 
-def machine(name: str) -> Tree:
+def machine(name: str) -> NumaTree:
     found = tree(snapshot().node_topologies[name])
     assert found is not None
     return found

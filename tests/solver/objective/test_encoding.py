@@ -18,7 +18,7 @@ from models.snapshot.scope import select
 from solver import rules
 from solver.bounds.component_bounds import Components
 from solver.construction.greedy import construct
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.objective import encoding as objective_encoding
 from solver.objective.assign_zones import assign
 from solver.objective.incremental_score import SoftState
@@ -36,7 +36,7 @@ def compiled(seed: int, kind: str) -> Cluster:
     return compile_cluster(snapshot, select(snapshot))
 
 
-def best_in_model(cluster: Cluster, encoding: Encoding, objective: Objective, counts: Ints) -> int | None:
+def best_in_model(cluster: Cluster, encoding: PlacementModel, objective: Objective, counts: Ints) -> int | None:
     """CP-SAT's optimum of the soft objective with the placement fixed; None where the model refuses it."""
     points = objective_encoding.encode(encoding, objective)
     for cell, variable in encoding.x.items():
@@ -87,7 +87,7 @@ def test_every_reading_of_the_objective_agrees(kind: str) -> None:
 
         value, zones = value_of(objective, counts, sequence)
         assert zones.points == assign(cluster, objective.containers, sequence).points
-        modelled = best_in_model(cluster, Encoding(cluster, rules.build(cluster)), objective, counts)
+        modelled = best_in_model(cluster, PlacementModel(cluster, rules.build(cluster)), objective, counts)
         assert modelled == value, f"{kind} seed {seed}"
         left = {int(p): int(sum(cluster.count)) for p in cluster.priority}
         assert Components(cluster, objective, possible(cluster, active), left).bound >= value, f"{kind} seed {seed}"

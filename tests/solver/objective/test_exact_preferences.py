@@ -17,7 +17,7 @@ from models.documents.policy import DEFAULT, Policy
 from models.kube.objects import pod_key
 from models.numa.container_affinity import AnnotationError
 from models.numa.containers import running
-from models.numa.node_topology import Tree
+from models.numa.node_topology import NumaTree
 from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError, Snapshot
@@ -31,7 +31,7 @@ INSTANCES = 60
 MOST = 2_000
 
 
-def sets_of(tree: Tree) -> list[tuple[str, ...]]:
+def sets_of(tree: NumaTree) -> list[tuple[str, ...]]:
     """Every set of zones."""
     return [chosen for k in range(1, len(tree.zones) + 1) for chosen in itertools.combinations(tree.zones, k)]
 

@@ -14,9 +14,9 @@ from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.exact import Exact, ExactResult
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step, read_case
-from solver.rebalance.problem.state import State
-from solver.runtime.deadline import Budget
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.state import PlanState
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.plans import tiny
@@ -31,17 +31,17 @@ def solve(
     """From no plan at all; the steps are carried out one by one."""
     options = Options(**{"time_limit": 60.0, "workers": 1, **more})
     asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
-    case = read_case(from_objects(list(objects)), asked)
-    exact = Exact(case, asked, Budget(options, time.monotonic()), threading.Event())
+    problem = read_case(from_objects(list(objects)), asked)
+    exact = Exact(problem, asked, Deadline(options, time.monotonic()), threading.Event())
     found = exact.solve()
-    if all(cls.gang is None for cls in case.cluster.classes):
-        carried_out(case, found)
+    if all(cls.gang is None for cls in problem.cluster.classes):
+        carried_out(problem, found)
     assert found.values == exact.values.of_steps(found.steps)
     return found
 
 
-def carried_out(case: Case, found: ExactResult) -> None:
-    state = State(case)
+def carried_out(problem: RebalanceProblem, found: ExactResult) -> None:
+    state = PlanState(problem)
     for step in found.steps:
         for _ in range(step.k):
             assert state.may_go(step.g, step.a) if step.b < 0 else state.landing(step.g, step.a)[step.b], step
@@ -137,11 +137,11 @@ def test_overcommitted_nodes_are_a_start_like_any_other() -> None:
 
 def test_a_run_that_is_stopped_keeps_the_plan_and_says_no_more_than_it_knows() -> None:
     asked = PlanOptions(("repair",), (), Limits(), Options(workers=1))
-    case = read_case(from_objects(swap(node("n3", cpu="1", labels={"disk": "both"}))), asked)
+    problem = read_case(from_objects(swap(node("n3", cpu="1", labels={"disk": "both"}))), asked)
     stop = threading.Event()
     stop.set()
-    g = next(g for g, cls in enumerate(case.cluster.classes) if cls.pod.metadata.name == "p1")
-    found = Exact(case, asked, Budget(asked.options, time.monotonic()), stop).solve([Step(g, 1, 2)])
+    g = next(g for g, cls in enumerate(problem.cluster.classes) if cls.pod.metadata.name == "p1")
+    found = Exact(problem, asked, Deadline(asked.options, time.monotonic()), stop).solve([Step(g, 1, 2)])
     assert (found.values, found.steps, found.interrupted) == ((-1, -1), [Step(g, 1, 2)], True)
     assert found.bounds == (0, 0)
 

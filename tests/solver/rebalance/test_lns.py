@@ -15,11 +15,11 @@ from models.snapshot.snapshot import from_objects
 from solver.rebalance import lns
 from solver.rebalance.lns import Lns
 from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step, read_case
-from solver.rebalance.search import Found, construct
-from solver.runtime.deadline import Budget
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.search import PlanSearchResult, construct
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from tests.objects import node
 from tests.plans import tiny
@@ -43,21 +43,21 @@ class Search:
     ) -> None:  # fmt: skip
         options = Options(engine="lns", time_limit=seconds, workers=1, seed=seed, deterministic=deterministic)
         asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
-        self.case: Case = read_case(from_objects(objects), asked)
-        self.values = Values(self.case, goals)
+        self.problem: RebalanceProblem = read_case(from_objects(objects), asked)
+        self.values = PlanObjective(self.problem, goals)
         self.told: list[tuple[str, str | None, int | None, int | None]] = []
         self.stop = threading.Event()
-        self.lns = Lns(self.case, self.values, asked, self.stop, self._tell, Budget(options, time.monotonic()))
-        steps = construct(begin(self.case), self.values, goals) if greedy else []
+        self.lns = Lns(self.problem, self.values, asked, self.stop, self._tell, Deadline(options, time.monotonic()))
+        steps = construct(begin(self.problem), self.values, goals) if greedy else []
         self.before = self.values.of_steps(steps)
-        self.start = Found(steps, self.before, bounds(self.case, self.values))
+        self.start = PlanSearchResult(steps, self.before, bounds(self.problem, self.values))
 
     def _tell(
         self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
     ) -> None:
         self.told.append((phase, tier, value, bound))
 
-    def run(self) -> Found:
+    def run(self) -> PlanSearchResult:
         found = self.lns.run(self.start)
         assert found.values == self.values.of_steps(found.steps) >= self.before
         return found
@@ -75,7 +75,7 @@ def test_nodes_are_freed_from_no_plan_at_all() -> None:
     search = Search(_loose(), ["consolidate"])
     found = search.run()
     assert (search.before[0], found.values[0], found.engine) == (0, 4, "lns")
-    assert accepted(search.case, found.steps)
+    assert accepted(search.problem, found.steps)
     assert {phase for phase, *_ in search.told} == {"lns"}
     values = [value for _, tier, value, _ in search.told if tier == "freed"]
     assert values == sorted(values, key=lambda value: value or 0)
@@ -94,33 +94,33 @@ def test_it_is_never_worse_than_its_start_and_its_steps_are_accepted(kind: str) 
         goals, drain, limits = tiny.asked(seed, kind)
         search = Search(tiny.cluster(seed, kind), goals, drain, limits, greedy=True)
         found = search.run()
-        gangs = any(cls.gang is not None for cls in search.case.cluster.classes)
-        assert gangs or accepted(search.case, found.steps), seed
+        gangs = any(cls.gang is not None for cls in search.problem.cluster.classes)
+        assert gangs or accepted(search.problem, found.steps), seed
 
 
 def test_a_neighbourhood_without_gain_changes_nothing() -> None:
     """Or the search would go on until its time is up."""
     search = Search([node("n0"), node("n1"), running("p", "n0"), running("q", "n0", cpu="1")], ["consolidate"])
-    counts = search.case.start.copy()
+    counts = search.problem.start.copy()
     assert [search.lns._step(counts) for _ in range(3)] == [False] * 3
-    assert (counts == search.case.start).all()
+    assert (counts == search.problem.start).all()
     search.stop.clear()
     assert search.run().steps == []
 
 
 def test_a_neighbourhood_frees_a_node() -> None:
     search = Search([node("n0"), node("n1"), running("p", "n0"), running("q", "n1", cpu="1")], ["consolidate"])
-    counts = search.case.start.copy()
+    counts = search.problem.start.copy()
     assert search.lns._step(counts)
     assert sorted(counts.sum(axis=0).tolist()) == [0, 2]
-    assert search.case.moves(counts) == 1
+    assert search.problem.moves(counts) == 1
 
 
 def test_moves_in_vain_are_undone() -> None:
     search = Search([node("n0"), node("n1"), node("n2"), running("p", "n0"), running("q", "n1", cpu="1")], [], ["n0"])
-    small, large = (0, 1) if search.case.start[0, 0] else (1, 0)
+    small, large = (0, 1) if search.problem.start[0, 0] else (1, 0)
     steps = [Step(small, 0, 1), Step(large, 1, 2)]
-    search.start = Found(steps, search.values.of_steps(steps), [0, 0])
+    search.start = PlanSearchResult(steps, search.values.of_steps(steps), [0, 0])
     found = search.run()
     assert found.values == (0, -1)
     assert [(step.g, step.a) for step in found.steps] == [(small, 0)]
@@ -135,7 +135,7 @@ def test_it_stops_when_told_to() -> None:
 def test_the_neighbourhood_is_of_open_nodes_or_those_to_be_emptied() -> None:
     search = Search(_loose(), [], ["n0", "n5"])
     search.lns.size = 30.0
-    counts = search.case.start.copy()
+    counts = search.problem.start.copy()
     for _ in range(10):
         nodes = search.lns._nodes(counts)
         assert len(set(nodes.tolist())) == len(nodes) >= 3

@@ -12,7 +12,7 @@ from models.snapshot.snapshot import Snapshot, from_objects
 from report.kubectl.script import script
 from report.terminal.canvas import Surface, render
 from report.terminal.rebalance_plan import plan_table
-from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import read_case
 from solver.rebalance.rebalance import rebalance
@@ -31,9 +31,9 @@ def _planned(seed: int, medium: Medium, *, deterministic: bool = False) -> tuple
 
 
 def _check(snapshot: Snapshot, asked: PlanOptions, plan: RebalancePlan) -> None:
-    case = read_case(snapshot, asked)
+    problem = read_case(snapshot, asked)
     reached = tuple(tier.value for tier in plan.objective)
-    assert reached >= Values(case, asked.goals).of(case.start)
+    assert reached >= PlanObjective(problem, asked.goals).of(problem.start)
     assert all(tier.value <= tier.bound for tier in plan.objective)
     limits = asked.limits
     named = [move for move in plan.moves if move.source is not None]

@@ -12,10 +12,10 @@ import pytest
 from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver.rebalance import search as searching
-from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step, read_case
-from solver.rebalance.search import Found, construct, search
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.search import PlanSearchResult, construct, search
 from solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.plans import tiny
@@ -28,11 +28,11 @@ Object = dict[str, Any]
 
 def _built(
     objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), limits: Limits | None = None
-) -> tuple[Case, list[Step]]:
-    case = case_of(objects, goals, drain, limits)
-    steps = construct(begin(case), Values(case, goals), goals)
-    assert accepted(case, steps)
-    return case, steps
+) -> tuple[RebalanceProblem, list[Step]]:
+    problem = case_of(objects, goals, drain, limits)
+    steps = construct(begin(problem), PlanObjective(problem, goals), goals)
+    assert accepted(problem, steps)
+    return problem, steps
 
 
 class Told:
@@ -49,13 +49,13 @@ class Told:
 
 def _search(
     objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), *, stop: bool = False, **options: Any
-) -> tuple[Found, Told]:
+) -> tuple[PlanSearchResult, Told]:
     asked = PlanOptions(tuple(goals), tuple(drain), Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
-    case = read_case(from_objects(objects), asked)
+    problem = read_case(from_objects(objects), asked)
     event, tell = threading.Event(), Told()
     if stop:
         event.set()
-    return search(case, Values(case, goals), asked, event, tell, time.monotonic(), 0.01), tell
+    return search(problem, PlanObjective(problem, goals), asked, event, tell, time.monotonic(), 0.01), tell
 
 
 # --- construction -----------------------------------------------------------------------------------------------------------------------
@@ -63,20 +63,20 @@ def _search(
 
 def test_nodes_freed_by_one_goal_stay_free_in_the_next() -> None:
     objects = [node("n0", cpu="2"), node("n1", cpu="2"), *(running(f"p{i}", f"n{i}", cpu="500m") for i in range(2))]
-    case, steps = _built(objects, ["consolidate", "improve"])
-    assert told(case, steps) == [("p0", "n0", "n1")]
-    case, steps = _built(objects, ["improve", "consolidate"])
+    problem, steps = _built(objects, ["consolidate", "improve"])
+    assert told(problem, steps) == [("p0", "n0", "n1")]
+    problem, steps = _built(objects, ["improve", "consolidate"])
     assert steps == []  # evenness comes first
 
 
 def test_what_is_left_is_evened_out_without_the_freed_nodes() -> None:
     objects = [node("n0"), *(node(f"n{i}", labels={"node-role.kubernetes.io/control-plane": ""}) for i in (1, 2))]
     objects += [running("p", "n0", cpu="1"), *(running(f"q{i}", "n1", cpu="1") for i in range(3))]
-    case, steps = _built(objects, ["consolidate", "improve"], limits=Limits(minGain=0))
-    walk = begin(case)
+    problem, steps = _built(objects, ["consolidate", "improve"], limits=Limits(minGain=0))
+    builder = begin(problem)
     for step in steps:
-        walk.take(step)
-    assert walk.state.counts.sum(axis=0).tolist() == [0, 2, 2]
+        builder.take(step)
+    assert builder.state.counts.sum(axis=0).tolist() == [0, 2, 2]
 
 
 def test_a_pod_that_waits_is_bound_and_nodes_are_freed_of_the_rest() -> None:
@@ -87,11 +87,11 @@ def test_a_pod_that_waits_is_bound_and_nodes_are_freed_of_the_rest() -> None:
         running("q", "n1", cpu="500m"),
         pod("new", cpu="2"),
     ]
-    case, steps = _built(objects, ["admit", "consolidate"])
-    assert [to for name, _, to in told(case, steps) if name == "new"] == ["n0"]
+    problem, steps = _built(objects, ["admit", "consolidate"])
+    assert [to for name, _, to in told(problem, steps) if name == "new"] == ["n0"]
     assert len(steps) == 2
-    case, steps = _built(objects, ["consolidate"])
-    assert told(case, steps) == [("p", "n0", "n1")]
+    problem, steps = _built(objects, ["consolidate"])
+    assert told(problem, steps) == [("p", "n0", "n1")]
 
 
 @pytest.mark.parametrize("kind", ["mixed", "drain", "repair"])
@@ -100,12 +100,12 @@ def test_no_goal_spoils_what_those_before_it_reached(kind: str) -> None:
         _, drain, limits = tiny.asked(seed, kind)
         objects = tiny.cluster(seed, kind)
         for goals in (("repair", "admit", "consolidate"), ("consolidate", "repair"), ("admit", "improve")):
-            case = case_of(objects, goals, drain, limits)
-            values = Values(case, goals)
+            problem = case_of(objects, goals, drain, limits)
+            values = PlanObjective(problem, goals)
             size = 1 if drain else 0
             before: tuple[int, ...] = ()
             for count in range(len(goals) + 1):
-                steps = construct(begin(case), values, goals[:count])
+                steps = construct(begin(problem), values, goals[:count])
                 now = values.of_steps(steps)
                 assert now[: len(before)] >= before, (seed, goals[:count])
                 if count:
@@ -182,13 +182,13 @@ def test_a_search_that_is_stopped_or_out_of_time_gives_what_it_has() -> None:
 
 def test_moves_that_construction_made_in_vain_are_straightened() -> None:
     """A pod that went over another node goes at once."""
-    case = case_of([node("n0"), node("n1"), node("n2"), running("p", "n0")], ["consolidate"], ["n0"])
-    values = Values(case, ["consolidate"])
+    problem = case_of([node("n0"), node("n1"), node("n2"), running("p", "n0")], ["consolidate"], ["n0"])
+    values = PlanObjective(problem, ["consolidate"])
     steps = [Step(0, 0, 1), Step(0, 1, 2)]
-    found = Found(list(steps), values.of_steps(steps), [0] * len(values.tiers))
-    end = case.start.copy()
+    found = PlanSearchResult(list(steps), values.of_steps(steps), [0] * len(values.tiers))
+    end = problem.start.copy()
     end[0] = [0, 0, 1]
-    searching._straighten(case, values, found, end, True, threading.Event(), 1.0)
+    searching._straighten(problem, values, found, end, True, threading.Event(), 1.0)
     assert found.steps == [Step(0, 0, 2)]
     assert found.values == values.of_steps([Step(0, 0, 2)])
 
@@ -200,8 +200,8 @@ def test_gangs_and_budgets_are_kept_by_every_engine() -> None:
     for engine in ("greedy", "exact", "lns"):
         found, _ = _search(objects, ["admit"], engine=engine, time_limit=2.0)
         assert found.values == (2, -1), engine  # one moves to the other's node, or to the third
-        case = case_of(objects, ["admit"])
-        assert {s.b for s in found.steps if s.g == class_of(case, "g0")} <= {0, 1, 2}
+        problem = case_of(objects, ["admit"])
+        assert {s.b for s in found.steps if s.g == class_of(problem, "g0")} <= {0, 1, 2}
 
 
 def test_each_move_of_a_proved_improvement_is_worth_it() -> None:
@@ -210,14 +210,14 @@ def test_each_move_of_a_proved_improvement_is_worth_it() -> None:
     for kind in SOFT:
         for seed in range(10):
             objects = preferring(seed, kind)
-            case = case_of(objects, ["improve"], limits=Limits(minGain=1))
-            values = Values(case, ["improve"])
+            problem = case_of(objects, ["improve"], limits=Limits(minGain=1))
+            values = PlanObjective(problem, ["improve"])
             found, _ = _search(objects, ["improve"], engine="exact", time_limit=3.0)
             if list(found.values) != found.bounds:
                 continue
             for i in range(len(found.steps)):
                 rest = found.steps[:i] + found.steps[i + 1 :]
-                if accepted(case, rest):
+                if accepted(problem, rest):
                     assert values.of_steps(rest) < found.values, (kind, seed)
                     compared += 1
     assert compared >= 20

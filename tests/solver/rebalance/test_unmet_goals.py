@@ -9,10 +9,10 @@ import pytest
 from models.documents.rebalance_plan import Limits, Obstacle
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import Values
+from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import Step, read_case
-from solver.rebalance.search import Found
+from solver.rebalance.search import PlanSearchResult
 from solver.rebalance.unmet_goals import LISTED, obstacles
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import apart, budget, class_of, gang, near, running
@@ -27,13 +27,13 @@ def _found(
 ) -> list[Obstacle]:  # fmt: skip
     """After steps (pod, from, to). ``stuck``: those that wait for each other; ``proved``: the plan's bounds are its values."""
     asked = PlanOptions(goals, drain, limits or Limits())
-    case = read_case(from_objects(objects), asked)
-    values = Values(case, goals)
-    taken = [Step(class_of(case, name), a, b) for name, a, b in steps]
+    problem = read_case(from_objects(objects), asked)
+    values = PlanObjective(problem, goals)
+    taken = [Step(class_of(problem, name), a, b) for name, a, b in steps]
     reached = values.of_steps(taken)
-    waiting = [Step(class_of(case, name), a, b) for name, a, b in stuck]
-    found = Found(taken, reached, list(reached) if proved else bounds(case, values), stuck=waiting)
-    return obstacles(case, values, found, asked)
+    waiting = [Step(class_of(problem, name), a, b) for name, a, b in stuck]
+    found = PlanSearchResult(taken, reached, list(reached) if proved else bounds(problem, values), stuck=waiting)
+    return obstacles(problem, values, found, asked)
 
 
 def _told(*args: Any, **more: Any) -> list[str]:

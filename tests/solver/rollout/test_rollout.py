@@ -12,7 +12,7 @@ import pytest
 
 from checker.rollout import verify_rollout
 from models.documents import placement as doc
-from models.documents.placement import Edits, Placement, WayOut
+from models.documents.placement import Edits, Placement, Remedy
 from models.edits.edits import apply
 from models.kube import objects as kube_objects
 from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
@@ -21,10 +21,10 @@ from report.terminal.canvas import Surface, render
 from report.terminal.rollout import rollout as drawn
 from solver.rollout.exhaustive import alike
 from solver.rollout.remedies import least
-from solver.rollout.search import Search
+from solver.rollout.search import RolloutSearch
 from solver.rollout.simulate import case_of, roll_out
 from solver.rollout.state import compiled
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options, Progress
 from tests.objects import Object, node, pod
 from tests.solver.rollout.rollouts import APP, HOST, ZONE, Brute, apart, deployment, even, old, replica_set, rolling, tiny
@@ -226,12 +226,12 @@ def crossroads() -> list[Object]:
 
 def test_where_the_first_pod_goes_decides_whether_the_second_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a final placement to go for, the first node is taken, and the search has to come back to it."""
-    monkeypatch.setattr(Search, "_target", lambda self, state: {})
+    monkeypatch.setattr(RolloutSearch, "_target", lambda self, state: {})
     found = solve(crossroads())
     assert found.status == "optimal"
     assert [a.node for a in found.assignments] == ["v", "y"]
-    case = case_of(read(from_objects(crossroads()), "web", None), QUICK)
-    assert not Search(case, QUICK, Budget(QUICK, time.monotonic()), threading.Event(), 0).run().complete
+    problem = case_of(read(from_objects(crossroads()), "web", None), QUICK)
+    assert not RolloutSearch(problem, QUICK, Deadline(QUICK, time.monotonic()), threading.Event(), 0).run().complete
 
 
 def test_old_pods_may_lend_the_new_ones_what_they_require() -> None:
@@ -257,10 +257,10 @@ def lent() -> Snapshot:
 
 
 def test_a_halt_that_was_not_searched_to_the_end_is_not_proved() -> None:
-    case = case_of(read(lent(), "web", None), QUICK)
+    problem = case_of(read(lent(), "web", None), QUICK)
     found = {}
     for states in (0, 100):
-        found[states] = Search(case, QUICK, Budget(QUICK, time.monotonic()), threading.Event(), states).run()
+        found[states] = RolloutSearch(problem, QUICK, Deadline(QUICK, time.monotonic()), threading.Event(), states).run()
     assert [(c.complete, c.placed, c.proved) for c in found.values()] == [(False, 1, False), (False, 1, True)]
     assert found[0].most == 2
     assert found[100].most == 1
@@ -290,11 +290,11 @@ def test_nodes_that_are_alike() -> None:
     """Equal but for the name; a label that is shared, other taints or another pod on it make a difference."""
     nodes = [node(f"n{i}") for i in range(4)] + [node("n4", labels={"rack": "r"}), node("n5", unschedulable=True)]
     objects = [*nodes, deployment(1), pod("x", node_name="n1"), pod("y", node_name="n2"), pod("z", cpu="1", node_name="n3")]
-    case = case_of(read(from_objects(objects), "web", None), QUICK)
-    assert alike(case, compiled(case)) == [0, 1, 1, 2, 3, 4]
+    problem = case_of(read(from_objects(objects), "web", None), QUICK)
+    assert alike(problem, compiled(problem)) == [0, 1, 1, 2, 3, 4]
     racks = [node("a", labels={"rack": "a"}), node("b", labels={"rack": "b"}), node("c", labels={"rack": "a"})]
-    case = case_of(read(from_objects([*racks, deployment(1)]), "web", None), QUICK)
-    assert alike(case, compiled(case)) == [0, 1, 0]
+    problem = case_of(read(from_objects([*racks, deployment(1)]), "web", None), QUICK)
+    assert alike(problem, compiled(problem)) == [0, 1, 0]
 
 
 # --- the document -----------------------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_a_rollout_completes_iff_brute_force_completes_it(block: int, monkeypatc
         assert (found.complete, found.proved) == (Brute(snapshot).completes(), True), number
 
 
-def changed(snapshot: Snapshot, way: WayOut) -> Snapshot:
+def changed(snapshot: Snapshot, way: Remedy) -> Snapshot:
     """The snapshot with a way out taken by hand, on the Deployment's object or by an edit."""
     if way.change in ("addNodes", "reduceReplicas"):
         edits = Edits(addNodes=way.options[1:]) if way.change == "addNodes" else Edits(replicas=way.options[1:])

@@ -14,7 +14,7 @@ from models.cluster.compile import compile_cluster
 from models.snapshot.scope import select
 from models.snapshot.snapshot import from_objects
 from solver import rules
-from solver.rules.batch_quota import FREE, Quotas, pour, ranks, single
+from solver.rules.batch_quota import FREE, BatchQuota, pour, ranks, single
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread
 from tests.objects import Object, node, pod
@@ -186,7 +186,7 @@ def rounds(seed: int) -> int:
             idle += 1
             continue
         idle = 0
-        quotas = Quotas(state.spread.levels(g), (), state.pods.exclusive(g), ())
+        quotas = BatchQuota(state.spread.levels(g), (), state.pods.exclusive(g), ())
         nodes = np.array(rng.sample(fine.tolist(), len(fine)), dtype=np.int64)
         if not quotas.per_node:
             nodes = np.repeat(nodes, rng.randint(1, 4))
@@ -222,7 +222,7 @@ def test_a_burst_fills_unequal_zones_in_one_go() -> None:
     objects += [pod(f"p{i}", labels={"app": "a"}, spread=[constraint], affinity=affinity) for i in range(8)]
     snapshot = from_objects(objects)
     state = _Bound(compile_cluster(snapshot, select(snapshot)))
-    quotas = Quotas(state.spread.levels(0), (), state.pods.exclusive(0), ())
+    quotas = BatchQuota(state.spread.levels(0), (), state.pods.exclusive(0), ())
     assert quotas.per_node
     chosen = quotas.choose(np.arange(8), 8)
     assert sorted(zones[n] for n in chosen) == ["x", "y", "y", "z", "z"]

@@ -15,12 +15,12 @@ from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.bind_order.order import find_order
 from solver.construction.greedy import construct
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
 from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import Objective
 from solver.rules.eligibility import possible
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.search import domain_master as masters
 from solver.search.annealing import COLD, HOT, LocalSearch
@@ -60,7 +60,7 @@ def start(objects: list[Object], where: dict[str, str] | None = None) -> tuple[L
     assert sequence is not None
     search = LocalSearch(objective, rules.replay(cluster, sequence), limits, counts, seed=0)
     options = Options(time_limit=60, deterministic=True)
-    return search, Master(search, CpSat(options, Budget(options, 0.0), threading.Event())), options
+    return search, Master(search, CpSat(options, Deadline(options, 0.0), threading.Event())), options
 
 
 def value(search: LocalSearch) -> int:
@@ -148,7 +148,7 @@ def test_rules_hold_and_the_value_never_falls(seed: int, kind: str) -> None:
     placed = search.counts.sum(axis=1)
     if not cluster.n_classes:
         return
-    encoding = Encoding(cluster, rules.build(cluster))
+    encoding = PlacementModel(cluster, rules.build(cluster))
     for size in (masters.MOST, 12.0, 6.0):
         master.size = size
         before, counts = value(search), search.counts.copy()

@@ -17,9 +17,9 @@ from models.snapshot.scope import select
 from report.documents.results import encode, placement_document
 from solver import rules
 from solver.construction.greedy import construct
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.rules.eligibility import possible
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.search.exact import Exact
 from solver.solve import place
@@ -68,7 +68,7 @@ def test_greedy_is_a_complete_feasible_hint() -> None:
     snapshot = snapshots.from_objects(packing(6, 20))
     cluster = compile_cluster(snapshot, select(snapshot))
     built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)))
-    encoding = Encoding(cluster, rules.build(cluster))
+    encoding = PlacementModel(cluster, rules.build(cluster))
     values = encoding.assignment(built.counts)
     assert values is not None
     encoding.model.minimize(encoding.sum([*encoding.left.values()]))
@@ -160,7 +160,7 @@ def test_an_assignment_without_a_bind_order_is_cut_off() -> None:
     snapshot = snapshots.from_objects(objects)
     cluster = compile_cluster(snapshot, select(snapshot))
     options = Options(engine="exact")
-    exact = Exact(cluster, options, Budget(options, time.monotonic()), threading.Event())
+    exact = Exact(cluster, options, Deadline(options, time.monotonic()), threading.Event())
     both = np.array([[0, 1, 1]])
     assert exact.encoding.assignment(both) is not None
     result = place(snapshot, options)

@@ -17,12 +17,12 @@ from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.construction.greedy import construct
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
 from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import Objective
 from solver.rules.eligibility import fits, possible
-from solver.runtime.deadline import Budget
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.search.annealing import COLD, HOT, LocalSearch
 from solver.search.lns import Lns
@@ -51,7 +51,7 @@ def searching(cluster: Cluster, sequence: Sequence_, seed: int = 0) -> Lns:
         counts[g, n] += k
     search = LocalSearch(objective, rules.replay(cluster, sequence), limits, counts, seed=seed)
     options = Options(time_limit=1e6, deterministic=True, workers=1)
-    return Lns(search, CpSat(options, Budget(options, 0.0), threading.Event()))
+    return Lns(search, CpSat(options, Deadline(options, 0.0), threading.Event()))
 
 
 def greedily(cluster: Cluster, seed: int = 0) -> Sequence_:
@@ -90,13 +90,13 @@ def assert_consistent(lns: Lns, where: str) -> None:
         for rule, same in zip(search.active, fresh.active, strict=True):
             if rule in lns._rules:
                 assert (rule.rejects(g) == same.rejects(g)).all(), f"{where}: {rule.name}"
-    assert admits(Encoding(cluster, rules.build(cluster)), search.counts) is not None, where
+    assert admits(PlacementModel(cluster, rules.build(cluster)), search.counts) is not None, where
 
 
 # --- a part of the model ------------------------------------------------------------------------------------------------------------
 
 
-def admits(encoding: Encoding, counts: Ints, *, objective: bool = False) -> list[int] | None:
+def admits(encoding: PlacementModel, counts: Ints, *, objective: bool = False) -> list[int] | None:
     """All variables under an assignment, or None; cells without a variable take no pods."""
     if any(counts[g, n] > encoding.upper(int(g), int(n)) for g, n in np.argwhere(counts)):
         return None
@@ -144,10 +144,10 @@ def compare(cluster: Cluster, seed: int, where: str) -> tuple[int, int, int]:
     search.take_out(free)
     rest = search.counts.copy()
     nodes = np.array(sorted({n for _, n in free} | set(rng.sample(range(cluster.n_nodes), rng.randint(0, cluster.n_nodes)))))
-    part = Encoding(cluster, lns._rules, lns._part(Neighbourhood("drawn", free, nodes)))
+    part = PlacementModel(cluster, lns._rules, lns._part(Neighbourhood("drawn", free, nodes)))
     points = objective_encoding.encode(part, search.objective, search.soft)
     part.model.maximize(points.expression())
-    whole = Encoding(cluster, rules.build(cluster))
+    whole = PlacementModel(cluster, rules.build(cluster))
     both = neither = stricter = 0
     constants = set()
     pods = {g: int(home[g].sum()) for g in np.flatnonzero(home.sum(axis=1)).tolist()}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from audit.catalogue import CODES
 from audit.checks.control_plane.check import check, describe
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.snapshot.snapshot import load
 from tests.audit.control_planes import (
     ALL,
@@ -37,7 +37,7 @@ WORKER = "node-role.kubernetes.io/worker"
 
 
 def of(path: Path) -> list[str]:
-    return [finding.code for finding in check(View(load([str(path)])))]
+    return [finding.code for finding in check(ClusterView(load([str(path)])))]
 
 
 @pytest.mark.parametrize("code", OWN)

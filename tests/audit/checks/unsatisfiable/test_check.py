@@ -12,7 +12,7 @@ import pytest
 
 from audit.checks import selectors, topology_spread
 from audit.checks.unsatisfiable import check
-from audit.view.view import View
+from audit.view.view import ClusterView
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
 from models.documents.audit import Finding
@@ -32,7 +32,7 @@ MOST = {"KS219", "KS220", "KS401", "KS402", "KS403", "KS404"}
 
 
 def found(objects: list[Object]) -> list[Finding]:
-    return list(check.check(View(from_objects(objects))))
+    return list(check.check(ClusterView(from_objects(objects))))
 
 
 def codes(objects: list[Object]) -> list[str]:
@@ -79,7 +79,7 @@ def placed(cluster: Cluster, names: set[str]) -> int:
 
 def claims(snapshot: Snapshot) -> Iterator[tuple[Finding, set[str], int]]:
     """Findings with the waiting pods they are about, and how many of these they say can be placed at most."""
-    view = View(snapshot)
+    view = ClusterView(snapshot)
     for finding in (*selectors.check(view), *check.check(view), *topology_spread.check(view)):
         subject = next((s for s in view.subjects if s.name == finding.object), None)
         if subject is None:
@@ -158,8 +158,8 @@ def test_no_state_has_what_is_said_never_to_be_long(kind: str) -> None:
 @pytest.mark.parametrize("code", OWN)
 def test_instances_have_the_one_finding_they_are_about(code: str) -> None:
     triggers, fixed = sorted(INSTANCES.glob(f"{code}-*.yaml"), key=lambda path: len(path.name))
-    assert [f.code for f in check.check(View(load([str(triggers)])))] == [code]
-    assert list(check.check(View(load([str(fixed)])))) == []
+    assert [f.code for f in check.check(ClusterView(load([str(triggers)])))] == [code]
+    assert list(check.check(ClusterView(load([str(fixed)])))) == []
 
 
 # --- nodes --------------------------------------------------------------------------------------------------------------
@@ -330,8 +330,8 @@ def test_nodes_without_the_key_take_any_number() -> None:
 
 def test_exempt_namespaces_have_no_hard_anti_affinity() -> None:
     snapshot = from_objects([*zoned("a"), deployment("web", 3, together(affinity("podAntiAffinity", "web")))])
-    assert [f.code for f in check.check(View(snapshot))] == ["KS219"]
-    assert list(check.check(View(snapshot, exempt=("default",)))) == []
+    assert [f.code for f in check.check(ClusterView(snapshot))] == ["KS219"]
+    assert list(check.check(ClusterView(snapshot, exempt=("default",)))) == []
 
 
 # --- what is named and not there ------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_exempt_namespaces_have_no_hard_anti_affinity() -> None:
 
 def test_kinds_that_the_snapshot_has_none_of_are_not_judged() -> None:
     spec = {"priorityClassName": "high", "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
-    view = View(from_objects([*zoned("a"), deployment("web", 1, spec)]))
+    view = ClusterView(from_objects([*zoned("a"), deployment("web", 1, spec)]))
     assert list(check.check(view)) == []
     assert [note for note in view.not_checked if "PriorityClasses" in note or "PersistentVolumeClaims" in note] == view.not_checked
     assert len(view.not_checked) == 2
@@ -351,7 +351,7 @@ def test_system_classes_are_there() -> None:
 
 
 def test_without_nodes_it_says_so() -> None:
-    view = View(from_objects([deployment("web", 3, {"nodeSelector": {"disk": "ssd"}})]))
+    view = ClusterView(from_objects([deployment("web", 3, {"nodeSelector": {"disk": "ssd"}})]))
     assert list(check.check(view)) == []
     assert any("no nodes" in note for note in view.not_checked)
 

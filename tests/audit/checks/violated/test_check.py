@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from audit.checks.violated import check, required_during_execution
-from audit.view.view import View
+from audit.view.view import ClusterView
 from checker.plan.state import Board
 from models.documents.audit import Finding
 from models.kube.objects import pod_key
@@ -27,7 +27,7 @@ VOLUMES = {"VolumeBinding": "KS109", "VolumeZone": "KS110", "VolumeRestrictions"
 
 
 def found(*things: Object, exempt: tuple[str, ...] = ()) -> list[Finding]:
-    return list(check.check(View(from_objects(things), exempt=exempt)))
+    return list(check.check(ClusterView(from_objects(things), exempt=exempt)))
 
 
 def only(*things: Object) -> Finding:
@@ -59,7 +59,7 @@ def everything_bound(seed: int, kind: str) -> list[Object]:
 def agree(things: list[Object], exempt: tuple[str, ...] = ()) -> None:
     """Rule by rule the pods that findings name are those that the checker says break it."""
     snapshot = from_objects(things)
-    view = View(snapshot, exempt=exempt)
+    view = ClusterView(snapshot, exempt=exempt)
     findings = [*check.check(view), *required_during_execution.check(view)]
     board = Board(snapshot, (), exempt)
     steady = {key for key, runner in board.runners.items() if runner.at is not None and runner.steady}
@@ -358,16 +358,16 @@ def test_zone_labels_of_volumes() -> None:
 
 
 def test_what_was_not_captured_is_not_said_to_be_missing() -> None:
-    view = View(from_objects([node("n0"), user()]))
+    view = ClusterView(from_objects([node("n0"), user()]))
     assert list(check.check(view)) == []
     assert view.not_checked == ["volumes of running pods: the snapshot holds no PersistentVolumeClaims"]
-    view = View(from_objects([node("n0"), user(), claim("c", "pv")]))
+    view = ClusterView(from_objects([node("n0"), user(), claim("c", "pv")]))
     assert list(check.check(view)) == []
     assert view.not_checked == ["where volumes of running pods can be reached: the snapshot holds no PersistentVolumes"]
-    view = View(from_objects([user()]))
+    view = ClusterView(from_objects([user()]))
     assert list(check.check(view)) == []
     assert view.not_checked == ["rules of running pods: the snapshot holds no nodes"]
-    assert list(check.check(View(from_objects([pod("waits")])))) == []
+    assert list(check.check(ClusterView(from_objects([pod("waits")])))) == []
 
 
 def test_pods_on_a_node_that_is_not_there_are_one_finding_and_break_nothing_else() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from audit.checks.violated import check, required_during_execution
-from audit.view.view import View
+from audit.view.view import ClusterView
 from checker.plan.execution_violators import culprits as checked
 from checker.plan.state import Board
 from models.documents.audit import Finding
@@ -32,12 +32,12 @@ def on_disk(value: str) -> Object:
 
 
 def found(*things: Object) -> list[Finding]:
-    return list(required_during_execution.check(View(from_objects(things))))
+    return list(required_during_execution.check(ClusterView(from_objects(things))))
 
 
 def plainly(*things: Object) -> list[str]:
     """Codes of rules that only scheduling looks at."""
-    return [finding.code for finding in check.check(View(from_objects(things)))]
+    return [finding.code for finding in check.check(ClusterView(from_objects(things)))]
 
 
 def going(*things: Object) -> list[str]:
@@ -51,7 +51,7 @@ def test_both_judges_of_plans_say_that_they_would_have_to_go() -> None:
     named = 0
     for seed in range(60):
         snapshot = from_objects(tiny.cluster(seed, "repair"))
-        view = View(snapshot)
+        view = ClusterView(snapshot)
         pods = {key for finding in required_during_execution.check(view) for key in finding.pods}
         board = Board(snapshot, (), ())
         breaks = {key: board.broken(board.runners[key]) for key in pods}

@@ -14,12 +14,12 @@ from ortools.sat.python import cp_model
 from models.documents.placement import Cause, Fact
 from models.snapshot import snapshot as snapshots
 from solver import rules
-from solver.cpsat.model import Encoding
+from solver.cpsat.model import PlacementModel
 from solver.explain.conflict.fact_model import FactEncoding
 from solver.explain.conflict.minimal_conflict import Group, Reduction, minimal_cause
-from solver.explain.conflict.placement_question import Unit
-from solver.explain.conflict.subset_check import Question
-from solver.runtime.deadline import Budget
+from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.explain.conflict.subset_check import SubsetCheck
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from tests import numa_clusters, tiny
 from tests.objects import node, pod
@@ -29,11 +29,11 @@ HOST = "kubernetes.io/hostname"
 TAINT = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
 
 
-def unit(objects: list[Object], needed: int | None = None) -> Unit:
+def unit(objects: list[Object], needed: int | None = None) -> PlacementQuestion:
     """All pods without a node."""
     snapshot = snapshots.from_objects(copy.deepcopy(objects))
     pods = tuple(i for i, p in enumerate(snapshot.pods) if not p.spec.nodeName)
-    return Unit(snapshot, pods, len(pods) if needed is None else needed)
+    return PlacementQuestion(snapshot, pods, len(pods) if needed is None else needed)
 
 
 def cause(objects: list[Object], needed: int | None = None) -> Cause:
@@ -286,20 +286,20 @@ def test_a_thousand_nodes() -> None:
 # --- any cause ------------------------------------------------------------------------------------------------------------
 
 
-def reduced(asked: Unit) -> tuple[Question, Reduction, list[Group] | None]:
+def reduced(asked: PlacementQuestion) -> tuple[SubsetCheck, Reduction, list[Group] | None]:
     cluster = asked.cluster()
     options = Options(time_limit=60, workers=1)
-    question = Question(
-        FactEncoding(cluster, rules.build(cluster), asked.needed), options, Budget(options, time.monotonic()), threading.Event()
+    question = SubsetCheck(
+        FactEncoding(cluster, rules.build(cluster), asked.needed), options, Deadline(options, time.monotonic()), threading.Event()
     )
     reduction = Reduction(question, 60.0)
     return question, reduction, reduction.run()
 
 
-def impossible(asked: Unit) -> bool:
+def impossible(asked: PlacementQuestion) -> bool:
     """By the ordinary model."""
     cluster = asked.cluster()
-    encoding = Encoding(cluster, rules.build(cluster))
+    encoding = PlacementModel(cluster, rules.build(cluster))
     encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.left.values())) >= asked.needed)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -308,7 +308,7 @@ def impossible(asked: Unit) -> bool:
     return status == cp_model.INFEASIBLE
 
 
-def check(asked: Unit, where: str) -> bool:
+def check(asked: PlacementQuestion, where: str) -> bool:
     """Assert that there is a cause iff the unit is impossible, that its facts are enough, and that each is needed."""
     question, reduction, found = reduced(asked)
     assert (found is not None) == impossible(asked), where

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from models.disruption.owners import Owners
-from models.documents.placement import WayOut
+from models.documents.placement import Remedy
 from models.gangs.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY
 from models.kube.objects import pod_key
 from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
-from solver.explain.conflict.placement_question import Unit
+from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied, without_pods
 from solver.explain.remedy.search import ways_out
 from solver.explain.remedy.smallest_working import least
@@ -29,13 +29,13 @@ HOST = "kubernetes.io/hostname"
 Object = dict[str, Any]
 
 
-def unit(objects: list[Object], needed: int | None = None) -> Unit:
+def unit(objects: list[Object], needed: int | None = None) -> PlacementQuestion:
     snapshot = snapshots.from_objects(objects)
     pending = tuple(select(snapshot).pending)
-    return Unit(snapshot, pending, len(pending) if needed is None else needed)
+    return PlacementQuestion(snapshot, pending, len(pending) if needed is None else needed)
 
 
-def ask(given: Unit, *rules: str, most: int = 20) -> list[WayOut]:
+def ask(given: PlacementQuestion, *rules: str, most: int = 20) -> list[Remedy]:
     """All ways out, each checked: it makes the unit placeable when applied anew."""
     assert given.feasible(20) is False
     found = ways_out(given, rules, seconds=60, most=most)
@@ -68,7 +68,7 @@ def webs(count: int, **fields: Any) -> list[Object]:
     return [pod(f"web-{i}", **fields) for i in range(count)]
 
 
-def messages(found: list[WayOut]) -> list[str]:
+def messages(found: list[Remedy]) -> list[str]:
     return [way.message for way in found]
 
 
@@ -86,8 +86,8 @@ def test_skew_is_raised_by_as_little_as_works() -> None:
         assert changed.feasible(20) is False
 
 
-def _with(way: WayOut, **arguments: str) -> WayOut:
-    return WayOut(way.change, way.message, {**way.arguments, **arguments})
+def _with(way: Remedy, **arguments: str) -> Remedy:
+    return Remedy(way.change, way.message, {**way.arguments, **arguments})
 
 
 def test_a_spread_over_a_key_that_nodes_lack_is_made_soft() -> None:
@@ -291,7 +291,7 @@ def test_a_deterministic_run_says_the_same_twice() -> None:
 
 def test_an_unknown_change_is_refused() -> None:
     with pytest.raises(ValueError, match="no way out"):
-        applied(unit([node("a"), *webs(1)]), WayOut("pray", ""))
+        applied(unit([node("a"), *webs(1)]), Remedy("pray", ""))
 
 
 @pytest.mark.parametrize("start", [None, 1, 7, 40, 90])
@@ -342,7 +342,7 @@ def test_a_replica_set_stands_for_its_deployment() -> None:
 # --- random instances -------------------------------------------------------------------------------------------------------
 
 
-def _fewest(given: Unit, limit: int) -> int | None:
+def _fewest(given: PlacementQuestion, limit: int) -> int | None:
     """Brute force over sets of running pods of lower priority, smallest first."""
     listed = candidates(given)
     for k in range(1, min(limit, len(listed)) + 1):

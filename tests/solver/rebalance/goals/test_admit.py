@@ -8,7 +8,7 @@ import pytest
 
 from models.documents.rebalance_plan import Limits
 from solver.rebalance.goals.admit import admit
-from solver.rebalance.goals.move_builder import Walk
+from solver.rebalance.goals.move_builder import MoveBuilder
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_move_builder import accepted, walk_of
@@ -18,14 +18,14 @@ Object = dict[str, Any]
 EVICT = Limits(allowEviction=True)
 
 
-def _admitted(objects: list[Object], limits: Limits | None = None) -> Walk:
-    walk = walk_of(objects, ["admit"], limits=limits)
-    admit(walk)
-    return walk
+def _admitted(objects: list[Object], limits: Limits | None = None) -> MoveBuilder:
+    builder = walk_of(objects, ["admit"], limits=limits)
+    admit(builder)
+    return builder
 
 
-def _steps(walk: Walk) -> list[tuple[str, str | None, str | None]]:
-    return told(walk.case, walk.steps)
+def _steps(builder: MoveBuilder) -> list[tuple[str, str | None, str | None]]:
+    return told(builder.problem, builder.steps)
 
 
 def test_who_fits_is_bound_the_highest_priority_first() -> None:
@@ -40,10 +40,10 @@ def _blocked(*ranks: int, cpu: str = "1", new: int = 5) -> list[Object]:
 
 
 def test_others_make_room() -> None:
-    walk = _admitted(_blocked(9, 9))
-    assert _steps(walk) == [("p0", "n0", "n1"), ("new", None, "n0")]
-    walk = _admitted(_blocked(9, 9), Limits(maxMoves=0))
-    assert walk.steps == []
+    builder = _admitted(_blocked(9, 9))
+    assert _steps(builder) == [("p0", "n0", "n1"), ("new", None, "n0")]
+    builder = _admitted(_blocked(9, 9), Limits(maxMoves=0))
+    assert builder.steps == []
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_no_more_is_evicted_than_limits_and_budgets_allow() -> None:
 def test_a_gang_is_bound_whole_or_not_at_all() -> None:
     members = gang("train", *(pod(f"g{i}", cpu="1") for i in range(3)))
     assert _admitted([node("n0", cpu="2"), *members]).steps == []
-    walk = _admitted([node("n0", cpu="2"), node("n1", cpu="1"), *members])
-    assert sorted(_steps(walk)) == [("g0", None, "n0"), ("g0", None, "n0"), ("g0", None, "n1")]
+    builder = _admitted([node("n0", cpu="2"), node("n1", cpu="1"), *members])
+    assert sorted(_steps(builder)) == [("g0", None, "n0"), ("g0", None, "n0"), ("g0", None, "n1")]
 
 
 def test_a_gang_that_fails_leaves_its_room_to_others() -> None:
@@ -115,10 +115,10 @@ def test_members_that_need_each_other_are_bound_as_a_unit() -> None:
         pod("a", cpu="1", labels={"app": "a"}, affinity=near("b", "zone")),
         pod("b", cpu="1", labels={"app": "b"}, affinity=near("a", "zone")),
     )
-    walk = _admitted([*nodes, *members])
-    assert {to for _, _, to in _steps(walk)} == {"n1", "n2"}
-    assert walk.state.counts.sum() == 2
-    assert walk.state.broken() == {}
+    builder = _admitted([*nodes, *members])
+    assert {to for _, _, to in _steps(builder)} == {"n1", "n2"}
+    assert builder.state.counts.sum() == 2
+    assert builder.state.broken() == {}
     assert _admitted([*nodes[:2], *members]).steps == []
 
 
@@ -130,14 +130,14 @@ def test_steps_are_accepted_gangs_whole_and_only_lower_priorities_go(kind: str) 
     placed = 0
     for seed in range(40):
         limits = tiny.asked(seed, kind)[2]
-        walk = _admitted(tiny.cluster(seed, kind), limits)
-        case, priority = walk.case, walk.case.cluster.priority
-        assert accepted(case, walk.steps), seed
-        for team in case.cluster.gangs:
-            bound = int(walk.state.counts[list(team.classes)].sum())
+        builder = _admitted(tiny.cluster(seed, kind), limits)
+        problem, priority = builder.problem, builder.problem.cluster.priority
+        assert accepted(problem, builder.steps), seed
+        for team in problem.cluster.gangs:
+            bound = int(builder.state.counts[list(team.classes)].sum())
             assert bound == 0 or bound >= team.needed
-        evicted = [int(priority[step.g]) for step in walk.steps if step.b < 0]
-        bound_ranks = [int(priority[step.g]) for step in walk.steps if step.a < 0]
+        evicted = [int(priority[step.g]) for step in builder.steps if step.b < 0]
+        bound_ranks = [int(priority[step.g]) for step in builder.steps if step.a < 0]
         assert not evicted or (limits.allowEviction and max(evicted) < max(bound_ranks))
         placed += bool(bound_ranks)
     assert placed >= 12
@@ -146,9 +146,9 @@ def test_steps_are_accepted_gangs_whole_and_only_lower_priorities_go(kind: str) 
 def test_nobody_is_evicted_in_vain() -> None:
     """The two lower ones of the node do not make enough room."""
     objects = [node("n0", cpu="3"), *(running(f"p{i}", "n0", cpu="1", priority=rank) for i, rank in enumerate((0, 0, 9)))]
-    walk = _admitted([*objects, pod("new", cpu="3", priority=5)], EVICT)
-    assert walk.steps == []
-    assert (walk.state.counts == walk.case.start).all()
-    walk = _admitted([*objects, pod("new", cpu="2", priority=5)], EVICT)
-    assert [to for _, _, to in _steps(walk)] == [None, None, "n0"]
-    assert walk.state.counts[class_of(walk.case, "p2")].sum() == 1
+    builder = _admitted([*objects, pod("new", cpu="3", priority=5)], EVICT)
+    assert builder.steps == []
+    assert (builder.state.counts == builder.problem.start).all()
+    builder = _admitted([*objects, pod("new", cpu="2", priority=5)], EVICT)
+    assert [to for _, _, to in _steps(builder)] == [None, None, "n0"]
+    assert builder.state.counts[class_of(builder.problem, "p2")].sum() == 1

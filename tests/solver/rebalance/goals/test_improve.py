@@ -10,10 +10,10 @@ import pytest
 
 from models.documents.rebalance_plan import Limits
 from solver.rebalance.goals.improve import Gains, improve
-from solver.rebalance.goals.move_builder import Walk
-from solver.rebalance.problem.objective import POINT, Values
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.goals.move_builder import MoveBuilder
+from solver.rebalance.problem.objective import POINT, PlanObjective
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
 from tests import tiny_soft
 from tests.objects import node
 from tests.solver.rebalance.goals.test_move_builder import accepted, walk_of
@@ -38,16 +38,16 @@ def preferring(seed: int, kind: str) -> list[Object]:
     return objects
 
 
-def _improved(objects: list[Object], min_gain: int = 1, **limits: Any) -> Walk:
-    walk = walk_of(objects, ["improve"], limits=Limits(minGain=min_gain, **limits))
-    improve(walk)
-    assert accepted(walk.case, walk.steps)
-    return walk
+def _improved(objects: list[Object], min_gain: int = 1, **limits: Any) -> MoveBuilder:
+    builder = walk_of(objects, ["improve"], limits=Limits(minGain=min_gain, **limits))
+    improve(builder)
+    assert accepted(builder.problem, builder.steps)
+    return builder
 
 
-def _worth(case: Case, state: State) -> int:
+def _worth(problem: RebalanceProblem, state: PlanState) -> int:
     """Preferences and balance, moves not counted."""
-    return Values(case, ["improve"]).of(state.counts, moves=0)[0]
+    return PlanObjective(problem, ["improve"]).of(state.counts, moves=0)[0]
 
 
 def _wants_ssd(weight: int) -> Object:
@@ -57,17 +57,17 @@ def _wants_ssd(weight: int) -> Object:
 
 def test_a_preference_is_followed_where_it_is_worth_the_move() -> None:
     objects = [node("n0"), node("n1", labels={"disk": "ssd"}), running("p", "n0", cpu="1m", memory="1Ki", affinity=_wants_ssd(5))]
-    points = Values(case_of(objects, ["improve"]), ["improve"]).objective.node_points(0)
+    points = PlanObjective(case_of(objects, ["improve"]), ["improve"]).objective.node_points(0)
     assert points.tolist() == [0, 5]
     for least, moved in ((0, True), (5, True), (6, False)):
-        walk = _improved(objects, least)
-        assert told(walk.case, walk.steps) == ([("p", "n0", "n1")] if moved else [])
+        builder = _improved(objects, least)
+        assert told(builder.problem, builder.steps) == ([("p", "n0", "n1")] if moved else [])
 
 
 def test_load_is_evened_out() -> None:
-    walk = _improved([node("n0"), node("n1"), *(running(f"p{i}", "n0", cpu="1") for i in range(4))], 0)
-    assert walk.state.counts.tolist() == [[2, 2]]
-    assert len(walk.steps) == 2
+    builder = _improved([node("n0"), node("n1"), *(running(f"p{i}", "n0", cpu="1") for i in range(4))], 0)
+    assert builder.state.counts.tolist() == [[2, 2]]
+    assert len(builder.steps) == 2
 
 
 def test_limits_hold() -> None:
@@ -79,8 +79,8 @@ def test_limits_hold() -> None:
 def test_the_move_that_gains_most_goes_first() -> None:
     objects = [node("n0"), node("n1", labels={"disk": "ssd"})]
     objects += [running(f"p{weight}", "n0", cpu="1m", memory="1Ki", affinity=_wants_ssd(weight)) for weight in (2, 90)]
-    walk = _improved(objects, maxMoves=1)
-    assert told(walk.case, walk.steps) == [("p90", "n0", "n1")]
+    builder = _improved(objects, maxMoves=1)
+    assert told(builder.problem, builder.steps) == [("p90", "n0", "n1")]
 
 
 def test_hard_rules_come_before_preferences() -> None:
@@ -93,21 +93,21 @@ def test_gains_are_differences_of_values(kind: str) -> None:
     """Of every move of every pod, after some others."""
     compared = 0
     for seed in range(8):
-        case = case_of(preferring(seed, kind), ["improve"])
-        rng, state, values = random.Random(seed), State(case), Values(case, ["improve"])
-        gains = Gains(case, state.counts)
+        problem = case_of(preferring(seed, kind), ["improve"])
+        rng, state, values = random.Random(seed), PlanState(problem), PlanObjective(problem, ["improve"])
+        gains = Gains(problem, state.counts)
         for _ in range(3):
             for g, n in np.argwhere(state.counts).tolist():
                 found = gains.moving(g, n)
                 now = values.of(state.counts, moves=0)[0]
-                for b in range(case.cluster.n_nodes):
+                for b in range(problem.cluster.n_nodes):
                     counts = state.counts.copy()
                     counts[g, n] -= 1
                     counts[g, b] += 1
                     assert found[b] - found[n] == values.of(counts, moves=0)[0] - now, (seed, g, n, b)
                     compared += bool(found[b] != found[n])
             g, n = rng.choice(np.argwhere(state.counts).tolist())
-            b = rng.randrange(case.cluster.n_nodes)
+            b = rng.randrange(problem.cluster.n_nodes)
             state.apply(Step(g, n, b))
             gains.put(g, n, -1)
             gains.put(g, b, 1)
@@ -119,24 +119,24 @@ def test_every_step_is_worth_a_move_when_it_is_made(least: int) -> None:
     made = 0
     for kind in SOFT:
         for seed in range(20):
-            walk = _improved(preferring(seed, kind), least)
-            state = State(walk.case)
-            for step in walk.steps:
-                before = _worth(walk.case, state)
+            builder = _improved(preferring(seed, kind), least)
+            state = PlanState(builder.problem)
+            for step in builder.steps:
+                before = _worth(builder.problem, state)
                 state.apply(step)
-                assert _worth(walk.case, state) - before >= max(1, POINT * least), (kind, seed)
-            made += len(walk.steps)
+                assert _worth(builder.problem, state) - before >= max(1, POINT * least), (kind, seed)
+            made += len(builder.steps)
     assert made > (20 if least > 1 else 60)
 
 
 @pytest.mark.parametrize("kind", SOFT)
 def test_no_single_move_is_left_that_would_be_worth_it(kind: str) -> None:
     for seed in range(20):
-        walk = _improved(preferring(seed, kind), 1)
-        case, state = walk.case, walk.state
-        now = _worth(case, state)
-        for g, n in np.argwhere(state.counts * case.movable[:, None]).tolist():
+        builder = _improved(preferring(seed, kind), 1)
+        problem, state = builder.problem, builder.state
+        now = _worth(problem, state)
+        for g, n in np.argwhere(state.counts * problem.movable[:, None]).tolist():
             for b in np.flatnonzero(state.landing(g, n)).tolist():
                 state.apply(Step(g, n, b))
-                assert _worth(case, state) - now < POINT, (seed, g, n, b)
+                assert _worth(problem, state) - now < POINT, (seed, g, n, b)
                 state.undo(Step(g, n, b))

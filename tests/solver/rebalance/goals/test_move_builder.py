@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from models.documents.rebalance_plan import Limits
-from solver.rebalance.goals.move_builder import Walk
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.goals.move_builder import MoveBuilder
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.problem.test_problem import budget, case_of, class_of, running
@@ -20,28 +20,28 @@ from tests.solver.rebalance.problem.test_problem import budget, case_of, class_o
 Object = dict[str, Any]
 
 
-def walk_of(objects: Sequence[Object], goals: Sequence[str] = (), drain: Sequence[str] = (), limits: Limits | None = None) -> Walk:
+def walk_of(objects: Sequence[Object], goals: Sequence[str] = (), drain: Sequence[str] = (), limits: Limits | None = None) -> MoveBuilder:
     """A walk with no step yet, and all the time that it wants."""
     return begin(case_of(objects, goals, drain, limits))
 
 
-def begin(case: Case) -> Walk:
-    return Walk(case, threading.Event(), lambda: False)
+def begin(problem: RebalanceProblem) -> MoveBuilder:
+    return MoveBuilder(problem, threading.Event(), lambda: False)
 
 
-def accepted(case: Case, steps: Sequence[Step]) -> bool:
+def accepted(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
     """Whether steps are accepted pod by pod, one after the other, within the limits. For plans without gangs."""
-    walk = begin(case)
+    builder = begin(problem)
     for step in steps:
         for _ in range(step.k):
             single = Step(step.g, step.a, step.b)
             if step.b < 0:
-                fine = walk.within(step.g, eviction=True) and walk.state.may_go(step.g, step.a)
+                fine = builder.within(step.g, eviction=True) and builder.state.may_go(step.g, step.a)
             else:
-                fine = walk.within(step.g) and bool(walk.state.landing(step.g, step.a)[step.b])
+                fine = builder.within(step.g) and bool(builder.state.landing(step.g, step.a)[step.b])
             if not fine:
                 return False
-            walk.take(single)
+            builder.take(single)
     return True
 
 
@@ -50,107 +50,107 @@ def _pods(*names: str, **more: Any) -> list[Object]:
     return [running(name, "n1", cpu=f"{100 + i}m", **more) for i, name in enumerate(names)]
 
 
-def _within(walk: Walk, *names: str, eviction: bool = False) -> list[bool]:
-    return [walk.within(class_of(walk.case, name), eviction=eviction) for name in names]
+def _within(builder: MoveBuilder, *names: str, eviction: bool = False) -> list[bool]:
+    return [builder.within(class_of(builder.problem, name), eviction=eviction) for name in names]
 
 
-def _go(walk: Walk, name: str, to: int) -> None:
-    walk.take(Step(class_of(walk.case, name), 0, to))
+def _go(builder: MoveBuilder, name: str, to: int) -> None:
+    builder.take(Step(class_of(builder.problem, name), 0, to))
 
 
 def test_moves_and_evictions_have_their_limits() -> None:
     objects = [node("n1"), node("n2"), *_pods("p", "q", "r"), pod("new")]
-    walk = walk_of(objects, ["admit"], ["n1"], Limits(maxMoves=1, maxEvictions=1, allowEviction=True))
-    assert _within(walk, "p", "q") == [True, True]
-    _go(walk, "p", 1)
-    assert _within(walk, "p", "q", "new") == [False, False, True]
-    assert not walk.places(class_of(walk.case, "q"), 0).any()
-    assert _within(walk, "q", eviction=True) == [True]
-    _go(walk, "q", -1)
-    assert _within(walk, "r", eviction=True) == [False]
-    walk.back_to(0)
-    assert _within(walk, "p", "q") == [True, True]
-    assert _within(walk, "r", eviction=True) == [True]
+    builder = walk_of(objects, ["admit"], ["n1"], Limits(maxMoves=1, maxEvictions=1, allowEviction=True))
+    assert _within(builder, "p", "q") == [True, True]
+    _go(builder, "p", 1)
+    assert _within(builder, "p", "q", "new") == [False, False, True]
+    assert not builder.places(class_of(builder.problem, "q"), 0).any()
+    assert _within(builder, "q", eviction=True) == [True]
+    _go(builder, "q", -1)
+    assert _within(builder, "r", eviction=True) == [False]
+    builder.back_to(0)
+    assert _within(builder, "p", "q") == [True, True]
+    assert _within(builder, "r", eviction=True) == [True]
 
 
 def test_moves_per_namespace_and_per_workload_are_counted_apart() -> None:
     other_pod = running("r", "n1", cpu="1", namespace="other", owner="ReplicaSet/b")
     objects = [node("n1"), node("n2"), *_pods("p", "q", owner="ReplicaSet/a"), other_pod]
     for limits in (Limits(maxMovesPerNamespace=1), Limits(maxMovesPerWorkload=1)):
-        walk = walk_of(objects, limits=limits)
-        _go(walk, "p", 1)
-        assert _within(walk, "p", "q", "other/r") == [False, False, True]
-        walk.back_to(0)
-        _go(walk, "other/r", 1)
-        assert _within(walk, "p", "q", "other/r") == [True, True, False]
+        builder = walk_of(objects, limits=limits)
+        _go(builder, "p", 1)
+        assert _within(builder, "p", "q", "other/r") == [False, False, True]
+        builder.back_to(0)
+        _go(builder, "other/r", 1)
+        assert _within(builder, "p", "q", "other/r") == [True, True, False]
 
 
 def test_who_went_for_good_stays_missing_in_its_budget() -> None:
     objects = [node("n1"), node("n2"), budget("guard", "web", minAvailable=1), *_pods("p", "q", "r", labels={"app": "web"})]
-    walk = walk_of(objects, drain=["n1"], limits=Limits(allowEviction=True))
-    assert walk.case.budgets[0].allowed == 2
-    _go(walk, "p", 1)  # moved pods are healthy again
-    assert _within(walk, "q", eviction=True) == [True]
-    _go(walk, "q", -1)
-    assert _within(walk, "r", eviction=True) == [True]
-    walk.take(Step(class_of(walk.case, "p"), 1, -1))
-    assert (_within(walk, "r"), _within(walk, "r", eviction=True)) == ([False], [False])
-    walk.back_to(2)
-    assert _within(walk, "r") == [True]
+    builder = walk_of(objects, drain=["n1"], limits=Limits(allowEviction=True))
+    assert builder.problem.budgets[0].allowed == 2
+    _go(builder, "p", 1)  # moved pods are healthy again
+    assert _within(builder, "q", eviction=True) == [True]
+    _go(builder, "q", -1)
+    assert _within(builder, "r", eviction=True) == [True]
+    builder.take(Step(class_of(builder.problem, "p"), 1, -1))
+    assert (_within(builder, "r"), _within(builder, "r", eviction=True)) == ([False], [False])
+    builder.back_to(2)
+    assert _within(builder, "r") == [True]
 
 
 def test_several_pods_of_a_step_count_each() -> None:
-    walk = walk_of([node("n1"), node("n2"), *(running(f"p{i}", "n1") for i in range(4))], limits=Limits(maxMoves=3))
-    walk.take(Step(0, 0, 1, 2))
-    assert walk.within(0)
-    walk.take(Step(0, 0, 1))
-    assert not walk.within(0)
-    walk.back_to(1)
-    assert walk.within(0)
+    builder = walk_of([node("n1"), node("n2"), *(running(f"p{i}", "n1") for i in range(4))], limits=Limits(maxMoves=3))
+    builder.take(Step(0, 0, 1, 2))
+    assert builder.within(0)
+    builder.take(Step(0, 0, 1))
+    assert not builder.within(0)
+    builder.back_to(1)
+    assert builder.within(0)
 
 
 def test_the_fullest_place_is_taken_and_the_largest_pod_goes_first() -> None:
     objects = [node("n1"), node("n2"), node("n3"), node("n4"), running("a", "n1"), running("b", "n1", cpu="2"), running("c", "n1")]
     objects += [running("d", "n2", cpu="2"), running("e", "n3", cpu="1"), pod("bare", node_name="n1")]
-    walk = walk_of(objects)
-    small, large = class_of(walk.case, "a"), class_of(walk.case, "b")
-    assert walk.running(0) == [large, small, small]
-    assert walk.tightest(small, np.array([False, True, True, True])) == 1
-    assert walk.tightest(small, np.array([False, False, True, True])) == 2
-    assert walk.tightest(small, np.ones(4, dtype=bool), bias=np.array([0, 0, 1, 1])) == 2
-    walk.shut[1] = True
-    assert walk.places(small, 0).tolist() == [False, False, True, True]
+    builder = walk_of(objects)
+    small, large = class_of(builder.problem, "a"), class_of(builder.problem, "b")
+    assert builder.running(0) == [large, small, small]
+    assert builder.tightest(small, np.array([False, True, True, True])) == 1
+    assert builder.tightest(small, np.array([False, False, True, True])) == 2
+    assert builder.tightest(small, np.ones(4, dtype=bool), bias=np.array([0, 0, 1, 1])) == 2
+    builder.shut[1] = True
+    assert builder.places(small, 0).tolist() == [False, False, True, True]
 
 
 def test_it_is_over_when_time_is_up_or_somebody_says_stop() -> None:
     stop, late = threading.Event(), False
-    walk = Walk(case_of([node("n1")]), stop, lambda: late)
-    assert not walk.over()
+    builder = MoveBuilder(case_of([node("n1")]), stop, lambda: late)
+    assert not builder.over()
     late = True
-    assert walk.over()
+    assert builder.over()
     late = False
     stop.set()
-    assert walk.over()
+    assert builder.over()
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_steps_taken_back_leave_no_trace(kind: str) -> None:
     for seed in range(8):
         rng, (goals, drain, limits) = random.Random(seed), tiny.asked(seed, kind)
-        walk = walk_of(tiny.cluster(seed, kind), goals, drain, limits)
-        state, case = walk.state, walk.case
+        builder = walk_of(tiny.cluster(seed, kind), goals, drain, limits)
+        state, problem = builder.state, builder.problem
         broken, free = state.broken(), state.fit.free.copy()
         for _ in range(3):
             for _ in range(5):
-                g = rng.randrange(case.cluster.n_classes)
-                a = -1 if case.pending[g] else rng.choice(np.flatnonzero(state.counts[g]).tolist() or [-1])
-                if case.pending[g] or (a >= 0 and case.movable[g]):
-                    walk.take(Step(g, a, rng.randrange(case.cluster.n_nodes)))
-            walk.back_to(rng.randrange(len(walk.steps) + 1))
-        walk.back_to(0)
-        assert (state.counts == case.start).all()
+                g = rng.randrange(problem.cluster.n_classes)
+                a = -1 if problem.pending[g] else rng.choice(np.flatnonzero(state.counts[g]).tolist() or [-1])
+                if problem.pending[g] or (a >= 0 and problem.movable[g]):
+                    builder.take(Step(g, a, rng.randrange(problem.cluster.n_nodes)))
+            builder.back_to(rng.randrange(len(builder.steps) + 1))
+        builder.back_to(0)
+        assert (state.counts == problem.start).all()
         assert (state.fit.free == free).all()
         assert not state.arrived.any()
         assert state.broken() == broken
-        assert not any(walk._spent.values())
-        assert not any(walk._gone.values())
+        assert not any(builder._spent.values())
+        assert not any(builder._gone.values())

@@ -8,10 +8,10 @@ import pytest
 
 from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
-from solver.rebalance.goals.move_builder import Walk
+from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.goals.repair import repair
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.rebalance import rebalance
 from solver.runtime.options import Engine, Options
 from tests.objects import node, pod
@@ -22,15 +22,15 @@ from tests.solver.rebalance.problem.test_problem import HOST, apart, budget, cas
 Object = dict[str, Any]
 
 
-def _repaired(objects: list[Object], limits: Limits | None = None, drain: tuple[str, ...] = ()) -> Walk:
-    walk = walk_of(objects, ["repair"], drain, limits)
-    repair(walk)
-    assert accepted(walk.case, walk.steps)
-    return walk
+def _repaired(objects: list[Object], limits: Limits | None = None, drain: tuple[str, ...] = ()) -> MoveBuilder:
+    builder = walk_of(objects, ["repair"], drain, limits)
+    repair(builder)
+    assert accepted(builder.problem, builder.steps)
+    return builder
 
 
-def _steps(walk: Walk) -> list[tuple[str, str | None, str | None]]:
-    return told(walk.case, walk.steps)
+def _steps(builder: MoveBuilder) -> list[tuple[str, str | None, str | None]]:
+    return told(builder.problem, builder.steps)
 
 
 def _pair(during: str, *ranks: int, nodes: int = 1) -> list[Object]:
@@ -40,9 +40,9 @@ def _pair(during: str, *ranks: int, nodes: int = 1) -> list[Object]:
 
 
 def test_one_of_two_that_keep_apart_moves() -> None:
-    walk = _repaired(_pair("Ignored", 0, 0, nodes=2))
-    assert len(walk.steps) == 1
-    assert walk.state.broken() == {}
+    builder = _repaired(_pair("Ignored", 0, 0, nodes=2))
+    assert len(builder.steps) == 1
+    assert builder.state.broken() == {}
 
 
 def test_the_cheap_one_of_two_moves() -> None:
@@ -54,29 +54,29 @@ def test_the_cheap_one_of_two_moves() -> None:
 
 def test_a_pod_goes_where_its_rules_hold() -> None:
     nodes = [node("n0"), node("n1", labels={"disk": "hdd"}), node("n2", labels={"disk": "ssd"})]
-    walk = _repaired([*nodes, running("db", "n0", selector={"disk": "ssd"})])
-    assert _steps(walk) == [("db", "n0", "n2")]
+    builder = _repaired([*nodes, running("db", "n0", selector={"disk": "ssd"})])
+    assert _steps(builder) == [("db", "n0", "n2")]
 
 
 def test_an_overcommitted_node_loses_what_is_too_much() -> None:
     objects = [node("n0", cpu="2"), node("n1"), *(running(f"p{i}", "n0", cpu="600m") for i in range(4))]
-    walk = _repaired(objects)
-    assert walk.state.broken() == {}
-    assert len(walk.steps) == 1
+    builder = _repaired(objects)
+    assert builder.state.broken() == {}
+    assert len(builder.steps) == 1
 
 
 def test_a_spread_is_evened_by_one_move() -> None:
     web = [running(f"p{i}", "n0", labels={"app": "web"}, spread=even("web", HOST)) for i in range(3)]
-    walk = _repaired([node("n0"), node("n1"), *web])
-    assert _steps(walk) == [("p0", "n0", "n1")]
+    builder = _repaired([node("n0"), node("n1"), *web])
+    assert _steps(builder) == [("p0", "n0", "n1")]
 
 
 def test_others_make_way() -> None:
     nodes = [node("n0"), node("n1", cpu="1", labels={"disk": "ssd"}), node("n2", cpu="1")]
     objects = [*nodes, running("db", "n0", cpu="800m", selector={"disk": "ssd"}), running("q", "n1", cpu="500m")]
     assert _steps(_repaired(objects)) == [("q", "n1", "n2"), ("db", "n0", "n1")]
-    walk = _repaired(objects, Limits(maxMoves=1))
-    assert _steps(walk) == []
+    builder = _repaired(objects, Limits(maxMoves=1))
+    assert _steps(builder) == []
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_others_make_way() -> None:
 def test_who_finds_no_place_goes_for_good_only_where_its_rule_says_so(
     during: str, allowed: bool, ranks: tuple[int, int], gone: list[str]
 ) -> None:
-    walk = _repaired(_pair(during, *ranks), Limits(allowEviction=allowed))
-    assert _steps(walk) == [(name, "n0", None) for name in gone]
-    assert bool(walk.state.broken()) is not bool(gone)
+    builder = _repaired(_pair(during, *ranks), Limits(allowEviction=allowed))
+    assert _steps(builder) == [(name, "n0", None) for name in gone]
+    assert bool(builder.state.broken()) is not bool(gone)
 
 
 def test_evictions_stop_at_their_limit_and_at_the_budget() -> None:
@@ -109,8 +109,8 @@ def test_evictions_stop_at_their_limit_and_at_the_budget() -> None:
 
 def test_what_cannot_be_mended_is_left_alone() -> None:
     objects = [node("n0"), node("n1"), pod("bare", node_name="n0", affinity=near("x")), running("p", "n1")]
-    walk = _repaired(objects)
-    assert (walk.steps, walk.state.broken()) == ([], {"InterPodAffinity": 1})
+    builder = _repaired(objects)
+    assert (builder.steps, builder.state.broken()) == ([], {"InterPodAffinity": 1})
 
 
 @pytest.mark.parametrize("kind", ["repair", "tight", "mixed"])
@@ -120,10 +120,10 @@ def test_never_more_is_broken_than_before(kind: str) -> None:
         goals, drain, limits = tiny.asked(seed, kind)
         if goals != ("repair",):
             goals, drain = ("repair",), ()
-        before = sum(State(case_of(tiny.cluster(seed, kind), goals, drain, limits)).broken().values())
-        walk = _repaired(tiny.cluster(seed, kind), limits, drain)
-        after = sum(walk.state.broken().values())
-        assert after < before if walk.steps else after == before, seed
+        before = sum(PlanState(case_of(tiny.cluster(seed, kind), goals, drain, limits)).broken().values())
+        builder = _repaired(tiny.cluster(seed, kind), limits, drain)
+        after = sum(builder.state.broken().values())
+        assert after < before if builder.steps else after == before, seed
         mended += after < before
     assert mended >= 8
 

@@ -14,8 +14,8 @@ from models.documents.policy import Policy
 from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
 from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import POINT, Values
-from solver.rebalance.problem.problem import Case
+from solver.rebalance.problem.objective import POINT, PlanObjective
+from solver.rebalance.problem.problem import RebalanceProblem
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Brute, Score, TooLarge, best
@@ -29,9 +29,9 @@ def _bounds(
     objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), limits: Limits | None = None, **options: Any
 ) -> Any:
     """By tier and priority."""
-    case = case_of(objects, goals, drain, limits, **options)
-    values = Values(case, goals)
-    return {(tier.name, tier.priority): bound for tier, bound in zip(values.tiers, bounds(case, values), strict=True)}
+    problem = case_of(objects, goals, drain, limits, **options)
+    values = PlanObjective(problem, goals)
+    return {(tier.name, tier.priority): bound for tier, bound in zip(values.tiers, bounds(problem, values), strict=True)}
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
@@ -93,13 +93,13 @@ def test_pods_that_may_be_evicted_need_no_node() -> None:
 
 def _cheapest(objects: Sequence[Object], policy: Policy) -> int:
     """The best value of all placements in which nothing is too full; without rules all of them are reached."""
-    case = case_of(objects, ["consolidate"], policy=policy)
-    values, found = Values(case, ["consolidate"]), []
-    pods = [g for g, cls in enumerate(case.cluster.classes) for _ in cls.pods]
-    for where in product(range(case.cluster.n_nodes), repeat=len(pods)):
-        counts = np.zeros_like(case.start)
+    problem = case_of(objects, ["consolidate"], policy=policy)
+    values, found = PlanObjective(problem, ["consolidate"]), []
+    pods = [g for g, cls in enumerate(problem.cluster.classes) for _ in cls.pods]
+    for where in product(range(problem.cluster.n_nodes), repeat=len(pods)):
+        counts = np.zeros_like(problem.start)
         np.add.at(counts, (pods, where), 1)
-        if (counts.T @ case.cluster.demand <= case.cluster.free).all():
+        if (counts.T @ problem.cluster.demand <= problem.cluster.free).all():
             found.append(values.of(counts)[0])
     return max(found)
 
@@ -125,15 +125,15 @@ def test_nodes_that_are_kept_cost_their_price_in_any_case() -> None:
 # --- preferences and balance ------------------------------------------------------------------------------------------------------------
 
 
-def _score(case: Case) -> Score:
+def _score(problem: RebalanceProblem) -> Score:
     """Preferences and balance of pods at nodes by name, in hundredths of a point."""
-    values, pods = Values(case, ["improve"]), case.cluster.snapshot.pods
-    class_of = {pod_key(pods[i]): g for g, cls in enumerate(case.cluster.classes) for i in cls.pods}
-    index = {name: n for n, name in enumerate(case.cluster.nodes.names)}
+    values, pods = PlanObjective(problem, ["improve"]), problem.cluster.snapshot.pods
+    class_of = {pod_key(pods[i]): g for g, cls in enumerate(problem.cluster.classes) for i in cls.pods}
+    index = {name: n for n, name in enumerate(problem.cluster.nodes.names)}
 
     @cache
     def value(placed: tuple[tuple[int, int, int], ...]) -> int:
-        counts = np.zeros_like(case.start)
+        counts = np.zeros_like(problem.start)
         for g, n, k in placed:
             counts[g, n] = k
         return values.of(counts, moves=0)[0]
@@ -175,10 +175,10 @@ def test_brute_force_never_exceeds_the_bound_of_preferences_and_balance(kind: st
     close = compared = 0
     for seed in range(12):
         objects, limits = _plain(preferring(seed, kind)), Limits(minGain=0)
-        case = case_of(objects, ["improve"], limits=limits)
-        assert case.movable.all()
+        problem = case_of(objects, ["improve"], limits=limits)
+        assert problem.movable.all()
         brute = Brute(objects, ["improve"], limits=limits)
-        brute.score = _score(case)
+        brute.score = _score(problem)
         try:
             found = brute.best(most_states=1000)
         except TooLarge:

@@ -12,8 +12,8 @@ from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import InputError, from_objects
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step, read_case
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.state import PlanState
 from solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.plans import tiny
@@ -64,28 +64,28 @@ def budget(name: str, app: str, **spec: Any) -> Object:
 
 def case_of(
     objects: Iterable[Object], goals: Sequence[str] = (), drain: Sequence[str] = (), limits: Limits | None = None, **options: Any
-) -> Case:
+) -> RebalanceProblem:
     return read_case(from_objects(objects), PlanOptions(tuple(goals), tuple(drain), limits or Limits(), Options(**options)))
 
 
-def class_of(case: Case, name: str) -> int:
+def class_of(problem: RebalanceProblem, name: str) -> int:
     """The class of a pod, in the namespace default unless the name says other."""
-    pods, key = case.cluster.snapshot.pods, name if "/" in name else f"default/{name}"
-    return next(g for g, cls in enumerate(case.cluster.classes) if any(pod_key(pods[i]) == key for i in cls.pods))
+    pods, key = problem.cluster.snapshot.pods, name if "/" in name else f"default/{name}"
+    return next(g for g, cls in enumerate(problem.cluster.classes) if any(pod_key(pods[i]) == key for i in cls.pods))
 
 
-def names(case: Case, mask: Iterable[Any]) -> set[str]:
+def names(problem: RebalanceProblem, mask: Iterable[Any]) -> set[str]:
     """Names of the pods of some classes."""
-    pods = case.cluster.snapshot.pods
-    chosen = [cls for cls, taken in zip(case.cluster.classes, mask, strict=True) if taken]
+    pods = problem.cluster.snapshot.pods
+    chosen = [cls for cls, taken in zip(problem.cluster.classes, mask, strict=True) if taken]
     return {pods[i].metadata.name or "" for cls in chosen for i in cls.pods}
 
 
-def told(case: Case, steps: Iterable[Step]) -> list[tuple[str, str | None, str | None]]:
+def told(problem: RebalanceProblem, steps: Iterable[Step]) -> list[tuple[str, str | None, str | None]]:
     """Steps of single pods in words: the name of the first pod of the class, and of the nodes."""
-    nodes, pods = case.cluster.nodes.names, case.cluster.snapshot.pods
+    nodes, pods = problem.cluster.nodes.names, problem.cluster.snapshot.pods
     return [
-        (pods[case.cluster.classes[s.g].pods[0]].metadata.name or "", nodes[s.a] if s.a >= 0 else None, nodes[s.b] if s.b >= 0 else None)
+        (pods[problem.cluster.classes[s.g].pods[0]].metadata.name or "", nodes[s.a] if s.a >= 0 else None, nodes[s.b] if s.b >= 0 else None)
         for s in steps
         for _ in range(s.k)
     ]
@@ -105,21 +105,21 @@ def _mixed() -> list[Object]:
 
 
 def test_pods_that_move_or_hold_rules_are_classes_and_others_are_fixed() -> None:
-    case = case_of(_mixed(), ["repair"])
-    assert names(case, case.movable) == {"web"}
-    assert names(case, case.subjects & ~case.movable) == {"apart", "near", "even"}
-    assert not case.pending.any()
-    assert case.start.sum(axis=1).tolist() == [1] * 4
-    assert case.start[class_of(case, "web")].tolist() == [1, 0]
+    problem = case_of(_mixed(), ["repair"])
+    assert names(problem, problem.movable) == {"web"}
+    assert names(problem, problem.subjects & ~problem.movable) == {"apart", "near", "even"}
+    assert not problem.pending.any()
+    assert problem.start.sum(axis=1).tolist() == [1] * 4
+    assert problem.start[class_of(problem, "web")].tolist() == [1, 0]
     fixed = 2 * 100 + 100  # plain, agent and leaving are on n1
-    assert case.cluster.free[:, 0].tolist() == [4000 - fixed, 4000]
+    assert problem.cluster.free[:, 0].tolist() == [4000 - fixed, 4000]
 
 
 def test_pods_that_wait_are_there_for_the_goal_admit_only() -> None:
-    case = case_of(_mixed(), ["repair", "admit"])
-    assert names(case, case.pending) == {"new"}
-    assert not case.start[case.pending].any()
-    assert not (case.pending & (case.subjects | case.movable)).any()
+    problem = case_of(_mixed(), ["repair", "admit"])
+    assert names(problem, problem.pending) == {"new"}
+    assert not problem.start[problem.pending].any()
+    assert not (problem.pending & (problem.subjects | problem.movable)).any()
 
 
 def test_what_is_left_where_it_is_is_listed_by_reason() -> None:
@@ -131,9 +131,11 @@ def test_what_is_left_where_it_is_is_listed_by_reason() -> None:
 
 
 def test_drained_nodes_are_closed_and_say_who_stays() -> None:
-    case = case_of(_mixed(), drain=[f"{HOST}=n1"])
-    assert (case.closed.tolist(), case.drain) == ([True, False], [0])
-    assert [case.cluster.snapshot.pods[i].metadata.name for i in case.left_over] == ["plain"]  # neither the agent nor who leaves anyway
+    problem = case_of(_mixed(), drain=[f"{HOST}=n1"])
+    assert (problem.closed.tolist(), problem.drain) == ([True, False], [0])
+    assert [problem.cluster.snapshot.pods[i].metadata.name for i in problem.left_over] == [
+        "plain"
+    ]  # neither the agent nor who leaves anyway
 
 
 def test_nodes_to_be_drained_that_are_not_there_are_an_error() -> None:
@@ -145,15 +147,15 @@ def test_nodes_to_be_drained_that_are_not_there_are_an_error() -> None:
 def test_every_running_pod_of_a_class_is_counted_where_it_runs(kind: str) -> None:
     for seed in range(15):
         goals, drain, limits = tiny.asked(seed, kind)
-        case = case_of(tiny.cluster(seed, kind), goals, drain, limits)
-        pods, nodes = case.cluster.snapshot.pods, case.cluster.nodes.names
-        seen = [i for cls in case.cluster.classes for i in cls.pods]
+        problem = case_of(tiny.cluster(seed, kind), goals, drain, limits)
+        pods, nodes = problem.cluster.snapshot.pods, problem.cluster.nodes.names
+        seen = [i for cls in problem.cluster.classes for i in cls.pods]
         assert len(seen) == len(set(seen))
-        for g, cls in enumerate(case.cluster.classes):
-            assert case.pending[g] + case.movable[g] + (case.subjects[g] and not case.movable[g]) == 1
+        for g, cls in enumerate(problem.cluster.classes):
+            assert problem.pending[g] + problem.movable[g] + (problem.subjects[g] and not problem.movable[g]) == 1
             where = [pods[i].spec.nodeName for i in cls.pods]
-            assert case.start[g].tolist() == [where.count(name) for name in nodes]
-            assert case.pending[g] == (not any(where))
+            assert problem.start[g].tolist() == [where.count(name) for name in nodes]
+            assert problem.pending[g] == (not any(where))
 
 
 # --- pods alike but for what a plan has to tell apart ------------------------------------------------------------------------------------
@@ -163,40 +165,42 @@ def test_pods_that_a_budget_guards_are_apart_from_those_that_need_none() -> None
     objects = [node("n1"), budget("guard", "web", minAvailable=1, unhealthyPodEvictionPolicy="AlwaysAllow")]
     pods = [running(f"p{i}", "n1", labels={"app": "web"}) for i in range(3)]
     pods[2]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-    case = case_of([*objects, *pods, running("other", "n1")])
-    assert class_of(case, "p0") == class_of(case, "p1") != class_of(case, "p2")
-    assert [case.budget[class_of(case, name)] for name in ("p0", "p2", "other")] == [0, None, None]
-    assert case.budgets[0].allowed == 1
+    problem = case_of([*objects, *pods, running("other", "n1")])
+    assert class_of(problem, "p0") == class_of(problem, "p1") != class_of(problem, "p2")
+    assert [problem.budget[class_of(problem, name)] for name in ("p0", "p2", "other")] == [0, None, None]
+    assert problem.budgets[0].allowed == 1
 
 
 def test_pods_of_several_budgets_or_of_one_that_allows_nothing_do_not_move() -> None:
     objects = [node("n1"), budget("a", "web", minAvailable=0), budget("b", "web", minAvailable=0), budget("c", "db", minAvailable=1)]
-    case = case_of([*objects, running("web", "n1", labels={"app": "web"}), running("db", "n1", labels={"app": "db"}), running("p", "n1")])
-    assert names(case, case.movable) == {"p"}
-    assert [(entry.reason, entry.pods) for entry in case.excluded] == [("budgets", ["default/web", "default/db"])]
+    problem = case_of(
+        [*objects, running("web", "n1", labels={"app": "web"}), running("db", "n1", labels={"app": "db"}), running("p", "n1")]
+    )
+    assert names(problem, problem.movable) == {"p"}
+    assert [(entry.reason, entry.pods) for entry in problem.excluded] == [("budgets", ["default/web", "default/db"])]
 
 
 def test_workloads_are_numbered_where_there_is_a_limit_on_them() -> None:
     objects = [node("n1"), *(running(f"p{i}", "n1", owner=f"ReplicaSet/{'ab'[i // 2]}") for i in range(4))]
-    case = case_of(objects)
-    assert case.workloads.tolist() == [-1]  # nothing tells them apart
-    case = case_of(objects, limits=Limits(maxMovesPerWorkload=1))
-    assert [class_of(case, f"p{i}") for i in (0, 2)] == [class_of(case, f"p{i}") for i in (1, 3)]
-    assert len(set(case.workloads.tolist())) == 2
+    problem = case_of(objects)
+    assert problem.workloads.tolist() == [-1]  # nothing tells them apart
+    problem = case_of(objects, limits=Limits(maxMovesPerWorkload=1))
+    assert [class_of(problem, f"p{i}") for i in (0, 2)] == [class_of(problem, f"p{i}") for i in (1, 3)]
+    assert len(set(problem.workloads.tolist())) == 2
 
 
 def test_namespaces_are_told_apart_where_there_is_a_limit_on_them() -> None:
     """Though nothing else is different."""
-    case = case_of([node("n1"), running("p", "n1"), running("q", "n1", namespace="other")], limits=Limits(maxMovesPerNamespace=1))
-    assert len(set(case.namespaces.tolist())) == 2
+    problem = case_of([node("n1"), running("p", "n1"), running("q", "n1", namespace="other")], limits=Limits(maxMovesPerNamespace=1))
+    assert len(set(problem.namespaces.tolist())) == 2
 
 
 def test_a_resized_pod_is_apart_and_holds_what_its_status_says_until_it_moves() -> None:
     pods = [running(f"p{i}", "n1", cpu="1") for i in range(2)]
     pods[1]["status"]["containerStatuses"] = [{"name": "c", "resources": {"requests": {"cpu": "2", "memory": "128Mi"}}}]
-    case = case_of([node("n1"), node("n2"), *pods])
-    state, resized = State(case), class_of(case, "p1")
-    assert class_of(case, "p0") != resized
+    problem = case_of([node("n1"), node("n2"), *pods])
+    state, resized = PlanState(problem), class_of(problem, "p1")
+    assert class_of(problem, "p0") != resized
     assert state.fit.free[:, 0].tolist() == [4000 - 1000 - 2000, 4000]
     state.apply(Step(resized, 0, 1))
     assert state.fit.free[:, 0].tolist() == [4000 - 1000, 4000 - 1000]
@@ -208,8 +212,8 @@ def test_pods_of_another_cost_are_apart() -> None:
     policy = Policy(moves=Moves(priorities=(PriorityCost(100, 7),)))
     dear = running("dear", "n1")
     dear["metadata"]["annotations"] = {"kubestow.dev/move-cost": "3"}
-    case = case_of([node("n1"), running("p", "n1"), dear, running("high", "n1", priority=100)], policy=policy)
-    assert [int(case.cost[class_of(case, name)]) for name in ("p", "dear", "high")] == [1, 3, 7]
+    problem = case_of([node("n1"), running("p", "n1"), dear, running("high", "n1", priority=100)], policy=policy)
+    assert [int(problem.cost[class_of(problem, name)]) for name in ("p", "dear", "high")] == [1, 3, 7]
 
 
 # --- evictions ------------------------------------------------------------------------------------------------------------------------
@@ -232,15 +236,15 @@ def _ranked() -> list[Object]:
     ],
 )
 def test_who_may_be_evicted(goals: list[str], drain: list[str], allowed: bool, going: set[str]) -> None:
-    case = case_of(_ranked(), goals, drain, Limits(allowEviction=allowed))
-    assert names(case, case.evictable) == going
+    problem = case_of(_ranked(), goals, drain, Limits(allowEviction=allowed))
+    assert names(problem, problem.evictable) == going
 
 
 def test_who_breaks_a_rule_that_holds_during_execution_may_be_evicted_for_repair() -> None:
     pods = [running("p", "n1", labels={"app": "x"}, affinity=apart("y", during="Required")), running("q", "n1", labels={"app": "y"})]
     for goal, going in (("repair", {"p"}), ("consolidate", set[str]())):
-        case = case_of([node("n1"), *pods], [goal], limits=Limits(allowEviction=True))
-        assert names(case, case.evictable) == going
+        problem = case_of([node("n1"), *pods], [goal], limits=Limits(allowEviction=True))
+        assert names(problem, problem.evictable) == going
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------------------------
@@ -258,14 +262,14 @@ def test_nodes_that_may_be_freed() -> None:
     over = pod("over", node_name="n8")
     over["status"]["phase"] = "Succeeded"
     pods = [pod("bare", node_name="n5"), pod("agent", node_name="n6", owner="DaemonSet/agent"), mirror, over, running("web", "n9")]
-    case = case_of([*nodes, *pods], ["consolidate"])
-    assert [n for n in range(10) if case.freeable[n]] == [4, 6, 7, 8, 9]
+    problem = case_of([*nodes, *pods], ["consolidate"])
+    assert [n for n in range(10) if problem.freeable[n]] == [4, 6, 7, 8, 9]
 
 
 def test_moves_are_arrivals_of_pods_that_ran() -> None:
-    case = case_of([node("n1"), node("n2"), running("p", "n1"), running("q", "n1", cpu="1"), pod("new", cpu="2")], ["admit"])
-    end = case.start.copy()
-    end[class_of(case, "p")] = [0, 1]
-    end[class_of(case, "q")] = [0, 0]  # evicted
-    end[class_of(case, "new")] = [0, 1]
-    assert case.moves(end) == 1
+    problem = case_of([node("n1"), node("n2"), running("p", "n1"), running("q", "n1", cpu="1"), pod("new", cpu="2")], ["admit"])
+    end = problem.start.copy()
+    end[class_of(problem, "p")] = [0, 1]
+    end[class_of(problem, "q")] = [0, 0]  # evicted
+    end[class_of(problem, "new")] = [0, 1]
+    assert problem.moves(end) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.state import PlanState
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import case_of, class_of, even, near, running
 
@@ -28,16 +28,16 @@ def _db(name: str, at: str, **more: Any) -> Object:
     return running(name, at, labels={"app": "db"}, cpu="200m", **more)
 
 
-def _state(*objects: Object) -> State:
-    return State(case_of(objects, ["repair"]))
+def _state(*objects: Object) -> PlanState:
+    return PlanState(case_of(objects, ["repair"]))
 
 
-def _landing(state: State, name: str, a: int) -> list[int]:
-    return np.flatnonzero(state.landing(class_of(state.case, name), a)).tolist()
+def _landing(state: PlanState, name: str, a: int) -> list[int]:
+    return np.flatnonzero(state.landing(class_of(state.problem, name), a)).tolist()
 
 
-def _gone(state: State, name: str, a: int) -> bool:
-    return state.may_go(class_of(state.case, name), a)
+def _gone(state: PlanState, name: str, a: int) -> bool:
+    return state.may_go(class_of(state.problem, name), a)
 
 
 # --- required affinity ------------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def test_who_alone_is_wanted_stays_in_the_domain() -> None:
 def test_who_is_wanted_with_others_may_leave() -> None:
     state = _state(*_zones("z", "z", "y"), _web("web", "n0", affinity=near("db", ZONE)), _db("db", "n0"), _db("db2", "n1"))
     assert (_landing(state, "db", 0), _gone(state, "db", 0)) == ([1, 2], True)
-    state.apply(Step(class_of(state.case, "db"), 0, 2))
+    state.apply(Step(class_of(state.problem, "db"), 0, 2))
     assert (_landing(state, "db2", 1), _gone(state, "db2", 1)) == ([0], False)
 
 
@@ -63,16 +63,16 @@ def test_who_missed_others_before_does_not_hold_them_now() -> None:
 
 def test_who_was_moved_next_to_others_holds_them_though_it_missed_them_before() -> None:
     state = _state(*_zones("z", "z", "y"), _web("web", "n0", affinity=near("db", ZONE)), _db("db", "n2"))
-    state.apply(Step(class_of(state.case, "web"), 0, 2))
+    state.apply(Step(class_of(state.problem, "web"), 0, 2))
     assert (_landing(state, "db", 2), _gone(state, "db", 2)) == ([], False)
-    state.undo(Step(class_of(state.case, "web"), 0, 2))
+    state.undo(Step(class_of(state.problem, "web"), 0, 2))
     assert _landing(state, "db", 2) == [0, 1]
 
 
 def test_who_was_moved_to_where_others_missed_somebody_holds_them_for_both() -> None:
     objects = [*_zones("z", "z", "y"), *(_web(f"web-{i}", n, affinity=near("db", ZONE)) for i, n in enumerate(("n0", "n2")))]
     state = _state(*objects, _db("db", "n2"), _db("db2", "n2"))
-    db, web = class_of(state.case, "db"), class_of(state.case, "web-0")
+    db, web = class_of(state.problem, "db"), class_of(state.problem, "web-0")
     state.apply(Step(db, 2, 1))
     assert _landing(state, "db", 1) == [0, 2]  # web-0 may miss it again
     state.apply(Step(web, 2, 0))
@@ -88,7 +88,7 @@ def test_the_last_of_its_kind_stands_by_itself() -> None:
     state = _state(*_zones("z", "z", "y", ""), _web("p", "n0", affinity=near("web", ZONE)), _web("q", "n1", affinity=near("web", ZONE)))
     assert state.broken() == {}
     assert (_landing(state, "p", 0), _gone(state, "p", 0)) == ([1], True)  # together, or one of them alone
-    state.apply(Step(class_of(state.case, "p"), 0, -1))
+    state.apply(Step(class_of(state.problem, "p"), 0, -1))
     assert state.broken() == {}
     assert _landing(state, "p", 1) == [0, 2]
 
@@ -103,7 +103,7 @@ def test_who_misses_others(zones: tuple[str, str], lacking: list[bool]) -> None:
 # --- spreads ----------------------------------------------------------------------------------------------------------------------------
 
 
-def _spread(*homes: str, zones: str = "zzyy", skew: int = 1, stranger: str = "") -> State:
+def _spread(*homes: str, zones: str = "zzyy", skew: int = 1, stranger: str = "") -> PlanState:
     """web-0, web-1 … on their nodes with a constraint; a stranger that matches its selector without having it."""
     web = [_web(f"web-{i}", home, spread=even("web", ZONE, skew)) for i, home in enumerate(homes)]
     other = [_web("stranger", stranger, cpu="200m")] if stranger else []
@@ -141,7 +141,7 @@ def test_who_was_moved_may_break_nothing_where_others_did() -> None:
     state = _spread("n0", "n0", "n0", "n2", zones="zzyy", stranger="n3")  # 3/2
     assert state.broken() == {}
     state = _spread("n0", "n0", "n0", zones="zzyy", stranger="n3")  # 3/1: one above
-    web = class_of(state.case, "web-0")
+    web = class_of(state.problem, "web-0")
     assert _landing(state, "web-0", 0) == [2, 3]
     state.apply(Step(web, 0, 2))  # 2/2
     assert _landing(state, "web-0", 0) == [1]  # 2/2 after; 1/3 would be too much for the one that was moved
@@ -153,7 +153,7 @@ def test_who_was_moved_to_where_others_broke_the_constraint_breaks_it_no_more() 
     web = [_web(f"web-{i}", home, spread=even("web", ZONE)) for i, home in enumerate(("n0", "n0", "n0", "n1"))]
     strangers = [_web(name, home, cpu="200m") for name, home in (("in-y", "n1"), ("in-x", "n2"))]
     state = _state(*_zones(*"zyx"), *web, *strangers)  # 3/2/1
-    mine = class_of(state.case, "web-0")
+    mine = class_of(state.problem, "web-0")
     for steps, fine in (((Step(mine, 0, -1), Step(mine, 1, -1)), True), ((Step(mine, 0, -1), Step(mine, 0, -1), Step(mine, 1, 0)), False)):
         for step in steps:
             state.apply(step)

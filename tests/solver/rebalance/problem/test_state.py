@@ -12,8 +12,8 @@ from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step, read_case
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.state import PlanState
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.accepting import Position
@@ -29,13 +29,13 @@ class _Both:
 
     def __init__(self, objects: list[Object], goals: tuple[str, ...], drain: tuple[str, ...], limits: Limits) -> None:
         snapshot = from_objects(objects)
-        self.case: Case = read_case(snapshot, PlanOptions(goals, drain, limits))
-        self.state = State(self.case)
+        self.problem: RebalanceProblem = read_case(snapshot, PlanOptions(goals, drain, limits))
+        self.state = PlanState(self.problem)
         self.brute = Brute(objects, goals, drain, allow_eviction=limits.allowEviction, limits=limits)
         index = self.brute.world.index
-        assert list(self.case.cluster.nodes.names) == self.brute.world.names
-        self.class_of = {index[pod_key(snapshot.pods[i])]: g for g, cls in enumerate(self.case.cluster.classes) for i in cls.pods}
-        self.guards = [{index[pod_key(snapshot.pods[i])] for i in guard.pods} for guard in self.case.budgets]
+        assert list(self.problem.cluster.nodes.names) == self.brute.world.names
+        self.class_of = {index[pod_key(snapshot.pods[i])]: g for g, cls in enumerate(self.problem.cluster.classes) for i in cls.pods}
+        self.guards = [{index[pod_key(snapshot.pods[i])] for i in guard.pods} for guard in self.problem.budgets]
         self.position = self.brute.first
         self.history: list[tuple[Step, Position]] = []
 
@@ -75,7 +75,7 @@ class _Both:
         return found
 
 
-def walk(seed: int, kind: str, length: int = 7) -> int:
+def builder(seed: int, kind: str, length: int = 7) -> int:
     """Compares every state of a random walk; returns how many steps it took. Some steps are taken back."""
     both, rng, taken = _Both.random(seed, kind), random.Random(f"walk-{kind}-{seed}"), 0
     for _ in range(length):
@@ -96,13 +96,13 @@ def walk(seed: int, kind: str, length: int = 7) -> int:
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_steps_that_are_accepted_are_those_of_the_brute_force(kind: str) -> None:
-    assert sum(walk(seed, kind) for seed in range(40)) > 80
+    assert sum(builder(seed, kind) for seed in range(40)) > 80
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_steps_that_are_accepted_are_those_of_the_brute_force_on_many_clusters(kind: str) -> None:
-    assert sum(walk(seed, kind, 12) for seed in range(1000, 3000)) > 4000
+    assert sum(builder(seed, kind, 12) for seed in range(1000, 3000)) > 4000
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
@@ -110,19 +110,19 @@ def test_what_may_move_and_what_budgets_allow(kind: str) -> None:
     """Read from raw objects once more: exclusions, evictable pods, closed nodes, subjects and budgets."""
     for seed in range(150):
         both = _Both.random(seed, kind)
-        case, brute = both.case, both.brute
+        problem, brute = both.problem, both.brute
         of = both.class_of
         for i in brute.before:
             g = of.get(i)
-            assert (g is not None and bool(case.movable[g])) is (i in brute.movable), (seed, brute.world.pods[i].key)
-            assert (g is not None and bool(case.subjects[g])) is (i in brute.subjects), (seed, brute.world.pods[i].key)
-            assert (g is not None and bool(case.evictable[g])) is (i in brute.evictable), (seed, brute.world.pods[i].key)
-        assert {i for i, g in of.items() if case.pending[g]} == brute.pending
+            assert (g is not None and bool(problem.movable[g])) is (i in brute.movable), (seed, brute.world.pods[i].key)
+            assert (g is not None and bool(problem.subjects[g])) is (i in brute.subjects), (seed, brute.world.pods[i].key)
+            assert (g is not None and bool(problem.evictable[g])) is (i in brute.evictable), (seed, brute.world.pods[i].key)
+        assert {i for i, g in of.items() if problem.pending[g]} == brute.pending
         for i in brute.movable:
-            guard, b = brute._guard.get(i), case.budget[of[i]]
-            allowed = None if b is None else case.budgets[b].allowed
+            guard, b = brute._guard.get(i), problem.budget[of[i]]
+            allowed = None if b is None else problem.budgets[b].allowed
             assert allowed == (None if guard is None else guard.allowed), (seed, brute.world.pods[i].key)
-        assert {brute.world.names[n] for n in case.drain} == {brute.world.names[n] for n in brute.closed}
+        assert {brute.world.names[n] for n in problem.drain} == {brute.world.names[n] for n in brute.closed}
 
 
 # --- found by the walks -----------------------------------------------------------------------------------------------------------------
@@ -168,4 +168,4 @@ def test_who_alone_has_the_topology_key_stands_by_itself() -> None:
     objects = [node("n1"), node("n2", labels={ZONE: "z"}), *(_running(p, n, affinity=wanted) for p, n in (("p", "n1"), ("q", "n2")))]
     both = _Both(objects, ("repair",), (), Limits(allowEviction=True))
     both.compare()
-    assert [bool(both.case.evictable[both.class_of[i]]) for i in (0, 1)] == [True, False]
+    assert [bool(both.problem.evictable[both.class_of[i]]) for i in (0, 1)] == [True, False]

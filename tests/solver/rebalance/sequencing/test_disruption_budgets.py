@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from models.documents.rebalance_plan import Limits
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.sequencing.disruption_budgets import respecting
 from tests.objects import node
 from tests.solver.rebalance.problem.test_problem import apart, budget, case_of, running
@@ -13,44 +13,44 @@ from tests.solver.rebalance.problem.test_problem import apart, budget, case_of, 
 Object = dict[str, Any]
 
 
-def _case(allowed: int, pods: int, *nodes: Object, **more: Any) -> Case:
+def _case(allowed: int, pods: int, *nodes: Object, **more: Any) -> RebalanceProblem:
     """Pods on n0 of which ``allowed`` may be missing."""
     web = [running(f"p{i}", "n0", labels={"app": "web"}, **more) for i in range(pods)]
-    case = case_of([*nodes, budget("guard", "web", minAvailable=pods - allowed), *web], [], ["n0"], Limits(allowEviction=True))
-    assert case.budgets[0].allowed == allowed
-    assert len(case.cluster.classes) == 1
-    return case
+    problem = case_of([*nodes, budget("guard", "web", minAvailable=pods - allowed), *web], [], ["n0"], Limits(allowEviction=True))
+    assert problem.budgets[0].allowed == allowed
+    assert len(problem.cluster.classes) == 1
+    return problem
 
 
 GO, MOVE = Step(0, 0, -1), Step(0, 0, 1)
 
 
 def test_steps_that_respect_their_budgets_stay_as_they_are() -> None:
-    case = _case(2, 4, node("n0"), node("n1"))
+    problem = _case(2, 4, node("n0"), node("n1"))
     for steps in ([], [MOVE, MOVE, GO, GO], [GO, MOVE, GO], [Step(0, 0, 1, 3)]):
-        assert respecting(case, steps) == steps
+        assert respecting(problem, steps) == steps
 
 
 def test_moves_come_before_evictions_that_use_their_budget_up() -> None:
-    case = _case(2, 4, node("n0"), node("n1"))
-    assert respecting(case, [GO, GO, MOVE, MOVE]) == [MOVE, MOVE, GO, GO]
+    problem = _case(2, 4, node("n0"), node("n1"))
+    assert respecting(problem, [GO, GO, MOVE, MOVE]) == [MOVE, MOVE, GO, GO]
 
 
 def test_more_evictions_than_allowed_have_no_order() -> None:
-    case = _case(1, 4, node("n0"), node("n1"))
-    assert respecting(case, [GO, GO]) is None
-    assert respecting(case, [Step(0, 0, -1, 2)]) is None
+    problem = _case(1, 4, node("n0"), node("n1"))
+    assert respecting(problem, [GO, GO]) is None
+    assert respecting(problem, [Step(0, 0, -1, 2)]) is None
 
 
 def test_a_changed_order_has_to_be_accepted() -> None:
     """The pod that moves needs the place of one that goes: they keep apart by the zone."""
     apart_in_zone = apart("web", "zone")
     nodes = [node("n0", labels={"zone": "z"}), node("n1", labels={"zone": "z"}), node("n2", labels={"zone": "y"})]
-    case = _case(1, 2, *nodes, affinity=apart_in_zone)
-    assert respecting(case, [GO, Step(0, 0, 1)]) is None
-    assert respecting(case, [GO, Step(0, 0, 2)]) == [Step(0, 0, 2), GO]
+    problem = _case(1, 2, *nodes, affinity=apart_in_zone)
+    assert respecting(problem, [GO, Step(0, 0, 1)]) is None
+    assert respecting(problem, [GO, Step(0, 0, 2)]) == [Step(0, 0, 2), GO]
 
 
 def test_pods_without_a_budget_and_those_that_wait_do_not_count() -> None:
-    case = case_of([node("n0"), node("n1"), running("p", "n0")], [], ["n0"], Limits(allowEviction=True))
-    assert respecting(case, [GO, MOVE]) == [GO, MOVE]
+    problem = case_of([node("n0"), node("n1"), running("p", "n0")], [], ["n0"], Limits(allowEviction=True))
+    assert respecting(problem, [GO, MOVE]) == [GO, MOVE]

@@ -14,8 +14,8 @@ from models.cluster.cluster import Ints
 from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step, read_case
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing import astar
 from solver.rebalance.sequencing.deadlocks import waiting_in_circle
 from solver.rebalance.sequencing.sequence import Ordered, len_of, order
@@ -35,41 +35,41 @@ def pod(name: str, at: str | None, *, app: str = "", **more: Any) -> Object:
     return objects.pod(name, node_name=at, owner="ReplicaSet/r", labels={"app": app or name}, **{"cpu": "1", "memory": "0", **more})
 
 
-def case_of(things: list[Object], **asked: Any) -> Case:
+def case_of(things: list[Object], **asked: Any) -> RebalanceProblem:
     return read_case(from_objects(things), PlanOptions(**asked))
 
 
-def target_of(case: Case, moves: dict[str, str | None]) -> Ints:
+def target_of(problem: RebalanceProblem, moves: dict[str, str | None]) -> Ints:
     """The start with some pods elsewhere (None: gone), by name."""
-    target = case.start.copy()
-    for g, cls in enumerate(case.cluster.classes):
+    target = problem.start.copy()
+    for g, cls in enumerate(problem.cluster.classes):
         for i in cls.pods:
-            found = case.cluster.snapshot.pods[i]
+            found = problem.cluster.snapshot.pods[i]
             if found.metadata.name in moves:
                 to = moves[found.metadata.name]
                 if found.spec.nodeName:
-                    target[g, case.cluster.nodes.names.index(found.spec.nodeName)] -= 1
+                    target[g, problem.cluster.nodes.names.index(found.spec.nodeName)] -= 1
                 if to is not None:
-                    target[g, case.cluster.nodes.names.index(to)] += 1
+                    target[g, problem.cluster.nodes.names.index(to)] += 1
     return target
 
 
-def run(case: Case, target: Ints, *, steps_at_most: int | None = None) -> Ordered:
-    found = order(case, target, seconds=20, stop=threading.Event(), steps_at_most=steps_at_most, deterministic=True)
+def run(problem: RebalanceProblem, target: Ints, *, steps_at_most: int | None = None) -> Ordered:
+    found = order(problem, target, seconds=20, stop=threading.Event(), steps_at_most=steps_at_most, deterministic=True)
     if found.steps is not None:
-        replay(case, target, found.steps)
+        replay(problem, target, found.steps)
     return found
 
 
-def replay(case: Case, target: Ints, steps: list[Step]) -> None:
+def replay(problem: RebalanceProblem, target: Ints, steps: list[Step]) -> None:
     """Each step is accepted, and the last leads to the target; what is bound as a unit ends in a valid state."""
-    state = State(case)
+    state = PlanState(problem)
     i = 0
     while i < len(steps):
         g, a, b, k = steps[i].g, steps[i].a, steps[i].b, steps[i].k
-        gang = case.cluster.classes[g].gang if case.pending[g] else None
+        gang = problem.cluster.classes[g].gang if problem.pending[g] else None
         if gang is not None:
-            unit = [s for s in steps[i:] if case.pending[s.g] and case.cluster.classes[s.g].gang == gang]
+            unit = [s for s in steps[i:] if problem.pending[s.g] and problem.cluster.classes[s.g].gang == gang]
             assert steps[i : i + len(unit)] == unit
             for step in unit:
                 state.apply(step)
@@ -77,55 +77,55 @@ def replay(case: Case, target: Ints, steps: list[Step]) -> None:
             i += len(unit)
             continue
         for _ in range(k):
-            assert state.counts[g, a] > 0 if a >= 0 else case.pending[g]
-            assert state.landing(g, a)[b] if b >= 0 else case.evictable[g] and state.may_go(g, a)
+            assert state.counts[g, a] > 0 if a >= 0 else problem.pending[g]
+            assert state.landing(g, a)[b] if b >= 0 else problem.evictable[g] and state.may_go(g, a)
             state.apply(Step(g, a, b))
         i += 1
     assert np.array_equal(state.counts, target)
 
 
-def named(case: Case, steps: list[Step]) -> list[tuple[str, str, str]]:
-    names = [*case.cluster.nodes.names, "-"]
-    return [(case.cluster.classes[s.g].pod.metadata.name or "", names[s.a], names[s.b]) for s in steps]
+def named(problem: RebalanceProblem, steps: list[Step]) -> list[tuple[str, str, str]]:
+    names = [*problem.cluster.nodes.names, "-"]
+    return [(problem.cluster.classes[s.g].pod.metadata.name or "", names[s.a], names[s.b]) for s in steps]
 
 
 # --- by hand --------------------------------------------------------------------------------------------------------------------
 
 
 def test_swap_goes_through_the_spare_place() -> None:
-    case = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
-    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    problem = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    found = run(problem, target_of(problem, {"p": "b", "q": "a"}))
     assert found.steps is not None
     assert found.fewest
     assert len_of(found.steps) == 3
-    assert sum(b == "c" for _, _, b in named(case, found.steps)) == 1
+    assert sum(b == "c" for _, _, b in named(problem, found.steps)) == 1
 
 
 def test_swap_without_a_spare_place_is_a_circle() -> None:
-    case = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m")])
-    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    problem = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    found = run(problem, target_of(problem, {"p": "b", "q": "a"}))
     assert found.steps is None
     assert found.exhausted
     assert not found.fewest
-    assert sorted(named(case, found.stuck)) == [("p", "a", "b"), ("q", "b", "a")]
+    assert sorted(named(problem, found.stuck)) == [("p", "a", "b"), ("q", "b", "a")]
 
 
 def test_drained_nodes_are_no_spare_place() -> None:
     things = [node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")]
-    case = case_of(things, drain=("c",))
-    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    problem = case_of(things, drain=("c",))
+    found = run(problem, target_of(problem, {"p": "b", "q": "a"}))
     assert found.steps is None
     assert found.exhausted
 
 
 def test_steps_at_most_leaves_no_stopover() -> None:
-    case = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
-    target = target_of(case, {"p": "b", "q": "a"})
-    found = run(case, target, steps_at_most=2)
+    problem = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    target = target_of(problem, {"p": "b", "q": "a"})
+    found = run(problem, target, steps_at_most=2)
     assert found.steps is None
     assert found.exhausted
-    assert run(case, target, steps_at_most=1).exhausted
-    assert run(case, target, steps_at_most=3).steps is not None
+    assert run(problem, target, steps_at_most=1).exhausted
+    assert run(problem, target, steps_at_most=3).steps is not None
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_steps_at_most_leaves_no_stopover() -> None:
     ],
 )
 def test_limits_of_the_plan_hold_for_stopovers(limits: Limits, possible: bool) -> None:
-    case = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")], limits=limits)
-    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    problem = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")], limits=limits)
+    found = run(problem, target_of(problem, {"p": "b", "q": "a"}))
     assert (found.steps is not None) == possible
     assert found.exhausted != possible
 
@@ -148,30 +148,30 @@ def test_a_limit_per_workload_decides_who_makes_the_stopover() -> None:
     things = [node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")]
     things[4]["metadata"]["ownerReferences"][0] |= {"name": "other", "uid": "other"}
     things.append(pod("r", "c", cpu="50m"))  # belongs with p, so that the workload of p has spent its moves
-    case = case_of([*things, node("d", "100m")], limits=Limits(maxMovesPerWorkload=2))
-    found = run(case, target_of(case, {"p": "b", "q": "a", "r": "d"}))
+    problem = case_of([*things, node("d", "100m")], limits=Limits(maxMovesPerWorkload=2))
+    found = run(problem, target_of(problem, {"p": "b", "q": "a", "r": "d"}))
     assert found.steps is not None
-    assert [b for p, _, b in named(case, found.steps) if p == "p"] == ["b"]
+    assert [b for p, _, b in named(problem, found.steps) if p == "p"] == ["b"]
 
 
 def test_a_pod_that_need_not_move_makes_room_and_comes_back() -> None:
     # p and q swap; the only place for either is held by r, which fits on d
     things = [node("a"), node("b"), node("c"), node("d", "500m"), pod("p", "a"), pod("q", "b", cpu="900m"), pod("r", "c", cpu="400m")]
-    case = case_of(things)
-    found = run(case, target_of(case, {"p": "b", "q": "a"}))
+    problem = case_of(things)
+    found = run(problem, target_of(problem, {"p": "b", "q": "a"}))
     assert found.steps is not None
     assert found.fewest
     assert len_of(found.steps) == 5
-    assert [a for p, a, _ in named(case, found.steps) if p == "r"] == ["c", "d"]
+    assert [a for p, a, _ in named(problem, found.steps) if p == "r"] == ["c", "d"]
 
 
 def test_a_chain_is_taken_from_its_end() -> None:
     things = [node(f"n{i}") for i in range(6)] + [pod(f"p{i}", f"n{i}", cpu=f"{900 + i}m") for i in range(5)]
-    case = case_of(things)
-    found = run(case, target_of(case, {f"p{i}": f"n{i + 1}" for i in range(5)}))
+    problem = case_of(things)
+    found = run(problem, target_of(problem, {f"p{i}": f"n{i + 1}" for i in range(5)}))
     assert found.steps is not None
     assert found.fewest
-    assert [p for p, _, _ in named(case, found.steps)] == ["p4", "p3", "p2", "p1", "p0"]
+    assert [p for p, _, _ in named(problem, found.steps)] == ["p4", "p3", "p2", "p1", "p0"]
 
 
 def test_spread_forces_an_order() -> None:
@@ -180,11 +180,11 @@ def test_spread_forces_an_order() -> None:
     ]
     things = [node("a", "3", "x"), node("b", "3", "y"), pod("s1", "a", app="s", spread=spread)]
     things += [pod(f"s{i}", "b", app="s", cpu=f"{i}00m", spread=spread) for i in (2, 3)]
-    case = case_of(things)
-    found = run(case, target_of(case, {"s1": "b", "s2": "a"}))  # s1 first would leave a without and b with three
+    problem = case_of(things)
+    found = run(problem, target_of(problem, {"s1": "b", "s2": "a"}))  # s1 first would leave a without and b with three
     assert found.steps is not None
     assert found.fewest
-    assert named(case, found.steps) == [("s2", "b", "a"), ("s1", "a", "b")]
+    assert named(problem, found.steps) == [("s2", "b", "a"), ("s1", "a", "b")]
     even = case_of(things[:4])  # one in each zone: whoever goes first makes it none and two
     assert run(even, target_of(even, {"s1": "b", "s2": "a"})).exhausted
 
@@ -194,21 +194,21 @@ def test_affinity_forces_the_provider_last() -> None:
         {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}},
     ]}}  # fmt: skip
     things = [node("a", "3", "x"), node("b", "3", "y"), pod("db1", "a", app="db"), pod("db2", "a", app="db")]
-    case = case_of([*things, pod("web", "a", affinity=near)])
-    found = run(case, target_of(case, {"db1": "b", "db2": "b", "web": "b"}))
+    problem = case_of([*things, pod("web", "a", affinity=near)])
+    found = run(problem, target_of(problem, {"db1": "b", "db2": "b", "web": "b"}))
     assert found.steps is not None
     assert found.fewest
-    assert [p for p, _, _ in named(case, found.steps)] == ["db1", "web", "db1"]  # db1 and db2 are of one class
+    assert [p for p, _, _ in named(problem, found.steps)] == ["db1", "web", "db1"]  # db1 and db2 are of one class
     alone = case_of([*things[:3], pod("web", "a", affinity=near)])
     assert run(alone, target_of(alone, {"db1": "b", "web": "b"})).exhausted  # the provider cannot go with its guest
 
 
 def test_evictions_make_room_for_bindings() -> None:
     things = [node("a"), pod("low", "a", priority=0), pod("high", None, priority=10)]
-    case = case_of(things, goals=("admit",), limits=Limits(allowEviction=True))
-    found = run(case, target_of(case, {"low": None, "high": "a"}))
+    problem = case_of(things, goals=("admit",), limits=Limits(allowEviction=True))
+    found = run(problem, target_of(problem, {"low": None, "high": "a"}))
     assert found.steps is not None
-    assert named(case, found.steps) == [("low", "a", "-"), ("high", "-", "a")]
+    assert named(problem, found.steps) == [("low", "a", "-"), ("high", "-", "a")]
     assert found.fewest
 
 
@@ -220,12 +220,12 @@ def test_gangs_that_need_each_other_bind_as_a_unit() -> None:
     things = [node("a", "2"), node("b", "1"), pod("x", None, affinity=near("y")), pod("y", None, affinity=near("x")), pod("old", "a")]
     for thing in things[2:4]:
         thing["metadata"]["annotations"] = {"kubestow.dev/gang": "default/g"}
-    case = case_of(things, goals=("admit",))
-    found = run(case, target_of(case, {"x": "a", "y": "a", "old": "b"}))
+    problem = case_of(things, goals=("admit",))
+    found = run(problem, target_of(problem, {"x": "a", "y": "a", "old": "b"}))
     assert found.steps is not None
     assert found.fewest
-    assert named(case, found.steps)[0] == ("old", "a", "b")
-    assert sorted(p for p, _, _ in named(case, found.steps)[1:]) == ["x", "y"]
+    assert named(problem, found.steps)[0] == ("old", "a", "b")
+    assert sorted(p for p, _, _ in named(problem, found.steps)[1:]) == ["x", "y"]
 
 
 @pytest.mark.parametrize(("alike", "steps"), [(False, 90), (True, 61)])
@@ -236,19 +236,19 @@ def test_many_circles_and_one_spare_place(*, alike: bool, steps: int) -> None:
         size = 500 if alike else 500 + 2 * i
         things += [node(f"a{i}"), node(f"b{i}"), pod(f"p{i}", f"a{i}", cpu=f"{size + 300}m"), pod(f"q{i}", f"b{i}", cpu=f"{size + 1}m")]
         moves |= {f"p{i}": f"b{i}", f"q{i}": f"a{i}"}
-    case = case_of(things)
-    found = run(case, target_of(case, moves))
+    problem = case_of(things)
+    found = run(problem, target_of(problem, moves))
     assert found.steps is not None
     assert len_of(found.steps) == steps  # pods that are alike pass the spare place on
 
 
 def test_detours_that_nothing_asks_for_are_cut_out() -> None:
-    case = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
-    p, q = (next(g for g, cls in enumerate(case.cluster.classes) if cls.pod.metadata.name == name) for name in "pq")
+    problem = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    p, q = (next(g for g, cls in enumerate(problem.cluster.classes) if cls.pod.metadata.name == name) for name in "pq")
     round_trip = [Step(p, 0, 2), Step(p, 2, 0), Step(q, 1, 2), Step(p, 0, 1), Step(p, 1, 0), Step(p, 0, 1), Step(q, 2, 0)]
-    state = State(case)
+    state = PlanState(problem)
     assert shorten(state, round_trip, lambda: False) == [Step(q, 1, 2), Step(p, 0, 1), Step(q, 2, 0)]
-    assert np.array_equal(state.counts, case.start)
+    assert np.array_equal(state.counts, problem.start)
     assert shorten(state, round_trip, lambda: True) == round_trip
 
 
@@ -268,9 +268,9 @@ def test_two_runs_give_the_same_steps() -> None:
             ways[-1][f"p{i}"] = f"n{n}"
         assert min(free) >= 0
     things += [pod(f"p{i}", ways[0][f"p{i}"], app="p", cpu=f"{size}m") for i, size in enumerate(sizes)]
-    case = case_of(things)
-    target = target_of(case, {name: to for name, to in ways[1].items() if to != ways[0][name]})
-    first, second = run(case, target), run(case, target)
+    problem = case_of(things)
+    target = target_of(problem, {name: to for name, to in ways[1].items() if to != ways[0][name]})
+    first, second = run(problem, target), run(problem, target)
     assert first.steps is not None
     assert first == second
 
@@ -282,18 +282,18 @@ def test_what_is_stuck_beside_a_circle_is_not_named() -> None:
 
 
 def test_a_stopped_search_proves_nothing() -> None:
-    case = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m")])
+    problem = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m")])
     stop = threading.Event()
     stop.set()
-    found = order(case, target_of(case, {"p": "b", "q": "a"}), seconds=10, stop=stop)
+    found = order(problem, target_of(problem, {"p": "b", "q": "a"}), seconds=10, stop=stop)
     assert found.steps is None
     assert not found.exhausted
 
 
 def test_a_search_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(astar, "STATES", 1)
-    case = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m"), pod("r", "a", cpu="0"), pod("s", "b", cpu="0")])
-    found = run(case, target_of(case, {"p": "b", "q": "a", "r": "b"}))
+    problem = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m"), pod("r", "a", cpu="0"), pod("s", "b", cpu="0")])
+    found = run(problem, target_of(problem, {"p": "b", "q": "a", "r": "b"}))
     assert found.steps is None
     assert not found.exhausted
 
@@ -301,17 +301,17 @@ def test_a_search_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 # --- against a breadth-first search ------------------------------------------------------------------------------------------------
 
 
-def shortest(case: Case, target: Ints, limit: int = 4000) -> list[Step] | None:
+def shortest(problem: RebalanceProblem, target: Ints, limit: int = 4000) -> list[Step] | None:
     """A shortest sequence of accepted steps, by breadth-first search over everything that can be moved, bound or evicted.
 
     Raises:
         MemoryError: more states than the limit.
     """
-    state = State(case)
-    classes = np.flatnonzero(case.movable | case.pending).tolist()
+    state = PlanState(problem)
+    classes = np.flatnonzero(problem.movable | problem.pending).tolist()
     queue: deque[list[Step]] = deque([[]])
     seen = set()
-    going = case.start.sum(axis=1) - target.sum(axis=1)
+    going = problem.start.sum(axis=1) - target.sum(axis=1)
     while queue:
         way = queue.popleft()
         for step in way:
@@ -325,24 +325,24 @@ def shortest(case: Case, target: Ints, limit: int = 4000) -> list[Step] | None:
             if len(seen) > limit:
                 raise MemoryError
             for g in classes:
-                if case.pending[g]:
+                if problem.pending[g]:
                     nodes = np.flatnonzero(state.landing(g, -1) & (state.counts[g] < target[g]))
                     queue.extend([*way, Step(g, -1, b)] for b in nodes.tolist())
                     continue
-                gone = int(case.start[g].sum() - state.counts[g].sum())
+                gone = int(problem.start[g].sum() - state.counts[g].sum())
                 for a in np.flatnonzero(state.counts[g]).tolist():
                     queue.extend([*way, Step(g, a, b)] for b in np.flatnonzero(state.landing(g, a)).tolist())
-                    if gone < going[g] and case.evictable[g] and state.may_go(g, a):
+                    if gone < going[g] and problem.evictable[g] and state.may_go(g, a):
                         queue.append([*way, Step(g, a, -1)])
         for step in reversed(way):
             state.undo(step)
     return None
 
 
-def somewhere(case: Case, rng: random.Random) -> Ints:
+def somewhere(problem: RebalanceProblem, rng: random.Random) -> Ints:
     """A target: pods of the start exchanged or moved, some gone, some bound; whether it can be reached is open."""
-    target = case.start.copy()
-    movers = np.flatnonzero(case.movable & (case.start.sum(axis=1) > 0)).tolist()
+    target = problem.start.copy()
+    movers = np.flatnonzero(problem.movable & (problem.start.sum(axis=1) > 0)).tolist()
     for _ in range(rng.choice((1, 2, 2, 3))):
         if not movers:
             break
@@ -355,23 +355,23 @@ def somewhere(case: Case, rng: random.Random) -> Ints:
             target[h, a] += 1
         elif target[g, a]:
             target[g, a] -= 1
-            if case.evictable[g] and rng.random() < 0.4:
+            if problem.evictable[g] and rng.random() < 0.4:
                 continue
-            target[g, rng.randrange(case.cluster.n_nodes)] += 1
-    for g in np.flatnonzero(case.pending).tolist():
-        if case.cluster.classes[g].gang is None and rng.random() < 0.7:
-            target[g, rng.randrange(case.cluster.n_nodes)] += 1
+            target[g, rng.randrange(problem.cluster.n_nodes)] += 1
+    for g in np.flatnonzero(problem.pending).tolist():
+        if problem.cluster.classes[g].gang is None and rng.random() < 0.7:
+            target[g, rng.randrange(problem.cluster.n_nodes)] += 1
     return target
 
 
 def _agree(seed: int, kind: str) -> str:
     rng = random.Random(f"{seed}-{kind}")
     goals, drain, limits = tiny.asked(seed, kind)
-    case = case_of(tiny.cluster(seed, kind), goals=goals, drain=drain, limits=Limits(allowEviction=limits.allowEviction))
-    target = somewhere(case, rng)
-    found = run(case, target)
+    problem = case_of(tiny.cluster(seed, kind), goals=goals, drain=drain, limits=Limits(allowEviction=limits.allowEviction))
+    target = somewhere(problem, rng)
+    found = run(problem, target)
     try:
-        best = shortest(case, target)
+        best = shortest(problem, target)
     except MemoryError:
         return "large"
     if best is None:
@@ -381,10 +381,10 @@ def _agree(seed: int, kind: str) -> str:
     assert found.steps is not None
     assert found.fewest
     assert len_of(found.steps) == len(best)
-    capped = run(case, target, steps_at_most=len(best) - 1)
+    capped = run(problem, target, steps_at_most=len(best) - 1)
     assert capped.steps is None
     assert capped.exhausted
-    return "direct" if len(best) == case.moves(target) else "detour"
+    return "direct" if len(best) == problem.moves(target) else "detour"
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)

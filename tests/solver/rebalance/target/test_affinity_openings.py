@@ -13,8 +13,8 @@ from ortools.sat.python import cp_model
 from models.cluster.cluster import Ints
 from models.documents.rebalance_plan import Limits
 from solver import rules
-from solver.rebalance.problem.problem import Case, Step
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.target.affinity_openings import encode, reaches
 from solver.rebalance.target.model import TargetModel
@@ -29,7 +29,7 @@ def _near(app: str = "a") -> Object:
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def _case(rng: random.Random) -> Case:
+def _case(rng: random.Random) -> RebalanceProblem:
     """Pods near their own kind in zones; some run, wherever that is, some wait."""
     nodes = [node(f"n{i}", cpu=f"{rng.randint(1, 3)}", zone=f"z{i % 3}") for i in range(rng.randint(3, 5))]
     pods = []
@@ -39,24 +39,24 @@ def _case(rng: random.Random) -> Case:
     return case_of([*nodes, *pods], goals=("admit",), limits=Limits(allowEviction=rng.random() < 0.3))
 
 
-def _reached(case: Case, most: int = 300) -> list[Ints]:
+def _reached(problem: RebalanceProblem, most: int = 300) -> list[Ints]:
     """End states of accepted steps, pods without a gang."""
-    state = State(case)
+    state = PlanState(problem)
     found: list[Ints] = [state.counts.copy()]
     seen = {state.counts.tobytes() + state.arrived.tobytes()}
-    movable = np.flatnonzero(case.movable | case.pending).tolist()
+    movable = np.flatnonzero(problem.movable | problem.pending).tolist()
 
     def go(depth: int) -> None:
         if depth == 0 or len(seen) > most:
             return
         for g in movable:
-            if case.pending[g]:
-                sources = [-1] if state.counts[g].sum() < case.cluster.classes[g].count else []
+            if problem.pending[g]:
+                sources = [-1] if state.counts[g].sum() < problem.cluster.classes[g].count else []
             else:
                 sources = np.flatnonzero(state.counts[g]).tolist()
             for a in sources:
                 targets = np.flatnonzero(state.landing(g, a)).tolist()
-                if a >= 0 and case.evictable[g] and state.may_go(g, a):
+                if a >= 0 and problem.evictable[g] and state.may_go(g, a):
                     targets.append(-1)
                 for b in targets:
                     state.apply(Step(g, a, b))
@@ -71,18 +71,18 @@ def _reached(case: Case, most: int = 300) -> list[Ints]:
     return found
 
 
-def _rule(case: Case) -> InterPodAffinity:
-    return next(rule for rule in rules.build(case.cluster) if isinstance(rule, InterPodAffinity))
+def _rule(problem: RebalanceProblem) -> InterPodAffinity:
+    return next(rule for rule in rules.build(problem.cluster) if isinstance(rule, InterPodAffinity))
 
 
-def _allowed(case: Case, counts: Ints) -> bool:
-    return all(reach.allows(counts) for reach in reaches(case, _rule(case), np.zeros_like(case.start)))
+def _allowed(problem: RebalanceProblem, counts: Ints) -> bool:
+    return all(reach.allows(counts) for reach in reaches(problem, _rule(problem), np.zeros_like(problem.start)))
 
 
-def _feasible(case: Case, counts: Ints) -> bool:
+def _feasible(problem: RebalanceProblem, counts: Ints) -> bool:
     """Whether the model has an end state, as far as capacity and openings go."""
-    model = TargetModel(case, rules.build(case.cluster))
-    encode(model, _rule(case))
+    model = TargetModel(problem, rules.build(problem.cluster))
+    encode(model, _rule(problem))
     for (g, n), variable in model.x.items():
         model.model.add(variable == int(counts[g, n]))
     return cp_model.CpSolver().solve(model.model) == cp_model.OPTIMAL
@@ -90,56 +90,56 @@ def _feasible(case: Case, counts: Ints) -> bool:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_every_state_that_steps_lead_to_is_allowed(seed: int) -> None:
-    case = _case(random.Random(seed))
-    found = reaches(case, _rule(case), np.zeros_like(case.start))
+    problem = _case(random.Random(seed))
+    found = reaches(problem, _rule(problem), np.zeros_like(problem.start))
     assert len(found) == 1
-    states = _reached(case)
+    states = _reached(problem)
     for i, counts in enumerate(states):
         assert all(reach.allows(counts) for reach in found)
         if i % 29 == 0:
-            assert _feasible(case, counts)
+            assert _feasible(problem, counts)
 
 
 def test_two_zones_are_not_opened() -> None:
     """Two pods in each of two zones are near each other, but nobody could be the first of the second zone."""
     nodes = [node(f"n{i}", zone=f"z{i % 2}") for i in range(4)]
-    case = case_of([*nodes, *(pod(f"p{i}", None, app="a", affinity=_near()) for i in range(4))], goals=("admit",))
-    target = np.ones_like(case.start)
-    found = order(case, target, seconds=20, stop=threading.Event())
+    problem = case_of([*nodes, *(pod(f"p{i}", None, app="a", affinity=_near()) for i in range(4))], goals=("admit",))
+    target = np.ones_like(problem.start)
+    found = order(problem, target, seconds=20, stop=threading.Event())
     assert found.steps is None
     assert found.exhausted
-    assert not _allowed(case, target)
-    assert not _feasible(case, target)
+    assert not _allowed(problem, target)
+    assert not _feasible(problem, target)
     one = target * np.array([1, 0, 1, 0])
-    assert order(case, one, seconds=20, stop=threading.Event()).steps is not None
-    assert _allowed(case, one)
-    assert _feasible(case, one)
+    assert order(problem, one, seconds=20, stop=threading.Event()).steps is not None
+    assert _allowed(problem, one)
+    assert _feasible(problem, one)
 
 
 @pytest.mark.parametrize(("running", "free"), [(1, True), (2, False)])
 def test_who_is_alone_may_open_another_zone(running: int, *, free: bool) -> None:
     nodes = [node(f"n{i}", cpu="2", zone=f"z{i}") for i in range(2)]
-    case = case_of([*nodes, *(pod(f"p{i}", "n0", app="a", affinity=_near()) for i in range(running))])
-    target = np.ascontiguousarray(case.start[:, ::-1])
-    assert (order(case, target, seconds=20, stop=threading.Event()).steps is not None) == free
-    assert _allowed(case, target) == free
-    assert _feasible(case, target) == free
+    problem = case_of([*nodes, *(pod(f"p{i}", "n0", app="a", affinity=_near()) for i in range(running))])
+    target = np.ascontiguousarray(problem.start[:, ::-1])
+    assert (order(problem, target, seconds=20, stop=threading.Event()).steps is not None) == free
+    assert _allowed(problem, target) == free
+    assert _feasible(problem, target) == free
 
 
 def test_who_opens_another_zone_leaves_nobody_behind() -> None:
     nodes = [node(f"n{i}", cpu="4", zone=f"z{i}") for i in range(2)]
     waiting = [pod(f"q{i}", None, app="a", affinity=_near()) for i in range(3)]
-    case = case_of([*nodes, pod("p", "n0", app="a", affinity=_near()), *waiting], goals=("admit",))
-    new = case.pending[:, None]
-    apart = np.where(new, [[1, 2]], case.start)
-    together = np.where(new, [[0, 3]], case.start[:, ::-1])
+    problem = case_of([*nodes, pod("p", "n0", app="a", affinity=_near()), *waiting], goals=("admit",))
+    new = problem.pending[:, None]
+    apart = np.where(new, [[1, 2]], problem.start)
+    together = np.where(new, [[0, 3]], problem.start[:, ::-1])
     for target, fine in ((apart, False), (together, True)):
-        assert _allowed(case, target) == fine
-        assert _feasible(case, target) == fine
-        assert (order(case, target, seconds=20, stop=threading.Event()).steps is not None) == fine
+        assert _allowed(problem, target) == fine
+        assert _feasible(problem, target) == fine
+        assert (order(problem, target, seconds=20, stop=threading.Event()).steps is not None) == fine
 
 
 def test_who_is_matched_by_others_is_not_judged() -> None:
     nodes = [node("n0", zone="z0"), node("n1", zone="z1")]
-    case = case_of([*nodes, pod("p", "n0", app="b", affinity=_near("a")), pod("q", "n0", app="a")])
-    assert reaches(case, _rule(case), np.zeros_like(case.start)) == []
+    problem = case_of([*nodes, pod("p", "n0", app="b", affinity=_near("a")), pod("q", "n0", app="a")])
+    assert reaches(problem, _rule(problem), np.zeros_like(problem.start)) == []

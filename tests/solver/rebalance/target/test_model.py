@@ -13,11 +13,11 @@ from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import Part
-from solver.rebalance.problem.objective import Values
+from solver.cpsat.model import Cells
+from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step, read_case
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.target import objective
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
@@ -30,10 +30,10 @@ GOALS = ("repair", "admit", "consolidate", "improve")
 class Relaxation:
     """A case with its model."""
 
-    def __init__(self, case: Case, goals: tuple[str, ...] = GOALS) -> None:
-        self.case, self.values = case, Values(case, goals)
-        active = rules.build(case.cluster)
-        self.model = TargetModel(case, active)
+    def __init__(self, problem: RebalanceProblem, goals: tuple[str, ...] = GOALS) -> None:
+        self.problem, self.values = problem, PlanObjective(problem, goals)
+        active = rules.build(problem.cluster)
+        self.model = TargetModel(problem, active)
         self.points = objective.encode(self.model, TargetRules(self.model, active).broken, self.values)
 
     def at(self, counts: Ints) -> tuple[int, ...] | None:
@@ -48,45 +48,45 @@ class Relaxation:
         return None if solution is None else tuple(points.value(solution) for points in self.points)
 
 
-def whole(case: Case, counts: Ints) -> bool:
+def whole(problem: RebalanceProblem, counts: Ints) -> bool:
     """Whether gangs that wait are bound whole or not at all, in one domain where they ask for it; walks bind their pods one by one."""
-    for gang in case.cluster.gangs:
+    for gang in problem.cluster.gangs:
         bound = counts[list(gang.classes)].sum(axis=0)
-        if 0 < bound.sum() < gang.needed or (gang.key and len(set(case.cluster.domains(gang.key)[0][bound > 0].tolist())) > 1):
+        if 0 < bound.sum() < gang.needed or (gang.key and len(set(problem.cluster.domains(gang.key)[0][bound > 0].tolist())) > 1):
             return False
     return True
 
 
-def allowed(state: State, g: int) -> bool:
+def allowed(state: PlanState, g: int) -> bool:
     """Whether the budget of a class lets one more pod go for good."""
-    b = state.case.budget[g]
-    same = np.array([other == b for other in state.case.budget]) & state.case.movable
-    return b is None or int((state.case.start - state.counts)[same].sum()) < state.case.budgets[b].allowed
+    b = state.problem.budget[g]
+    same = np.array([other == b for other in state.problem.budget]) & state.problem.movable
+    return b is None or int((state.problem.start - state.counts)[same].sum()) < state.problem.budgets[b].allowed
 
 
-def step(state: State, rng: random.Random) -> Step | None:
+def step(state: PlanState, rng: random.Random) -> Step | None:
     """Some step that the state accepts."""
-    case, found = state.case, []
-    for g in np.flatnonzero(case.movable | case.pending).tolist():
-        if case.pending[g]:
-            sources = [-1] if state.counts[g].sum() < case.cluster.count[g] else []
+    problem, found = state.problem, []
+    for g in np.flatnonzero(problem.movable | problem.pending).tolist():
+        if problem.pending[g]:
+            sources = [-1] if state.counts[g].sum() < problem.cluster.count[g] else []
         else:
             sources = np.flatnonzero(state.counts[g]).tolist()
         for a in sources:
             found += [Step(g, a, n) for n in np.flatnonzero(state.landing(g, a)).tolist()]
-            if a >= 0 and case.evictable[g] and allowed(state, g) and state.may_go(g, a):
+            if a >= 0 and problem.evictable[g] and allowed(state, g) and state.may_go(g, a):
                 found.append(Step(g, a, -1))
     return rng.choice(found) if found else None
 
 
-def walk(case: Case, rng: random.Random, length: int, mends: set[str]) -> int:
+def builder(problem: RebalanceProblem, rng: random.Random, length: int, mends: set[str]) -> int:
     """Follow accepted steps; every state is one of the model, with the same values. ``mends``: rules of which the model knows little."""
-    relaxation, state, seen = Relaxation(case), State(case), 0
+    relaxation, state, seen = Relaxation(problem), PlanState(problem), 0
     names = [tier.name for tier in relaxation.values.tiers]
     for _ in range(length + 1):
-        if whole(case, state.counts):
+        if whole(problem, state.counts):
             found = relaxation.at(state.counts)
-            assert found is not None, (state.counts - case.start).tolist()
+            assert found is not None, (state.counts - problem.start).tolist()
             true = relaxation.values.of(state.counts)
             if mends & state.broken().keys():
                 at = names.index("rules")
@@ -101,13 +101,13 @@ def walk(case: Case, rng: random.Random, length: int, mends: set[str]) -> int:
     return seen
 
 
-def rebalanced(seed: int, kind: str) -> Case:
+def rebalanced(seed: int, kind: str) -> RebalanceProblem:
     objects = tiny.cluster(seed, kind)
     _, drain, limits = tiny.asked(seed, kind)
     return read_case(from_objects(objects), PlanOptions(GOALS, drain, Limits(allowEviction=limits.allowEviction, alsoMove=limits.alsoMove)))
 
 
-def scrambled(seed: int, kind: str) -> Case:
+def scrambled(seed: int, kind: str) -> RebalanceProblem:
     """A random cluster whose pending pods were bound anywhere, so that rules of all sorts are broken."""
     rng = random.Random(f"scrambled-{kind}-{seed}")
     objects = tiny_soft.snapshot(seed, kind, nodes=3, pods=5)
@@ -126,30 +126,30 @@ def scrambled(seed: int, kind: str) -> Case:
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_every_state_on_the_way_is_one_of_the_model(kind: str) -> None:
     rng = random.Random(kind)
-    assert sum(walk(rebalanced(seed, kind), rng, 6, set()) for seed in range(25)) > 80
+    assert sum(builder(rebalanced(seed, kind), rng, 6, set()) for seed in range(25)) > 80
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_a_part_has_the_state_that_it_is_a_part_of_and_gains_what_the_whole_gains(kind: str) -> None:
     rng, compared = random.Random(f"part-{kind}"), 0
     for seed in range(100, 120):
-        case = rebalanced(seed, kind)
-        whole_model, state = Relaxation(case, GOALS[:3]), State(case)
+        problem = rebalanced(seed, kind)
+        whole_model, state = Relaxation(problem, GOALS[:3]), PlanState(problem)
         for _ in range(3):
             chosen = step(state, rng)
             if chosen is not None:
                 state.apply(chosen)
         base = state.counts
         room = whole_model.model.room
-        nodes = np.array(sorted(rng.sample(range(case.cluster.n_nodes), 2)))
-        part = Part({}, {})
-        for g in np.flatnonzero(case.movable & base[:, nodes].any(axis=1)).tolist():
-            part.cells[g] = nodes.astype(np.int32), np.maximum(room[g, nodes], np.maximum(base[g, nodes], case.start[g, nodes]))
+        nodes = np.array(sorted(rng.sample(range(problem.cluster.n_nodes), 2)))
+        part = Cells({}, {})
+        for g in np.flatnonzero(problem.movable & base[:, nodes].any(axis=1)).tolist():
+            part.cells[g] = nodes.astype(np.int32), np.maximum(room[g, nodes], np.maximum(base[g, nodes], problem.start[g, nodes]))
             part.pods[g] = int(base[g, nodes].sum())
-        if not part.cells or not whole(case, base):
+        if not part.cells or not whole(problem, base):
             continue
-        active = rules.build(case.cluster)
-        model = TargetModel(case, active, part, base)
+        active = rules.build(problem.cluster)
+        model = TargetModel(problem, active, part, base)
         points = objective.encode(model, TargetRules(model, active).broken, whole_model.values)
         everything = Points()
         for each in points:
@@ -180,4 +180,4 @@ VOLUMES = {"VolumeBinding", "VolumeRestrictions", "NodeVolumeLimits"}
 @pytest.mark.parametrize("kind", ["nodes", "pods", "spread", "mixed"])
 def test_every_state_of_a_scrambled_cluster_is_one_of_the_model(kind: str) -> None:
     rng = random.Random(kind)
-    assert sum(walk(scrambled(seed, kind), rng, 6, VOLUMES) for seed in range(25)) > 50
+    assert sum(builder(scrambled(seed, kind), rng, 6, VOLUMES) for seed in range(25)) > 50

@@ -13,8 +13,8 @@ import pytest
 from models.snapshot.snapshot import from_objects
 from solver.bind_order.gang_units import Binder
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Case, Step, read_case
-from solver.rebalance.problem.state import State
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.gang_binding import bind_gang
 from solver.rebalance.waves.schedule import waves
 from tests import numa_clusters
@@ -33,10 +33,10 @@ class _Plan:
     def __init__(self, objects: list[Object], *, goals: tuple[str, ...] = ("improve",), evict: bool = False) -> None:
         asked = PlanOptions(goals)
         asked.limits.allowEviction = evict
-        self.case = read_case(from_objects(objects), asked)
-        pods = self.case.cluster.snapshot.pods
-        self._class = {pods[i].metadata.name: g for g, cls in enumerate(self.case.cluster.classes) for i in cls.pods}
-        self._nodes = list(self.case.cluster.nodes.names)
+        self.problem = read_case(from_objects(objects), asked)
+        pods = self.problem.cluster.snapshot.pods
+        self._class = {pods[i].metadata.name: g for g, cls in enumerate(self.problem.cluster.classes) for i in cls.pods}
+        self._nodes = list(self.problem.cluster.nodes.names)
 
     def step(self, name: str, a: str | None, b: str | None, k: int = 1) -> Step:
         return Step(self._class[name], -1 if a is None else self._nodes.index(a), -1 if b is None else self._nodes.index(b), k)
@@ -44,18 +44,18 @@ class _Plan:
     def grouped(self, *steps: tuple[str, str | None, str | None]) -> list[int]:
         """The sizes of the waves that some accepted steps are grouped in, which are checked."""
         sequence = [self.step(*step) for step in steps]
-        state = State(self.case)
+        state = PlanState(self.problem)
         for step in sequence:
             assert step.b < 0 or state.landing(step.g, step.a)[step.b], f"{step} is not accepted"
             state.apply(step)
-        found = waves(self.case, sequence)
-        _check(self.case, sequence, found)
+        found = waves(self.problem, sequence)
+        _check(self.problem, sequence, found)
         return [len(single(wave)) for wave in found]
 
 
-def _check(case: Case, steps: Sequence[Step], found: list[list[Step]]) -> None:
+def _check(problem: RebalanceProblem, steps: Sequence[Step], found: list[list[Step]]) -> None:
     assert Counter(single(steps)) == Counter(single(step for wave in found for step in wave))
-    judge = Judge(case)
+    judge = Judge(problem)
     assert not list(judge.over_budget(found))
     position = judge.start
     for wave in found:
@@ -96,12 +96,12 @@ def _guard(app: str, allowed: int) -> Object:
 
 
 def test_nothing_to_do() -> None:
-    assert waves(_Plan([node("n0"), *_app("a", 1, ["n0"])]).case, []) == []
+    assert waves(_Plan([node("n0"), *_app("a", 1, ["n0"])]).problem, []) == []
 
 
 def test_independent_moves_share_a_wave_and_like_ones_are_one_step() -> None:
     plan = _Plan([node("n0"), node("n1"), *_app("a", 2, ["n0", "n0"]), *_app("b", 1, ["n1"])])
-    found = waves(plan.case, [plan.step("a0", "n0", "n1", 2), plan.step("b0", "n1", "n0")])
+    found = waves(plan.problem, [plan.step("a0", "n0", "n1", 2), plan.step("b0", "n1", "n0")])
     assert found == [[plan.step("a0", "n0", "n1", 2), plan.step("b0", "n1", "n0")]]
 
 
@@ -133,7 +133,7 @@ def test_an_eviction_without_replacement_is_not_given_back() -> None:
     plan = _Plan(objects, evict=True)
     steps = [("a0", "n0", "n1"), ("a0", "n0", None), ("a0", "n0", "n1"), ("a0", "n0", "n1")]
     assert plan.grouped(*steps) == [2, 1, 1]
-    found = waves(_Plan([*objects[:-1], _guard("a", 1)], evict=True).case, [plan.step(*s) for s in (steps[0], steps[2], steps[1])])
+    found = waves(_Plan([*objects[:-1], _guard("a", 1)], evict=True).problem, [plan.step(*s) for s in (steps[0], steps[2], steps[1])])
     assert [wave[0].b for wave in found] == [1, 1, -1]
 
 
@@ -201,7 +201,7 @@ def test_a_unit_of_a_gang_is_a_wave_of_its_own() -> None:
     objects = [node("n0"), node("n1"), *_app("x", 1, ["n0"]), member("a", "b"), member("b", "a")]
     plan = _Plan(objects, goals=("admit",))
     unit = [plan.step("a", None, "n0"), plan.step("b", None, "n0")]
-    found = waves(plan.case, [*unit, plan.step("x0", "n0", "n1")])
+    found = waves(plan.problem, [*unit, plan.step("x0", "n0", "n1")])
     assert sorted(map(len, found)) == [1, 2]
     assert sorted(next(wave for wave in found if len(wave) == 2), key=lambda s: s.g) == sorted(unit, key=lambda s: s.g)
 
@@ -235,19 +235,19 @@ def test_what_counts_once_for_two_pods_comes_one_by_one() -> None:
     assert plan.grouped(("a0", "n0", "n1"), ("a1", "n0", "n1"), ("b0", "n0", "n2")) == [2, 1]
 
 
-def _walk(case: Case, rng: random.Random, most: int) -> list[Step]:
+def _walk(problem: RebalanceProblem, rng: random.Random, most: int) -> list[Step]:
     """Accepted steps at random, budgets kept."""
-    state = State(case)
+    state = PlanState(problem)
     steps: list[Step] = []
-    allowed = [budget.allowed for budget in case.budgets]
-    waiting = {g: int(case.cluster.count[g]) for g in range(case.cluster.n_classes) if case.pending[g]}
+    allowed = [budget.allowed for budget in problem.budgets]
+    waiting = {g: int(problem.cluster.count[g]) for g in range(problem.cluster.n_classes) if problem.pending[g]}
     for _ in range(4 * most):
-        cells = [(g, n) for g in range(case.cluster.n_classes) if case.movable[g] for n in state.counts[g].nonzero()[0].tolist()]
+        cells = [(g, n) for g in range(problem.cluster.n_classes) if problem.movable[g] for n in state.counts[g].nonzero()[0].tolist()]
         cells += [(g, -1) for g, k in waiting.items() if k]
         if len(steps) == most or not cells:
             break
         g, a = rng.choice(cells)
-        guard = case.budget[g] if a >= 0 else None
+        guard = problem.budget[g] if a >= 0 else None
         if guard is not None and allowed[guard] < 1:
             continue
         targets = state.landing(g, a).nonzero()[0].tolist()
@@ -266,14 +266,14 @@ def _walk(case: Case, rng: random.Random, most: int) -> list[Step]:
     return steps
 
 
-def _gangs(case: Case, rng: random.Random) -> list[Step]:
+def _gangs(problem: RebalanceProblem, rng: random.Random) -> list[Step]:
     """Steps that bind the pending gangs somewhere, each if a way is found."""
-    state = State(case)
+    state = PlanState(problem)
     steps: list[Step] = []
-    for gang in case.cluster.gangs:
+    for gang in problem.cluster.gangs:
         for _ in range(20):
-            pods = [g for g in gang.classes if case.pending[g] for _ in range(int(case.cluster.count[g]))]
-            bound = bind_gang(state, dict(Counter((g, rng.randrange(case.cluster.n_nodes)) for g in pods)))
+            pods = [g for g in gang.classes if problem.pending[g] for _ in range(int(problem.cluster.count[g]))]
+            bound = bind_gang(state, dict(Counter((g, rng.randrange(problem.cluster.n_nodes)) for g in pods)))
             if bound:
                 steps += bound
                 break
@@ -287,11 +287,11 @@ def test_every_wave_is_safe_whatever_its_order(kind: str, part: int) -> None:
     for seed in range(8 * part, 8 * part + 8):
         objects = tiny.cluster(seed, kind)
         goals, drain, limits = tiny.asked(seed, kind)
-        case = read_case(from_objects(objects), PlanOptions((*goals, *(() if "admit" in goals else ("admit",))), drain, limits))
+        problem = read_case(from_objects(objects), PlanOptions((*goals, *(() if "admit" in goals else ("admit",))), drain, limits))
         rng = random.Random(f"walk-{kind}-{seed}")
-        steps = _walk(case, rng, rng.choice((3, 5, 6)))
-        found = waves(case, steps)
-        _check(case, steps, found)
+        steps = _walk(problem, rng, rng.choice((3, 5, 6)))
+        found = waves(problem, steps)
+        _check(problem, steps, found)
         shared += len(steps) - len(found)
     assert shared > 0
 
@@ -301,19 +301,19 @@ def test_gangs_are_bound_as_they_were(kind: str) -> None:
     """Waves of gang members that are not safe step by step are units, accepted as such."""
     units = 0
     for seed in range(40):
-        case = read_case(from_objects(with_gangs(mutual(seed, kind, nodes=3, pods=5), seed)), PlanOptions(("admit",)))
-        steps = _gangs(case, random.Random(seed))
-        found = waves(case, steps)
+        problem = read_case(from_objects(with_gangs(mutual(seed, kind, nodes=3, pods=5), seed)), PlanOptions(("admit",)))
+        steps = _gangs(problem, random.Random(seed))
+        found = waves(problem, steps)
         assert Counter(steps) == Counter(single(step for wave in found for step in wave))
-        judge, state = Judge(case), State(case)
+        judge, state = Judge(problem), PlanState(problem)
         position = judge.start
         for wave in found:
             pods = single(wave)
             if next(judge.faults(position, pods), None) is not None:
-                (gang,) = {case.cluster.classes[step.g].gang for step in pods}
+                (gang,) = {problem.cluster.classes[step.g].gang for step in pods}
                 assert gang is not None
                 unit = [(step.g, step.b, 1) for step in pods]
-                binder = Binder(case.cluster, state.rules)
+                binder = Binder(problem.cluster, state.rules)
                 assert binder.bind(unit)
                 for g, n, k in reversed(unit):
                     binder.put(g, n, -k)
@@ -328,12 +328,12 @@ def test_gangs_are_bound_as_they_were(kind: str) -> None:
 def test_kubelets_that_align_take_pods_in_any_order() -> None:
     together = 0
     for seed in range(25):
-        case = read_case(from_objects(numa_clusters.cluster(seed)), PlanOptions(("admit",)))
-        steps = _walk(case, random.Random(seed), 8)
+        problem = read_case(from_objects(numa_clusters.cluster(seed)), PlanOptions(("admit",)))
+        steps = _walk(problem, random.Random(seed), 8)
         before: list[Step] = []
-        for wave in waves(case, steps):
+        for wave in waves(problem, steps):
             for order in list(permutations(single(wave)))[:24]:
-                state = State(case)
+                state = PlanState(problem)
                 for step in (*before, *order):
                     assert state.landing(step.g, step.a)[step.b]
                     state.apply(step)

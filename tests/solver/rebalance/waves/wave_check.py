@@ -10,7 +10,7 @@ import numpy as np
 
 from models.cluster.cluster import Ints
 from solver import rules
-from solver.rebalance.problem.problem import Case, Step
+from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rules.base import Rule, StaticRule
 from solver.rules.pod_topology_spread import PodTopologySpread
 
@@ -46,20 +46,20 @@ class Position:
 class Judge:
     """What a case allows, as the meaning of a plan says it."""
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.start = Position(case.start.copy(), np.zeros_like(case.start))
+    def __init__(self, problem: RebalanceProblem) -> None:
+        self.problem = problem
+        self.start = Position(problem.start.copy(), np.zeros_like(problem.start))
         self._broken = self._breaks(self.start)
         self._excess = self._excesses(self.start)
 
     def _rules(self, position: Position) -> list[Rule]:
         cells = zip(*(i.tolist() for i in np.nonzero(position.counts)), strict=True)
-        return rules.replay(self.case.cluster, ((g, n, int(position.counts[g, n])) for g, n in cells))
+        return rules.replay(self.problem.cluster, ((g, n, int(position.counts[g, n])) for g, n in cells))
 
     def accepts(self, position: Position, step: Step) -> bool:
         """Whether the filters accept the replacement of a step whose pod is absent."""
         fine = not any(rule.rejects(step.g)[step.b] for rule in self._rules(position))
-        return fine and not self.case.closed[step.b]
+        return fine and not self.problem.closed[step.b]
 
     def _breaks(self, position: Position) -> Broken:
         active = [r for r in self._rules(position) if not isinstance(r, StaticRule)]
@@ -112,11 +112,11 @@ class Judge:
 
     def over_budget(self, found: Sequence[Sequence[Step]]) -> Iterator[str]:
         """Budgets that some wave does not keep."""
-        allowed = [budget.allowed for budget in self.case.budgets]
+        allowed = [budget.allowed for budget in self.problem.budgets]
         for number, wave in enumerate(found):
-            guards = [(guard, step) for step in single(wave) if step.a >= 0 and (guard := self.case.budget[step.g]) is not None]
+            guards = [(guard, step) for step in single(wave) if step.a >= 0 and (guard := self.problem.budget[step.g]) is not None]
             for guard, evicted in Counter(guard for guard, _ in guards).items():
                 if evicted > allowed[guard]:
-                    yield f"wave {number}: {self.case.budgets[guard].name}"
+                    yield f"wave {number}: {self.problem.budgets[guard].name}"
             for guard, step in guards:
                 allowed[guard] -= step.b < 0
