@@ -516,8 +516,8 @@ def verify(
 
 def _plan_violations(snapshot: Snapshot, plan: RebalancePlan) -> list[Any]:
     """What is wrong with a plan; one for another snapshot is not replayed."""
-    from checker.placement_document import Violation
     from checker.plan.plan import verify_plan
+    from checker.violation import Violation
 
     if plan.snapshot.sha256 != snapshot.sha256:
         why = f"the plan is for another snapshot: its sha256 is {plan.snapshot.sha256[:12]}, that of this one {snapshot.sha256[:12]}"
@@ -1142,7 +1142,7 @@ def _place(snapshot: Snapshot, options: Options, display: Quiet, stop: threading
 def _in_thread(solve: Callable[..., _T], display: Quiet, stop: threading.Event, began: float) -> _T:
     """Solve in a thread, since Python hears signals only between the steps of its main thread. The first ^C sets ``stop``, the
     second raises KeyboardInterrupt."""
-    from solver.solve import InternalFault
+    from checker.violation import InternalFault
 
     done = threading.Event()
     result: list[_T] = []

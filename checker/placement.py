@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from checker.objective.tiers import objective_faults
-from checker.placement_document import Violation, document_faults, units, why_not_movable, why_not_pending
+from checker.placement_document import document_faults, units, why_not_movable, why_not_pending
 from checker.rules import affinity, gangs, matching, resources, spread, volumes
+from checker.violation import Violation
 from models.documents.placement import Assignment, Placement
 from models.documents.policy import DEFAULT
 from models.kube import objects

@@ -4,40 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from checker.violation import DOCUMENT, GATED, Violation, is_mirror
 from models.documents.placement import Assignment, Placement, SnapshotRef
 from models.kube import objects
 
 if TYPE_CHECKING:
     from checker.rules.gangs import Roster
 
-#: The rule of violations that lie in the document, not in a placement.
-DOCUMENT: Final = "Placement"
-#: Why a pod that waits for its scheduling gates is not to be placed.
-GATED: Final = "it is gated"
-
 _MOVABLE_KINDS: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One broken rule. ``rule`` is the scheduler plugin's name, or ``Placement`` for a fault of the document itself;
-    ``pod`` (``namespace/name``) and ``node`` are empty where the fault concerns neither; ``why`` names objects and numbers."""
-
-    pod: str
-    node: str
-    rule: str
-    why: str
-
-
-def is_mirror(pod: objects.Pod) -> bool:
-    """A static pod's image in the API: its kubelet runs it, whatever the scheduler thinks."""
-    owners = pod.metadata.ownerReferences or ()
-    return "kubernetes.io/config.mirror" in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners)
 
 
 def why_not_movable(pod: objects.Pod, nodes: frozenset[str]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from checker.placement import Judge
-from checker.placement_document import DOCUMENT, Violation
+from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Placement, Rollout, Wave
 from models.kube import objects
 from models.snapshot.snapshot import InputError, Snapshot

@@ -1,9 +1,10 @@
 """What of an API object is kept in a snapshot: by default only the fields that placement reads.
 
-An object is decoded into the types of :mod:`models.kube.objects`, which skip what they do not name, and encoded again. So nothing is kept that
+An object is decoded into the types of :mod:`models.kube.objects`, which skip what they do not name, and encoded again. So nothing is kept
+that
 nobody has written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of volumes,
-managed fields and most of the status. Names, labels, and the annotations of :mod:`models.snapshot.interning` stay, as rules read them; what of that
-names a secret or an address and is not read as such goes, too (:func:`_conceal`).
+managed fields and most of the status. Names, labels, and the annotations of :mod:`models.snapshot.interning` stay, as rules read them;
+what of that names a secret or an address and is not read as such goes, too (:func:`_conceal`).
 """
 
 from __future__ import annotations

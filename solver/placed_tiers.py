@@ -191,12 +191,12 @@ class PlacedSearch:
             budget.charge(INSERTION)
 
         def exact(site: Cluster, limits: Ints, needed: int) -> Ints | None:
-            from solver.cpsat.model import PlacementModel
             from solver.cpsat.run import CpSat
+            from solver.rules.placement_model import build_model
 
             nowhere: Bools = np.asarray(limits.sum(axis=0) == 0)  # room that does not count
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
-            encoding = PlacementModel(site, rules.build(site), limits=limits)
+            encoding = build_model(site, rules.build(site), limits=limits)
             encoding.model.add(encoding.sum(list(encoding.left.values())) <= sum(encoding.fits) - needed)
             tight = len(encoding.x) <= TIGHT_LIMIT
             answer = CpSat(self.options, budget, self.stop).run(encoding.model, (budget.left() - until) * SITE, tight=tight)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from checker.placement import Violation, verify
+from checker.placement import verify
+from checker.violation import insist
 from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster, required_terms
@@ -64,20 +65,6 @@ class _Tell:
             self.trace.note(tier, priority, seconds, value, bound)
         if self._on_progress is not None:
             self._on_progress(Progress(phase, tier, priority, value, bound, seconds, detail))
-
-
-class InternalFault(Exception):
-    """The checker refused a result: a fault of kubestow's own, so nothing is returned."""
-
-
-def insist(faults: Sequence[Violation]) -> None:
-    """That the checker found nothing.
-
-    Raises:
-        InternalFault: naming the first few violations.
-    """
-    if faults:
-        raise InternalFault("; ".join(f"{f.pod} on {f.node}: {f.rule}: {f.why}" for f in faults[:3]))
 
 
 def place(

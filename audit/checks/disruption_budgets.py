@@ -1,6 +1,7 @@
 """PodDisruptionBudgets that block every drain, guard nothing, or get in each other's way.
 
-Sources: pkg/controller/disruption/disruption.go and pkg/registry/core/pod/storage/eviction.go of Kubernetes, as in models.disruption.pod_disruption_budgets.
+Sources: pkg/controller/disruption/disruption.go and pkg/registry/core/pod/storage/eviction.go of Kubernetes, as in
+models.disruption.pod_disruption_budgets.
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
 from models.kube.quantity import QuantityError
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, has_hints
 from models.numa.container_affinity import TAGS, AnnotationError, Entry, parse_annotations, reaches, views
-from models.numa.container_expressions import ContainerView
-from models.numa.container_expressions import Expression
+from models.numa.container_expressions import ContainerView, Expression
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError
 

@@ -19,8 +19,7 @@ from models.kube.selectors import NodeTable
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import Snapshot
 from models.workloads.checks import Audience
-from models.workloads.ownership import HASH
-from models.workloads.ownership import OwnedPods
+from models.workloads.ownership import HASH, OwnedPods
 from models.workloads.pods import UnknownClass, admitted
 from models.workloads.replicas import asked, job, suspended
 from models.workloads.revisions import same_template

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
 
-from checker.placement_document import is_mirror
 from checker.rules import affinity, matching, resources
 from checker.rules import gangs as rules_gangs
 from checker.rules import spread as rules_spread
+from checker.violation import is_mirror
 from models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
 from models.gangs.gangs import TOGETHER, Gang
 from models.kube import objects

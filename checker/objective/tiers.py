@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from checker.objective import tie_break
-from checker.placement_document import DOCUMENT, Violation
 from checker.rules.resources import Amounts
+from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Assignment, FamilyResult, Placement, TierResult
 from models.documents.policy import DEFAULT, Policy, node_topologies
 from models.gangs.gangs import Gang

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from checker.placement_document import Violation
+from checker.violation import Violation
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from checker.placement_document import is_mirror
 from checker.plan.disruption_budgets import Guards, ignored
+from checker.violation import is_mirror
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import Exclusion
 from models.gangs.declarations import Groups

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from checker.objective import preferences, tie_break
-from checker.placement_document import Violation, is_mirror
 from checker.plan.document import PLAN, Entry
 from checker.plan.move_cost import Cost
 from checker.plan.state import Board, Runner
+from checker.violation import Violation, is_mirror
 from models.documents.placement import FamilyResult, TierResult
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary

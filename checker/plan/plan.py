@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checker.placement_document import DOCUMENT, Violation, why_not_pending
+from checker.placement_document import why_not_pending
 from checker.plan.disruption_budgets import Guards
 from checker.plan.document import (
     PLAN,
@@ -28,6 +28,7 @@ from checker.plan.objective import Ledger, summary_faults, tier_faults
 from checker.plan.replay import BUDGET, Replay
 from checker.plan.state import Board
 from checker.rules import gangs
+from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Assignment, GangResult, Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import RebalancePlan, Summary

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from checker.placement_document import Violation
 from checker.plan.disruption_budgets import Guard, Guards
 from checker.plan.document import PLAN, Entry
 from checker.plan.movable import Exclusions
 from checker.plan.state import Board
 from checker.plan.waves import Wave
 from checker.rules.gangs import Roster
+from checker.violation import Violation
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube import objects
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from checker.placement_document import Violation
 from checker.plan.affinity import Ask, Flow, Place, Removal
 from checker.plan.document import Entry
 from checker.plan.spread import Move
 from checker.plan.state import Board
 from checker.plan.units import Change, Step, counted_mates, unit_faults
 from checker.rules import spread
+from checker.violation import Violation
 
 
 class Wave:

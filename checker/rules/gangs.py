@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from checker.placement_document import DOCUMENT, GATED, Violation
 from checker.rules import affinity
+from checker.violation import DOCUMENT, GATED, Violation
 from models.documents.placement import Assignment, GangResult, Placement
 from models.documents.policy import Policy
 from models.gangs import gangs

@@ -1,7 +1,7 @@
 """The hard rules and the preferences that synthetic workloads carry.
 
-A rule is drawn only where a sane engineer could have written it; :mod:`instances.generate.planting` then finds out whether it can be met beside
-everything drawn before.
+A rule is drawn only where a sane engineer could have written it; :mod:`instances.generate.planting` then finds out whether it can be met
+beside everything drawn before.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ class Wishes:
 class Workload:
     """A controller and its pods, all alike.
 
-    ``demand``: what a pod requests, in the units of :data:`instances.generate.fleet.RESOURCES`. ``on``: the node of each replica in the planted
-    placement, in a valid bind order, or empty if there is none; the first ``bound`` of them run there.
+    ``demand``: what a pod requests, in the units of :data:`instances.generate.fleet.RESOURCES`. ``on``: the node of each replica in the
+    planted placement, in a valid bind order, or empty if there is none; the first ``bound`` of them run there.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """Clusters after some time of life: all pods run, and many that ran beside them have gone, so that nodes are loosely and unevenly filled.
 
-A cluster of :mod:`instances.generate.generator` at its peak, all pods planted by its spreading placement; then whole workloads go, and single pods
+A cluster of :mod:`instances.generate.generator` at its peak, all pods planted by its spreading placement; then whole workloads go, and
+single pods
 of others, from some nodes more than from others. No pod goes that a hard rule of another needs: a provider stays in each zone of those
 that want to be near it, and a workload that is spread over zones shrinks where it has most. So every hard rule holds as at the peak.
 """

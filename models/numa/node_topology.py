@@ -1,6 +1,7 @@
 """The NUMA zones of a node and their sockets, and what the node's Topology Manager does about them.
 
-One ``NodeResourceTopology`` object to one :class:`NumaTree`. Two dialects are read alike: NUMA zones of type ``Node`` called ``node-<n>``, with
+One ``NodeResourceTopology`` object to one :class:`NumaTree`. Two dialects are read alike: NUMA zones of type ``Node`` called
+``node-<n>``, with
 costs (NFD, scheduler-plugins); and pools of type ``socket``, ``die``, ``numa node`` with parents (nri-plugins), where a level with a single
 child is left out, so that a socket or die without anything below it stands for its only NUMA zone.
 

@@ -102,8 +102,8 @@ _FIELDS: Final = {
 def load(paths: Sequence[str], *, manifests: bool = False) -> Snapshot:
     """Read files, directories (recursively) and ``-`` (standard input), JSON or YAML, gzip or not, into one snapshot.
 
-    ``manifests``: what is read is to be added to a cluster (:func:`models.workloads.expand.expand`), so that what its objects decide (priority
-    by class, default storage class) is left open, and ``sources`` says where each object is from.
+    ``manifests``: what is read is to be added to a cluster (:func:`models.workloads.expand.expand`), so that what its objects decide
+    (priority by class, default storage class) is left open, and ``sources`` says where each object is from.
 
     Raises:
         InputError: anything unreadable, malformed, invalid, or duplicate with other content; all of it, not only the first.

@@ -47,7 +47,8 @@ class Expansion:
 def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, replicas: Mapping[str, int] | None = None) -> Expansion:
     """The cluster with the pods of ``manifests`` (loaded with ``manifests=True``) waiting in it; neither input is changed.
 
-    Each workload's pods, those of the cluster included, carry the annotations of its gang (see :mod:`models.workloads.gang_markers`); ``partial``:
+    Each workload's pods, those of the cluster included, carry the annotations of its gang (see :mod:`models.workloads.gang_markers`);
+    ``partial``:
     each gang may be placed in part. ``replicas``: other numbers of pods for workloads of the manifests, by ``[KIND/][NAMESPACE/]NAME``.
 
     Raises:

@@ -18,8 +18,8 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 def of_pods(snapshot: Snapshot, pods: Sequence[objects.Pod]) -> tuple[list[tuple[str, str]], list[int]]:
     """The workloads as (``Kind namespace/name``, namespace), by first pod, and the place in that list of each pod's workload.
 
-    A ReplicaSet stands for its Deployment (:class:`models.disruption.owners.Owners`). Static pods are one workload over all nodes; bare pods of equal
-    labels and spec are one.
+    A ReplicaSet stands for its Deployment (:class:`models.disruption.owners.Owners`). Static pods are one workload over all nodes; bare
+    pods of equal labels and spec are one.
     """
     owners = Owners(snapshot)
     names: list[tuple[str, str]] = []

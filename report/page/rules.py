@@ -33,7 +33,8 @@ class Rules:
         self._memo: dict[tuple[Any, ...], list[Rule]] = {}
 
     def of(self, pod: Pod, request: dict[str, int]) -> list[Rule]:
-        """All of them but volumes, gangs, budgets and what other pods' rules say. ``request``: of :func:`models.kube.pod_requests.pod_request`."""
+        """All of them but volumes, gangs, budgets and what other pods' rules say. ``request``: of
+        :func:`models.kube.pod_requests.pod_request`."""
         spec, labels, namespace = pod.spec, pod.metadata.labels, pod.metadata.namespace
         return [
             *asks.priority(spec),

@@ -12,11 +12,12 @@ import numpy as np
 
 from models.cluster.cluster import Cluster, Ints, PodClass
 from solver import rules
-from solver.cpsat.model import Cells, PlacementModel
+from solver.cpsat.cells import Cells
 from solver.objective import encoding
 from solver.objective.preferences import Objective
 from solver.rules.batch_quota import single
 from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.placement_model import build_model
 from solver.rules.pod_topology_spread import PodTopologySpread
 
 
@@ -41,7 +42,7 @@ class Coarse:
             cells[g] = np.array(nodes, dtype=np.int32), np.array([caps[n] for n in nodes], dtype=np.int64)
         active = rules.build(merged)
         tied = [rule for rule in active if isinstance(rule, (PodTopologySpread, InterPodAffinity))]
-        self.encoding = PlacementModel(merged, tied, Cells(cells, dict(enumerate(fit))))
+        self.encoding = build_model(merged, tied, Cells(cells, dict(enumerate(fit))))
         self._capacity(sub)
         objective = Objective(merged, active)
         self.points = encoding.encode(self.encoding, objective)

@@ -17,8 +17,9 @@ from models.cluster.cluster import Cluster, Ids, Ints, domain_sum
 from models.kube.selectors import Bools
 from solver import rules
 from solver.bounds.coarse_model import Coarse
+from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import Cells, PlacementModel
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
 from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import Objective, PreferenceTerm
@@ -27,6 +28,7 @@ from solver.rules.base import Rule
 from solver.rules.batch_quota import single
 from solver.rules.graph import connected
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from solver.rules.placement_model import build_model
 
 #: Seconds that a group gets first; each time it comes up again, twice as many.
 GLANCE = 1.0
@@ -233,7 +235,7 @@ class Components:
         if cells > MOST_VARIABLES:
             component.proved = True
             return False
-        encoding = PlacementModel(sub, active, part)
+        encoding = build_model(sub, active, part)
         _break_symmetry(encoding, component.kinds)
         component.points = objective_encoding.encode(encoding, Objective(sub, active))
         encoding.hold(self.left)

@@ -1,7 +1,8 @@
 """Upper bounds for the placed tiers at every size, from a relaxation over pod classes and groups of nodes.
 
 The bound of a tier p is on the pods of priority p over all placements that place at least ``placed[q]`` pods of every higher priority q.
-That is what solver.search.exact's bounds mean: it holds the higher tiers at no less than their incumbents, too. If the higher tiers are at their
+That is what solver.search.exact's bounds mean: it holds the higher tiers at no less than their incumbents, too. If the higher tiers are
+at their
 optimum, it bounds the lexicographic optimum; if they are not, it is still true of every placement that is no worse in them, so that value
 and bound of the first tier that is not proved bracket that tier's optimum, and what is said of the tiers below refers to these values.
 """
@@ -37,9 +38,11 @@ def placed_bounds(
 ) -> dict[int, int]:
     """Per priority: pods that no placement exceeds among those with at least ``placed[q]`` pods of every higher priority q.
 
-    ``limits``: int64[G, N], see :func:`solver.rules.eligibility.possible`. ``placed``: the incumbent's pods. ``seconds`` (None: no limit): of
+    ``limits``: int64[G, N], see :func:`solver.rules.eligibility.possible`. ``placed``: the incumbent's pods. ``seconds`` (None: no
+    limit): of
     the clock, or their nominal worth in iterations where ``deterministic``. The bounds are proved in integers, whatever the solver's
-    rounding and wherever it was stopped: see :mod:`solver.bounds.safe_dual_bounds`. None of them is above the sum of :func:`solver.rules.eligibility.fits`.
+    rounding and wherever it was stopped: see :mod:`solver.bounds.safe_dual_bounds`. None of them is above the sum of
+    :func:`solver.rules.eligibility.fits`.
     """
     started = time.monotonic()
     bounds = cluster.per_priority(fits(cluster, limits))

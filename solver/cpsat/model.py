@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Cluster, Ids, Ints
-from solver.rules.base import Rule
-from solver.rules.eligibility import fits, possible
+from solver.cpsat.cells import Cells
 
 if TYPE_CHECKING:
     from solver.numa.zone_patterns import NodeZones
@@ -26,28 +24,15 @@ NOWHERE: Ids = np.zeros(0, dtype=np.int32)
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
-@dataclass
-class Cells:
-    """A neighbourhood: ``cells``: per class the nodes (int32) that its pods may get and how many pods each takes at most (int64);
-    ``pods``: how many of the class are to be placed."""
-
-    cells: dict[int, tuple[Ids, Ints]]
-    pods: dict[int, int]
-
-
 class PlacementModel:
-    """Variables and the literals that rules share. Build with rules that are in the state of the fixed pods; for a ``part`` of an
-    instance, in the state of all pods that stay where they are. ``limits`` int64[G, N]: how many pods of each class each node may get, if
-    fewer than the rules say."""
+    """Variables and the literals that rules share; the rules add their constraints to it (:mod:`solver.rules.placement_model`)."""
 
     named = False  # whether constraints are told apart by what they are about
 
-    def __init__(self, cluster: Cluster, rules: Sequence[Rule], part: Cells | None = None, *, limits: Ints | None = None) -> None:
+    def __init__(self, cluster: Cluster, part: Cells) -> None:
         self.cluster = cluster
         self.model = self._new_model()
-        self.partial = part is not None
-        if part is None:
-            part = self._whole(rules) if limits is None else self._within(limits)
+        self.partial = part.partial
         self.fits = [0] * cluster.n_classes  # pods per class that left[g] is counted down from
         self._upper: dict[tuple[int, int], int] = {}
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
@@ -69,24 +54,9 @@ class PlacementModel:
                 self._on.setdefault(n, []).append(g)
             self.left[g] = self.model.new_int_var(0, self.fits[g], "")
             self.model.add(self.sum([*self.variables(g, nodes), self.left[g]]) == self.fits[g])
-        for rule in rules:
-            self._encode(rule)
-
-    # What the model of named facts (solver.explain.conflict.fact_model) does in another way.
 
     def _new_model(self) -> cp_model.CpModel:
         return cp_model.CpModel()
-
-    def _whole(self, rules: Sequence[Rule]) -> Cells:
-        return self._within(possible(self.cluster, rules))
-
-    def _within(self, limits: Ints) -> Cells:
-        chosen = [np.flatnonzero(row) for row in limits]
-        cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
-        return Cells(cells, dict(enumerate(fits(self.cluster, limits).tolist())))
-
-    def _encode(self, rule: Rule) -> None:
-        rule.encode(self)
 
     def about(self, topic: Hashable, classes: Sequence[int] = (), node: int | None = None) -> AbstractContextManager[None]:
         """A context that says what the constraints added in it are about: a topic of the rule at work, and the classes and the node

@@ -1,7 +1,7 @@
 """Large-neighbourhood search over end states: some nodes at a time, with all that may move on them, solved tier after tier by CP-SAT.
 
-What a neighbourhood sees is the same model as of the whole (solver.rebalance.target.model), the rest of the cluster held where it is. A better end
-state counts only once an order of accepted steps leads to it; that is looked for at the end.
+What a neighbourhood sees is the same model as of the whole (solver.rebalance.target.model), the rest of the cluster held where it is. A
+better end state counts only once an order of accepted steps leads to it; that is looked for at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ints
 from solver import rules
-from solver.cpsat.model import Cells
+from solver.cpsat.cells import Cells
 from solver.cpsat.run import CpSat, add_hint
 from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
@@ -26,7 +26,7 @@ from solver.rebalance.target.rules import Known, TargetRules
 from solver.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
-    from solver.rebalance.search import PlanSearchResult, ReportProgress
+    from solver.rebalance.result import PlanSearchResult, ReportProgress
 
 #: Model variables of a neighbourhood, at the start, at least and at most; seconds for one tier of it.
 START, LEAST, MOST, GLANCE = 800.0, 60.0, 4_000.0, 2.0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from checker.plan.plan import summary, verify_plan
+from checker.violation import insist
 from models.cluster import unmodelled
 from models.documents import placement as doc
 from models.documents import rebalance_plan as plans
@@ -22,12 +23,12 @@ from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
 from solver.rebalance.problem.state import PlanState
-from solver.rebalance.search import PlanSearchResult, search
+from solver.rebalance.result import PlanSearchResult
+from solver.rebalance.search import search
 from solver.rebalance.unmet_goals import obstacles
 from solver.rebalance.waves.schedule import waves as group
 from solver.runtime.options import OnProgress, Progress
 from solver.runtime.progress_trace import Trace
-from solver.solve import insist
 
 
 def rebalance(

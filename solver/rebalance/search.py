@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from solver.rebalance.problem.bounds import bounds
 from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.result import PlanSearchResult, ReportProgress
 from solver.rebalance.sequencing.sequence import order
 from solver.rules.eligibility import possible
 from solver.runtime.deadline import Deadline
@@ -28,26 +28,6 @@ if TYPE_CHECKING:
 EXACT_LIMIT = 15_000
 #: Shares of the time: construction at most; what comes after the search (waves, check, writing) takes so many times as long as compiling.
 CONSTRUCT, AFTER = 0.6, 6.0
-
-
-class ReportProgress(Protocol):
-    """Progress: phase, and for a tier its name, incumbent, bound and priority."""
-
-    def __call__(
-        self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
-    ) -> None: ...
-
-
-@dataclass
-class PlanSearchResult:
-    """``steps``: accepted one after the other; ``values``, ``bounds``: by tier, in the order of :attr:`PlanObjective.tiers`."""
-
-    steps: list[Step]
-    values: tuple[int, ...]
-    bounds: list[int]
-    engine: str = "greedy"
-    notes: list[str] = field(default_factory=list)
-    stuck: list[Step] = field(default_factory=list)  # moves that wait for each other on the way to a better end
 
 
 def search(

@@ -14,7 +14,7 @@ from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
-from solver.rebalance.search import PlanSearchResult
+from solver.rebalance.result import PlanSearchResult
 
 #: Obstacles listed of one kind; the rest is summed up in the last one.
 LISTED = 50

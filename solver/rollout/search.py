@@ -16,10 +16,10 @@ from models.kube import objects
 from models.snapshot.scope import Scope
 from solver import rules
 from solver.bind_order.order import find_order
-from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
 from solver.rollout.exhaustive import Explorer
 from solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep, compiled, ungrouped
+from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
@@ -165,7 +165,7 @@ class RolloutSearch:
             cluster = replace(cluster, classes=[replace(c, affinity=None, spread=()) for c in cluster.classes])
         if not cluster.n_nodes:
             return Packing([], proved=True)
-        encoding = PlacementModel(cluster, rules.build(cluster))
+        encoding = build_model(cluster, rules.build(cluster))
         variables, weights = [], []
         for (_, n), variable in encoding.x.items():
             variables.append(variable)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from checker.rollout import verify_rollout
+from checker.violation import insist
 from models.cluster import unmodelled
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
@@ -23,7 +24,6 @@ from solver.rollout.search import RolloutSearch
 from solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options, Progress
-from solver.solve import insist
 
 #: The share of the time limit after which the search is over; the rest is for ways out and the check.
 SEARCHING = 0.6

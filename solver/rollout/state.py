@@ -105,8 +105,8 @@ def compiled(problem: RolloutProblem) -> Cluster:
 
 
 class RolloutState:
-    """``placed``: node (index) of each new pod by its place in ``problem.new``; ``created``: how many of them there are; ``alive``: places in
-    ``problem.old``."""
+    """``placed``: node (index) of each new pod by its place in ``problem.new``; ``created``: how many of them there are; ``alive``:
+    places in ``problem.old``."""
 
     def __init__(self, problem: RolloutProblem, cluster: Cluster) -> None:
         self.problem, self.cluster = problem, cluster

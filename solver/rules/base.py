@@ -44,7 +44,8 @@ class Rule(ABC):
         """bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        """What ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes (solver.explain.conflict.fact_model). Topics
+        """What ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes
+        (solver.explain.conflict.fact_model). Topics
         are those of ``PlacementModel.about``; parts that ``encode`` says as well may be left out."""
         return [(None, self.never(g))]
 

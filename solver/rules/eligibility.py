@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.cluster.cluster import Cluster, GangGroup, Ints, domain_sum
+from solver.cpsat.cells import Cells
 from solver.rules.base import Rule
 
 
@@ -43,6 +44,13 @@ def short(cluster: Cluster, limits: Ints) -> bool:
     """Whether the pods that fit anywhere want more of some resource, all together, than there is."""
     wanted = cluster.demand.T @ fits(cluster, limits)
     return bool((wanted > np.maximum(cluster.free, 0).sum(axis=0)).any())
+
+
+def cells_within(cluster: Cluster, limits: Ints) -> Cells:
+    """Return the cells of a model of the whole instance; ``limits`` int64[G, N]: the most pods of each class that each node may get."""
+    chosen = [np.flatnonzero(row) for row in limits]
+    cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
+    return Cells(cells, dict(enumerate(fits(cluster, limits).tolist())), partial=False)
 
 
 def fits(cluster: Cluster, limits: Ints) -> Ints:

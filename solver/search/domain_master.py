@@ -18,14 +18,16 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Affinity, Cluster, Ids, Ints, PodClass, domain_sum
 from models.kube.selectors import Bools
+from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import Cells, PlacementModel
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, add_hint
 from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import PreferenceTerm
 from solver.rules.base import Rule
 from solver.rules.batch_quota import single
 from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.placement_model import build_model
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.search.annealing import COLD, HOT, LocalSearch
 from solver.search.lns import BUILD
@@ -215,7 +217,7 @@ class Master:
         for i, g in enumerate(classes):
             caps = np.maximum(np.minimum([int(most[i, nodes].sum()) for nodes in layout.nodes], pods[i]), have[i])
             cells[g] = first[caps > 0], caps[caps > 0]
-        encoding = PlacementModel(layout.cluster, layout.rules, Cells(cells, dict(zip(classes, pods.tolist(), strict=True))))
+        encoding = build_model(layout.cluster, layout.rules, Cells(cells, dict(zip(classes, pods.tolist(), strict=True))))
         for left in encoding.left.values():
             encoding.model.add(left == 0)
         points = objective_encoding.encode(encoding, self.objective, search.soft, layout.keys)

@@ -12,8 +12,8 @@ from ortools.sat.python import cp_model
 from models.cluster.cluster import Cluster, Ints
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
-from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, OnValue, add_hint
+from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
@@ -47,7 +47,7 @@ class Exact:
         self.cluster, self.options, self.budget, self.stop = cluster, options, budget, stop
         self.cpsat = CpSat(options, budget, stop)
         self.report = report
-        self.encoding = PlacementModel(cluster, rules.build(cluster))
+        self.encoding = build_model(cluster, rules.build(cluster))
         self.tiers = sorted({int(p) for p in cluster.priority}, reverse=True)
         self.members = {p: np.flatnonzero(cluster.priority == p).tolist() for p in self.tiers}
         self.fits = {p: sum(self.encoding.fits[g] for g in self.members[p]) for p in self.tiers}

@@ -13,9 +13,10 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ids, Ints
-from solver.cpsat.model import Cells, PlacementModel
+from solver.cpsat.cells import Cells
 from solver.cpsat.run import CpSat, add_hint
 from solver.objective import encoding as objective_encoding
+from solver.rules.placement_model import build_model
 from solver.search.annealing import LocalSearch
 from solver.search.neighbourhoods import Neighbourhood, Neighbourhoods
 
@@ -91,7 +92,7 @@ class Lns:
         search = self.search
         search.take_out(chosen.free)
         part = self._part(chosen, extra)
-        encoding = PlacementModel(self.cluster, self._rules, part)
+        encoding = build_model(self.cluster, self._rules, part)
         self.cpsat.budget.charge(BUILD * len(encoding.x))
         tiers: dict[int, list[int]] = {}
         for g in encoding.left:
@@ -130,7 +131,7 @@ class Lns:
         """Solve one neighbourhood; (points gained, whether to the end)."""
         search = self.search
         before = search.take_out(chosen.free)
-        encoding = PlacementModel(self.cluster, self._rules, self._part(chosen))
+        encoding = build_model(self.cluster, self._rules, self._part(chosen))
         self.cpsat.budget.charge(BUILD * len(encoding.x))
         for left in encoding.left.values():
             encoding.model.add(left == 0)

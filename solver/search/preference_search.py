@@ -28,6 +28,7 @@ from solver.objective.preferences import CONTAINER_AFFINITY, Objective
 from solver.objective.sparse_placement import Placed
 from solver.objective.tie_break import Strategy
 from solver.rules.base import Rule
+from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.search.annealing import COLD, HOT, LocalSearch
@@ -304,7 +305,7 @@ class SoftSearch:
     def _model(self, left: dict[int, int], encoding: PlacementModel | None) -> tuple[PlacementModel, Points]:
         """The exact model with the placed tiers held and the soft objective, made once."""
         if self._made is None:
-            encoding = encoding or PlacementModel(self.cluster, rules.build(self.cluster))
+            encoding = encoding or build_model(self.cluster, rules.build(self.cluster))
             encoding.model.proto.clear_objective()
             points = objective_encoding.encode(encoding, self.objective)
             encoding.hold(left)

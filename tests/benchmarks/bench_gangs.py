@@ -2,7 +2,8 @@
 
     python tests/benchmarks/bench_gangs.py [--kind feasible|infeasible] [--count 12] [--seed 0] [--time-limit 60]
 
-Planted-feasible gangs (tests/instances/planted/planted_gangs.py): 8 to 512 pods in up to 8 templates, on 50 to 1,000 nodes with 80 to 98 % of the CPUs
+Planted-feasible gangs (tests/instances/planted/planted_gangs.py): 8 to 512 pods in up to 8 templates, on 50 to 1,000 nodes with 80 to 98
+% of the CPUs
 requested, each given the time limit; beside it what a scheduler reaches that takes one pod after the other (tests/gangs/pod_by_pod.py).
 Planted-infeasible gangs (tests/instances/planted/gang_causes.py): one known cause each. Seconds are from objects to verified placement.
 ``--count 500`` is the full run. The table is Markdown; instances that went wrong or were slow are named on standard error.

@@ -6,7 +6,8 @@
     python tests/benchmarks/bench_rebalance.py clusters [--time-limit 30]
 
 ``consolidation``: against two reference heuristics, see tests/benchmarks/consolidation.py. ``admit``: planted instances
-(tests/instances/planted/planted_admit.py). ``scale``: one worn cluster, each goal a fresh process of ``kubestow rebalance``, from file to written,
+(tests/instances/planted/planted_admit.py). ``scale``: one worn cluster, each goal a fresh process of ``kubestow rebalance``, from file to
+written,
 verified plan; unknown options go to it. ``clusters``: the captured clusters of the shared data, where present. All tables are Markdown.
 """
 

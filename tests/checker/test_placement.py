@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.placement import Judge, Violation, rejecting_rules, verify
+from checker.placement import Judge, rejecting_rules, verify
+from checker.violation import Violation
 from models.documents.placement import Assignment, Placement, SnapshotRef, Status, TierResult, Unplaced
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot

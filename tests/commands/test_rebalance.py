@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from rich.text import Text
 
 import cli
-from checker.placement_document import Violation
+from checker.violation import Violation
 from models.disruption import node_selection
 from models.documents.placement import Placement, Seconds, SnapshotRef, TierResult, Unmodelled
 from models.documents.policy import Policy

@@ -18,7 +18,8 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Cluster, Ids
 from models.kube.selectors import Bools
-from solver.cpsat.model import Cells, PlacementModel
+from solver.cpsat.cells import Cells
+from solver.cpsat.model import PlacementModel
 from solver.rules.base import Rule
 from solver.rules.node_resources_fit import NodeResourcesFit
 
@@ -30,8 +31,8 @@ MOST_CELLS, MOST_TOTALS = 256, 20_000
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What a constraint is about: a rule (plugin name), a topic of it (see ``Rule.bars`` and ``PlacementModel.about``), the classes concerned,
-    and the cell of nodes (a value of ``FactEncoding.cell_of``) where it is about one node."""
+    """What a constraint is about: a rule (plugin name), a topic of it (see ``Rule.bars`` and ``PlacementModel.about``), the classes
+    concerned, and the cell of nodes (a value of ``FactEncoding.cell_of``) where it is about one node."""
 
     rule: str
     topic: Hashable
@@ -86,7 +87,10 @@ class FactEncoding(PlacementModel):
         self._rule = ""
         self._totals: dict[tuple[int, int], cp_model.IntVar] = {}  # pods by (class, cell)
         self._home: dict[int, tuple[int, int]] = {}  # of each x, by index
-        super().__init__(cluster, rules)
+        super().__init__(cluster, self._every_cell())
+        self._add_totals()
+        for rule in rules:
+            self._encode(rule)
         self.model.add(self.sum(list(self.left.values())) <= sum(self.fits) - needed)
 
     def _bar(self, rule: Rule, g: int) -> None:
@@ -115,14 +119,14 @@ class FactEncoding(PlacementModel):
     def _new_model(self) -> FactModel:
         return FactModel()
 
-    def _whole(self, rules: Sequence[Rule]) -> Cells:
+    def _every_cell(self) -> Cells:
         nodes = np.arange(self.cluster.n_nodes, dtype=np.int32)
         counts = [int(k) for k in self.cluster.count]
-        return Cells({g: (nodes, np.full(len(nodes), k, dtype=np.int64)) for g, k in enumerate(counts)}, dict(enumerate(counts)))
+        return Cells(
+            {g: (nodes, np.full(len(nodes), k, dtype=np.int64)) for g, k in enumerate(counts)}, dict(enumerate(counts)), partial=False
+        )
 
     def _encode(self, rule: Rule) -> None:
-        if not self._totals:
-            self._add_totals()
         self._rule = rule.name
         for tag, bars in self.barred.items():
             if tag.rule == rule.name:

@@ -1,6 +1,7 @@
 """Why a unit of pods cannot be placed: a smallest set of rules and capacities that together make it impossible.
 
-The facts of the model (solver.explain.conflict.fact_model) are first taken in coarse groups; a core by CP-SAT's assumptions, where one is found quickly, and
+The facts of the model (solver.explain.conflict.fact_model) are first taken in coarse groups; a core by CP-SAT's assumptions, where one is
+found quickly, and
 deletion leave a smallest set of them, whose members are then split (by workload, term, claim and port, at last by topology domain) and
 reduced anew, as far as the set stays readable.
 """

@@ -16,8 +16,8 @@ from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.bind_order.order import find_order
-from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
+from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 
@@ -59,7 +59,7 @@ class PlacementQuestion:
         options = Options(time_limit=seconds, seed=seed, deterministic=deterministic)
         budget = Deadline(options, time.monotonic())
         stop = stop or threading.Event()
-        encoding = PlacementModel(cluster, rules.build(cluster))
+        encoding = build_model(cluster, rules.build(cluster))
         placed = sum(encoding.fits) - encoding.sum(list(encoding.left.values()))
         encoding.model.add(placed >= self.needed)
         sure = True

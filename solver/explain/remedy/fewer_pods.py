@@ -9,10 +9,10 @@ from models.disruption.owners import Owners, name
 from models.documents.placement import Remedy
 from models.workloads.ownership import named
 from solver import rules
-from solver.cpsat.model import PlacementModel
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied, gang_of, running
 from solver.explain.remedy.time_slices import TimeSlices
+from solver.rules.placement_model import build_model
 
 #: Numbers below the model's bound that are tried.
 TRIES = 8
@@ -95,7 +95,7 @@ def _bound(unit: PlacementQuestion, pods: Sequence[int] | None, section: TimeSli
     if not cluster.n_nodes:
         return None
     cluster = replace(cluster, gangs=[replace(gang, needed=0) for gang in cluster.gangs])
-    encoding = PlacementModel(cluster, rules.build(cluster))
+    encoding = build_model(cluster, rules.build(cluster))
     free = set(unit.pods if pods is None else pods)
     for g, cls in enumerate(cluster.classes):
         others = sum(i not in free for i in cls.pods)

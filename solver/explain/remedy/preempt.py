@@ -13,7 +13,8 @@ from models.documents.placement import Remedy
 from models.kube.objects import pod_key
 from models.kube.selectors import Bools
 from solver import rules
-from solver.cpsat.model import Cells, PlacementModel
+from solver.cpsat.cells import Cells
+from solver.cpsat.model import PlacementModel
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.time_slices import TimeSlices
@@ -22,6 +23,7 @@ from solver.explain.remedy.victims import Hosted, candidates, hosted, mattering
 from solver.rules.base import Rule
 from solver.rules.eligibility import fits, possible
 from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.placement_model import build_model
 
 #: Placements without a bind order that are cut off before the question stays open.
 CUTS = 20
@@ -193,7 +195,7 @@ def _encode(host: Hosted) -> PlacementModel:
         cells[g] = (np.array([n for n, _ in here], dtype=np.int32), np.array([k for _, k in here], dtype=np.int64))
     most = fits(cluster, limits).tolist()
     pods = {g: int(most[g]) for g in host.own} | {g: cluster.classes[g].count for g in host.guests}
-    return PlacementModel(cluster, active, Cells(cells, pods))
+    return build_model(cluster, active, Cells(cells, pods))
 
 
 def _way(unit: PlacementQuestion, gone: Sequence[int], *, sure: bool) -> Remedy:

@@ -19,8 +19,8 @@ CHARGED = 10
 
 @dataclass
 class TimeSlices:
-    """``seconds`` of the clock; of CP-SAT's own where ``deterministic``, and then a question of ``PlacementQuestion.feasible``, which does not say what
-    it took, is charged a fixed part of what it was granted."""
+    """``seconds`` of the clock; of CP-SAT's own where ``deterministic``, and then a question of ``PlacementQuestion.feasible``, which
+    does not say what it took, is charged a fixed part of what it was granted."""
 
     seconds: float
     stop: threading.Event = field(default_factory=threading.Event)

@@ -88,7 +88,8 @@ class PlanObjective:
 
     @cached_property
     def room(self) -> Ints:
-        """int64[G, N]: the most pods of each class that a node can come to hold, see :func:`solver.rebalance.problem.reachable_nodes.reach`."""
+        """int64[G, N]: the most pods of each class that a node can come to hold, see
+        :func:`solver.rebalance.problem.reachable_nodes.reach`."""
         return reach(self.problem, rules.build(self.problem.cluster))
 
     @cached_property

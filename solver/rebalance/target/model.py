@@ -17,7 +17,8 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ids, Ints
 from models.kube.selectors import Bools
-from solver.cpsat.model import Cells, PlacementModel
+from solver.cpsat.cells import Cells
+from solver.cpsat.model import PlacementModel
 from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rebalance.problem.reachable_nodes import reach
 from solver.rules.base import Rule
@@ -48,8 +49,7 @@ class TargetModel(PlacementModel):
             self.rest = (problem.start if base is None else base).copy()
             for g, (nodes, _) in part.cells.items():
                 self.rest[g, nodes] = 0
-        super().__init__(problem.cluster, (), part if part is not None else self._all())
-        self.partial = part is not None
+        super().__init__(problem.cluster, part if part is not None else self._all())
         self.y: dict[tuple[int, int], cp_model.IntVar] = {}  # arrivals, where there can be any
         self.rest_came = np.maximum(self.rest - problem.start, 0)
         self._clear: dict[tuple[int, int], cp_model.IntVar] = {}  # (node, resource or -1): not overcommitted
@@ -74,7 +74,7 @@ class TargetModel(PlacementModel):
                 running = int(problem.start[g].sum())
                 cells[g] = nodes.astype(np.int32), np.minimum(most, problem.cluster.count[g])[nodes]
                 pods[g] = running or int(min(problem.cluster.count[g], most.sum()))
-        return Cells(cells, pods)
+        return Cells(cells, pods, partial=False)
 
     def _arrivals(self) -> None:
         """y ≥ x - start; a cell that can hold no more than at the start needs none."""

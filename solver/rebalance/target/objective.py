@@ -1,4 +1,7 @@
-"""The tiers of a plan as linear expressions over the model of its end state; their values are those of :mod:`solver.rebalance.problem.objective`."""
+"""The tiers of a plan as linear expressions over the model of its end state.
+
+Their values are those of :mod:`solver.rebalance.problem.objective`.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,8 @@ def _kinks(first: int, end: int) -> Iterator[int]:
 
 
 def balance(model: TargetModel, spread: Spread) -> Points:
-    """The value of strategy spread, as :meth:`solver.objective.tie_break.Spread.encode`, on nodes that may hold more at the start than they have."""
+    """The value of strategy spread, as :meth:`solver.objective.tie_break.Spread.encode`, on nodes that may hold more at the start than
+    they have."""
     points, solver, problem = Points(), model.model, model.problem
     for n in range(model.cluster.n_nodes):
         for r in range(spread.demand.shape[1]):

@@ -1,7 +1,8 @@
 """Which steps of a sequence keep their order, and after which a step that was refused may be tried again.
 
 Two steps that share a key of :meth:`Order.keys` are taken in the order of the sequence, be it in one wave or in two. Steps that share none
-do not change each other's verdict but for the room on a node, of which :mod:`solver.rebalance.waves.schedule` keeps what earlier steps will take.
+do not change each other's verdict but for the room on a node, of which :mod:`solver.rebalance.waves.schedule` keeps what earlier steps
+will take.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 List scheduling: every wave begins with the first step that is left, which is accepted by itself, and takes every other step that may come
 forward and that is safe with the rest of the wave. A step may come forward when no earlier step that is left shares a key with it
-(:mod:`solver.rebalance.waves.ordering`) and the room that earlier ones need at its target stays; so the steps that are left are an accepted sequence
-again. A step that was refused is asked again only after a wave that changes what refused it.
+(:mod:`solver.rebalance.waves.ordering`) and the room that earlier ones need at its target stays; so the steps that are left are an
+accepted sequence again. A step that was refused is asked again only after a wave that changes what refused it.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from models.snapshot import snapshot as snapshots
 from solver import rules
 from solver.bind_order.gang_units import Binder, Step, bundle
 from solver.bind_order.order import find_order
-from solver.cpsat.model import PlacementModel
 from solver.rules.base import Rule
+from solver.rules.placement_model import build_model
 from tests.objects import node, pod
 from tests.solver.rules.test_gang_agreement import Cells, Oracle
 from tests.tiny import HOST, RACK, ZONE, Object
@@ -60,7 +60,7 @@ def judged(found: Oracle, where: dict[str, int]) -> list[Cells] | None:
     """The units of a placement, None where there are none; encoding, order and checker say the same."""
     placed = state(found, where)
     counts = np.array(placed, dtype=np.int64).reshape(found.cluster.n_classes, found.width)
-    encoding = PlacementModel(found.cluster, rules.build(found.cluster))
+    encoding = build_model(found.cluster, rules.build(found.cluster))
     within = all(counts[g, n] <= encoding.upper(int(g), int(n)) for g, n in np.argwhere(counts))
     if not within or encoding.assignment(counts) is None:
         assert not found.accepted(placed)

@@ -26,6 +26,7 @@ from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import Objective
 from solver.objective.sparse_placement import Placed
 from solver.rules.eligibility import fits, possible
+from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.solve import place
@@ -107,7 +108,7 @@ def alike(seed: int) -> list[Object]:
 def best(cluster: Cluster, left: dict[int, int]) -> tuple[PlacementModel, int | None]:
     """The optimum of the plain model, without groups, kinds of nodes or symmetry (None: it leaves containers without zones)."""
     active = rules.build(cluster)
-    encoding = PlacementModel(cluster, active)
+    encoding = build_model(cluster, active)
     points = objective_encoding.encode(encoding, Objective(cluster, active))
     for priority, most in left.items():
         members = [encoding.left[g] for g in np.flatnonzero(cluster.priority == priority).tolist()]

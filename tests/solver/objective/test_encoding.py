@@ -25,6 +25,7 @@ from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import CONTAINER_AFFINITY, FAMILIES, Objective
 from solver.objective.star_cuts import SCALE, Leaf, planes
 from solver.rules.eligibility import possible
+from solver.rules.placement_model import build_model
 from solver.search.preference_search import value_of
 from tests import tiny_soft
 
@@ -87,7 +88,7 @@ def test_every_reading_of_the_objective_agrees(kind: str) -> None:
 
         value, zones = value_of(objective, counts, sequence)
         assert zones.points == assign(cluster, objective.containers, sequence).points
-        modelled = best_in_model(cluster, PlacementModel(cluster, rules.build(cluster)), objective, counts)
+        modelled = best_in_model(cluster, build_model(cluster, rules.build(cluster)), objective, counts)
         assert modelled == value, f"{kind} seed {seed}"
         left = {int(p): int(sum(cluster.count)) for p in cluster.priority}
         assert Components(cluster, objective, possible(cluster, active), left).bound >= value, f"{kind} seed {seed}"

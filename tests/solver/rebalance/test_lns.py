@@ -18,7 +18,8 @@ from solver.rebalance.problem.bounds import bounds
 from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
-from solver.rebalance.search import PlanSearchResult, construct
+from solver.rebalance.result import PlanSearchResult
+from solver.rebalance.search import construct
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from tests.objects import node

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from checker.placement_document import Violation
 from checker.plan.plan import verify_plan
+from checker.violation import InternalFault, Violation
 from models.documents.policy import Moves, Policy, PriorityCost
 from models.documents.rebalance_plan import Limits, RebalancePlan, to_builtins
 from models.snapshot.snapshot import InputError, from_objects
@@ -20,7 +20,6 @@ from solver.rebalance import rebalance as rebalancing
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
 from solver.runtime.options import Options, Progress
-from solver.solve import InternalFault
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_improve import preferring

@@ -15,7 +15,8 @@ from solver.rebalance import search as searching
 from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
-from solver.rebalance.search import PlanSearchResult, construct, search
+from solver.rebalance.result import PlanSearchResult
+from solver.rebalance.search import construct, search
 from solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.plans import tiny

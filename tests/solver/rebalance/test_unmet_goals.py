@@ -12,7 +12,7 @@ from solver.rebalance.problem.bounds import bounds
 from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import Step, read_case
-from solver.rebalance.search import PlanSearchResult
+from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.unmet_goals import LISTED, obstacles
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import apart, budget, class_of, gang, near, running

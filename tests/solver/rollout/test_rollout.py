@@ -357,7 +357,7 @@ def test_least(low: int, high: int, first: int, expected: int | None) -> None:
 
 @pytest.mark.parametrize("block", range(10))
 def test_a_rollout_completes_iff_brute_force_completes_it(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.rollout.simulate.WaysOut.find", lambda self: [])  # judged below
+    monkeypatch.setattr("solver.rollout.simulate.RolloutRemedies.find", lambda self: [])  # judged below
     for number in range(block * 30, block * 30 + 30):
         snapshot = tiny(number)
         found = roll_out(snapshot, "web", None, QUICK).rollout

@@ -21,9 +21,9 @@ from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.construction.greedy import construct
-from solver.cpsat.model import PlacementModel
 from solver.rules.base import Rule
 from solver.rules.eligibility import possible
+from solver.rules.placement_model import build_model
 from tests import tiny
 
 State = tuple[int, ...]
@@ -130,7 +130,7 @@ def check(seed: int, kind: str) -> int:
     rng = random.Random(seed)
     everything = assignments(cluster)
     sample = {*rng.sample(everything, min(SAMPLE, len(everything))), *rng.sample(sorted(reach), min(SAMPLE, len(reach)))}
-    encoding = PlacementModel(cluster, rules.build(cluster))
+    encoding = build_model(cluster, rules.build(cluster))
     for state in sorted(sample):
         where = f"{kind} seed {seed} state {state}"
         counts = matrix(cluster, state)
@@ -172,7 +172,7 @@ def test_greedy_is_accepted_by_checker_and_model(kind: str) -> None:
         built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)), tries=4)
         placed += int(built.counts.sum())
         assert accepted(cluster, built.sequence), f"{kind} seed {seed}"
-        assert PlacementModel(cluster, rules.build(cluster)).assignment(built.counts) is not None, f"{kind} seed {seed}"
+        assert build_model(cluster, rules.build(cluster)).assignment(built.counts) is not None, f"{kind} seed {seed}"
     assert placed > CI // 2
 
 

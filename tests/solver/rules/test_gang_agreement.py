@@ -24,8 +24,8 @@ from solver import rules
 from solver.bind_order.gang_units import bundle
 from solver.bind_order.order import find_order
 from solver.construction.greedy import construct
-from solver.cpsat.model import PlacementModel
 from solver.rules.eligibility import possible
+from solver.rules.placement_model import build_model
 from solver.runtime.options import Engine, Options
 from solver.solve import place
 from tests import tiny
@@ -205,7 +205,7 @@ def check(seed: int, kind: str, pods: int = 4) -> tuple[int, int]:
     cluster = found.cluster
     if not cluster.n_classes:
         return 0, 0
-    encoding = PlacementModel(cluster, rules.build(cluster))
+    encoding = build_model(cluster, rules.build(cluster))
     judged = united = 0
     for state in sample(found, seed):
         where = f"{kind} seed {seed} pods {pods} state {state}"
@@ -286,6 +286,6 @@ def test_greedy_is_accepted_by_checker_and_model(kind: str) -> None:
         placed += int(built.counts.sum())
         whole += sum(bool(built.counts[list(gang.classes)].any()) for gang in cluster.gangs)
         assert found.accepts(found.read(built.sequence)), f"{kind} seed {seed}"
-        assert PlacementModel(cluster, rules.build(cluster)).assignment(built.counts) is not None, f"{kind} seed {seed}"
+        assert build_model(cluster, rules.build(cluster)).assignment(built.counts) is not None, f"{kind} seed {seed}"
     assert placed > CI
     assert whole > CI // 2

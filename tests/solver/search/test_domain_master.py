@@ -15,11 +15,11 @@ from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.bind_order.order import find_order
 from solver.construction.greedy import construct
-from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
 from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import Objective
 from solver.rules.eligibility import possible
+from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.search import domain_master as masters
@@ -148,7 +148,7 @@ def test_rules_hold_and_the_value_never_falls(seed: int, kind: str) -> None:
     placed = search.counts.sum(axis=1)
     if not cluster.n_classes:
         return
-    encoding = PlacementModel(cluster, rules.build(cluster))
+    encoding = build_model(cluster, rules.build(cluster))
     for size in (masters.MOST, 12.0, 6.0):
         master.size = size
         before, counts = value(search), search.counts.copy()

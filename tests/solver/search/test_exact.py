@@ -17,8 +17,8 @@ from models.snapshot.scope import select
 from report.documents.results import encode, placement_document
 from solver import rules
 from solver.construction.greedy import construct
-from solver.cpsat.model import PlacementModel
 from solver.rules.eligibility import possible
+from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.search.exact import Exact
@@ -68,7 +68,7 @@ def test_greedy_is_a_complete_feasible_hint() -> None:
     snapshot = snapshots.from_objects(packing(6, 20))
     cluster = compile_cluster(snapshot, select(snapshot))
     built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)))
-    encoding = PlacementModel(cluster, rules.build(cluster))
+    encoding = build_model(cluster, rules.build(cluster))
     values = encoding.assignment(built.counts)
     assert values is not None
     encoding.model.minimize(encoding.sum([*encoding.left.values()]))

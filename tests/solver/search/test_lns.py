@@ -22,6 +22,7 @@ from solver.cpsat.run import CpSat
 from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import Objective
 from solver.rules.eligibility import fits, possible
+from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.search.annealing import COLD, HOT, LocalSearch
@@ -90,7 +91,7 @@ def assert_consistent(lns: Lns, where: str) -> None:
         for rule, same in zip(search.active, fresh.active, strict=True):
             if rule in lns._rules:
                 assert (rule.rejects(g) == same.rejects(g)).all(), f"{where}: {rule.name}"
-    assert admits(PlacementModel(cluster, rules.build(cluster)), search.counts) is not None, where
+    assert admits(build_model(cluster, rules.build(cluster)), search.counts) is not None, where
 
 
 # --- a part of the model ------------------------------------------------------------------------------------------------------------
@@ -144,10 +145,10 @@ def compare(cluster: Cluster, seed: int, where: str) -> tuple[int, int, int]:
     search.take_out(free)
     rest = search.counts.copy()
     nodes = np.array(sorted({n for _, n in free} | set(rng.sample(range(cluster.n_nodes), rng.randint(0, cluster.n_nodes)))))
-    part = PlacementModel(cluster, lns._rules, lns._part(Neighbourhood("drawn", free, nodes)))
+    part = build_model(cluster, lns._rules, lns._part(Neighbourhood("drawn", free, nodes)))
     points = objective_encoding.encode(part, search.objective, search.soft)
     part.model.maximize(points.expression())
-    whole = PlacementModel(cluster, rules.build(cluster))
+    whole = build_model(cluster, rules.build(cluster))
     both = neither = stricter = 0
     constants = set()
     pods = {g: int(home[g].sum()) for g in np.flatnonzero(home.sum(axis=1)).tolist()}

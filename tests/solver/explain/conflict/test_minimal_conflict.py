@@ -14,11 +14,11 @@ from ortools.sat.python import cp_model
 from models.documents.placement import Cause, Fact
 from models.snapshot import snapshot as snapshots
 from solver import rules
-from solver.cpsat.model import PlacementModel
 from solver.explain.conflict.fact_model import FactEncoding
 from solver.explain.conflict.minimal_conflict import Group, Reduction, minimal_cause
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.conflict.subset_check import SubsetCheck
+from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from tests import numa_clusters, tiny
@@ -299,7 +299,7 @@ def reduced(asked: PlacementQuestion) -> tuple[SubsetCheck, Reduction, list[Grou
 def impossible(asked: PlacementQuestion) -> bool:
     """By the ordinary model."""
     cluster = asked.cluster()
-    encoding = PlacementModel(cluster, rules.build(cluster))
+    encoding = build_model(cluster, rules.build(cluster))
     encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.left.values())) >= asked.needed)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1

@@ -12,8 +12,8 @@ from models.cluster.cluster import Ints
 from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver import rules
+from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import Cells
 from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case

@@ -1,0 +1,45 @@
+"""What the checker finds, and what its parts share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from models.kube import objects
+
+#: The rule of violations that lie in the document, not in a placement.
+DOCUMENT: Final = "Placement"
+#: Why a pod that waits for its scheduling gates is not to be placed.
+GATED: Final = "it is gated"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken rule. ``rule`` is the scheduler plugin's name, or ``Placement`` for a fault of the document itself;
+    ``pod`` (``namespace/name``) and ``node`` are empty where the fault concerns neither; ``why`` names objects and numbers."""
+
+    pod: str
+    node: str
+    rule: str
+    why: str
+
+
+def is_mirror(pod: objects.Pod) -> bool:
+    """A static pod's image in the API: its kubelet runs it, whatever the scheduler thinks."""
+    owners = pod.metadata.ownerReferences or ()
+    return "kubernetes.io/config.mirror" in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners)
+
+
+class InternalFault(Exception):
+    """The checker refused a result: a fault of kubestow's own, so nothing is returned."""
+
+
+def insist(faults: Sequence[Violation]) -> None:
+    """That the checker found nothing.
+
+    Raises:
+        InternalFault: naming the first few violations.
+    """
+    if faults:
+        raise InternalFault("; ".join(f"{f.pod} on {f.node}: {f.rule}: {f.why}" for f in faults[:3]))

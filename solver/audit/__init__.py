@@ -1,1 +1,0 @@
-"""What is wrong with a cluster today, and what will be."""
