@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import kinds, objects
+from models.kube import kinds, objects, storage_objects, workload_objects
 from models.snapshot import interning
 from models.snapshot.decode import JSON_ERRORS, Reader
 
@@ -105,7 +105,7 @@ class Keeper:
             self.ignore(kind.name, None)
             return
         _conceal(obj)
-        if isinstance(obj, objects.PodGroup):
+        if isinstance(obj, workload_objects.PodGroup):
             obj.apiVersion = None  # said by the head
         self._found.append(self._head + _encode(obj)[1:])
 
@@ -140,10 +140,10 @@ def _conceal(obj: Any) -> None:
     spec = template[1].spec if template is not None else getattr(obj, "spec", None)
     if isinstance(spec, objects.PodSpec) and spec.volumes:
         spec.volumes = [volume for volume in spec.volumes if volume != objects.Volume(volume.name)] or None
-    elif isinstance(spec, objects.PersistentVolumeSpec) and spec.csi is not None:
+    elif isinstance(spec, storage_objects.PersistentVolumeSpec) and spec.csi is not None:
         handle = spec.csi.volumeHandle.encode("utf-8", "surrogatepass")
         spec.csi.volumeHandle = blake2b(handle, digest_size=16).hexdigest()
-    elif isinstance(spec, objects.CSINodeSpec):
+    elif isinstance(spec, storage_objects.CSINodeSpec):
         for driver in spec.drivers or ():
             driver.nodeID = None
 
@@ -153,7 +153,7 @@ def _metadata(obj: Any) -> Iterator[objects.ObjectMeta]:
     yield obj.metadata
     spec = getattr(obj, "spec", None)
     claims = list(getattr(spec, "volumeClaimTemplates", None) or ())
-    if isinstance(obj, objects.CronJob) and spec is not None and spec.jobTemplate is not None:
+    if isinstance(obj, workload_objects.CronJob) and spec is not None and spec.jobTemplate is not None:
         yield from _given(spec.jobTemplate.metadata)
     found = kinds.pod_template(obj)
     if found is not None:

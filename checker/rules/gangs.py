@@ -2,7 +2,7 @@
 
 What a gang is, is read where all read it (:mod:`models.gangs.gangs`); which pods are to be placed is the checker's own reading.
 
-Source: DESIGN "Gangs"; the scheduler's plugin GangScheduling (Kubernetes 1.35) for the name of the rule.
+Source: docs/gangs.md; the scheduler's plugin GangScheduling (Kubernetes 1.35) for the name of the rule.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ from models.documents.policy import Policy
 from models.gangs import gangs
 from models.gangs.gangs import Gang
 from models.kube import objects
-from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
 
 RULE: Final = "GangScheduling"
+
+
+class _Scope(NamedTuple):
+    """Indices of pods, as :func:`models.gangs.gangs.find` asks for them."""
+
+    pending: list[int]
+    fixed: list[int]
+    gated: list[int]
+    invisible: list[int]
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ def read(snapshot: Snapshot, pending: Collection[str], policy: Policy) -> Roster
         InputError: a gang's declaration cannot be read, or its members contradict each other.
     """
     nodes = {node.metadata.name for node in snapshot.nodes}
-    scope = Scope()
+    scope = _Scope([], [], [], [])
     for i, pod in enumerate(snapshot.pods):
         if objects.pod_key(pod) in pending:
             scope.pending.append(i)

@@ -14,7 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from models.kube import objects
+from models.kube import objects, storage_objects
 
 Labels = Mapping[str, str]
 Profile = tuple[str, frozenset[tuple[str, str]]]  # namespace and labels: all that selectors see of a pod
@@ -207,7 +207,7 @@ def untolerated_taint(tolerations: Sequence[objects.Toleration] | None, taints: 
     return None
 
 
-def in_topology_terms(terms: Sequence[objects.TopologySelectorTerm] | None, labels: Labels) -> bool:
+def in_topology_terms(terms: Sequence[storage_objects.TopologySelectorTerm] | None, labels: Labels) -> bool:
     """StorageClass.allowedTopologies: terms are ORed, expressions ANDed; no terms allow every node, an empty term none."""
     if not terms:
         return True

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Final
 
 from checker.rules import matching
-from models.kube import objects, quantity
+from models.kube import objects, quantity, storage_objects
 from models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]  # rule, why
@@ -55,10 +55,10 @@ class VolumeState:
             name: {d.name: d.allocatable.count for d in (csi.spec.drivers if csi.spec else None) or () if d.allocatable}
             for name, csi in snapshot.csi_nodes.items()
         }
-        self._free: dict[str, list[tuple[Fraction, str, objects.PersistentVolume]]] = {}  # by class, smallest first
+        self._free: dict[str, list[tuple[Fraction, str, storage_objects.PersistentVolume]]] = {}  # by class, smallest first
         self._reserved: dict[str, list[str]] = {}  # by claim
         for name, volume in sorted(self._volumes.items()):
-            spec = volume.spec or objects.PersistentVolumeSpec()
+            spec = volume.spec or storage_objects.PersistentVolumeSpec()
             if volume.status is None or volume.status.phase != "Available" or volume.metadata.deletionTimestamp is not None:
                 continue
             if spec.claimRef is not None and spec.claimRef.name:
@@ -100,7 +100,7 @@ class VolumeState:
         """The volume that a claim is bound to by now."""
         return self._claims_volume(key) or self._chosen.get(key)
 
-    def _class_of(self, key: str) -> objects.StorageClass | None:
+    def _class_of(self, key: str) -> storage_objects.StorageClass | None:
         spec = self._claims[key].spec
         return self._classes.get(spec.storageClassName or "") if spec else None
 
@@ -163,7 +163,7 @@ class VolumeState:
                 if volume is not None:
                     taken[key] = volume
                     continue
-            storage_class = self._class_of(key) or objects.StorageClass(objects.ObjectMeta())
+            storage_class = self._class_of(key) or storage_objects.StorageClass(objects.ObjectMeta())
             if storage_class.provisioner in ("", _NO_PROVISIONER):
                 why.append(f"no available volume in reach of the node fits claim {key}")
             elif not matching.in_topology_terms(storage_class.allowedTopologies, labels):
@@ -171,7 +171,7 @@ class VolumeState:
         return taken, why
 
     @staticmethod
-    def _is_for_one_node(claim: objects.PersistentVolumeClaim) -> bool:
+    def _is_for_one_node(claim: storage_objects.PersistentVolumeClaim) -> bool:
         modes = frozenset((claim.spec.accessModes if claim.spec else None) or ())
         return bool(modes) and modes <= _ONE_NODE
 
@@ -180,7 +180,7 @@ class VolumeState:
         return _storage(spec.resources.requests if spec and spec.resources else None)
 
     @staticmethod
-    def _reaches(volume: objects.PersistentVolume, node: objects.Node) -> bool:
+    def _reaches(volume: storage_objects.PersistentVolume, node: objects.Node) -> bool:
         affinity = volume.spec.nodeAffinity if volume.spec else None
         required = affinity.required if affinity else None
         return matching.node_selector_holds(required, node.metadata.labels or {}, node.metadata.name or "")
@@ -196,8 +196,8 @@ class VolumeState:
         request, name_of_class = self._request(key), spec.storageClassName or ""
         modes, volume_mode = set(spec.accessModes or ()), spec.volumeMode or "Filesystem"
 
-        def fits(capacity: Fraction, volume: objects.PersistentVolume) -> bool:
-            offer = volume.spec or objects.PersistentVolumeSpec()
+        def fits(capacity: Fraction, volume: storage_objects.PersistentVolume) -> bool:
+            offer = volume.spec or storage_objects.PersistentVolumeSpec()
             return (
                 capacity >= request
                 and (offer.volumeMode or "Filesystem") == volume_mode
@@ -207,7 +207,7 @@ class VolumeState:
 
         for name in self._reserved.get(key, ()):
             volume = self._volumes[name]
-            offer = volume.spec or objects.PersistentVolumeSpec()
+            offer = volume.spec or storage_objects.PersistentVolumeSpec()
             uid = offer.claimRef.uid if offer.claimRef else None
             same = not uid or not claim.metadata.uid or uid == claim.metadata.uid
             if same and (offer.storageClassName or "") == name_of_class and fits(_storage(offer.capacity), volume):

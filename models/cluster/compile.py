@@ -27,11 +27,12 @@ from models.cluster.cluster import (
     Spread,
 )
 from models.cluster.default_spread import DefaultSpread
-from models.cluster.volumes import VolumeTable, claim_keys, named_claims
+from models.cluster.volumes import VolumeTable
 from models.documents.policy import DEFAULT, Policy, node_topologies
 from models.gangs import gangs
 from models.kube import objects, pod_requests, quantity
 from models.kube.objects import Pod, PodAffinityTerm, PodSpec, Toleration
+from models.kube.pod_claims import claim_keys, named_claims
 from models.kube.selectors import Bools, NodeTable, Requirement, Selector, canonical, label_key_requirements, selector_matches
 from models.numa.annotations import has_hints
 from models.numa.containers import ContainerClass, NoContainers

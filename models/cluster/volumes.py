@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 
 from models.kube import quantity
-from models.kube.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from models.kube.pod_claims import NO_PROVISIONER
 from models.kube.selectors import Bools, NodeTable, canonical, selector_matches
+from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.snapshot.snapshot import Snapshot
 
-NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _ZONE_KEYS: Final = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -23,26 +23,6 @@ _ZONE_KEYS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-
-
-def claim_keys(pod: Pod) -> tuple[str, ...]:
-    """``namespace/name`` of the claims a pod mounts, in order, without repeats; an ephemeral volume's claim is ``<pod>-<volume>``."""
-    return tuple(dict.fromkeys((*named_claims(pod), *_ephemeral_claims(pod))))
-
-
-def named_claims(pod: Pod) -> tuple[str, ...]:
-    """The claims that a pod mounts by name. VolumeZone and VolumeRestrictions look at these only."""
-    namespace = pod.metadata.namespace or "default"
-    return tuple(f"{namespace}/{v.persistentVolumeClaim.claimName}" for v in pod.spec.volumes or () if v.persistentVolumeClaim is not None)
-
-
-def _ephemeral_claims(pod: Pod) -> tuple[str, ...]:
-    namespace = pod.metadata.namespace or "default"
-    return tuple(
-        f"{namespace}/{pod.metadata.name}-{v.name}"
-        for v in pod.spec.volumes or ()
-        if v.persistentVolumeClaim is None and v.ephemeral is not None
-    )
 
 
 @dataclass(frozen=True)

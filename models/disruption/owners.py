@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from models.kube.objects import Pod, ReplicaSet, controller_of, is_terminal, pod_key
+from models.kube.objects import Pod, controller_of, is_terminal, pod_key
+from models.kube.workload_objects import ReplicaSet
 from models.snapshot.snapshot import Snapshot
 
 _HASH = "pod-template-hash"

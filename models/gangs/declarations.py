@@ -25,7 +25,7 @@ from models.gangs.markers import (
     WORKLOAD_REF,
     Marker,
 )
-from models.kube import objects
+from models.kube import workload_objects
 from models.kube.lenient_decode import shorten
 from models.kube.objects import Pod, pod_key
 from models.snapshot.snapshot import Snapshot
@@ -98,7 +98,7 @@ class Groups:
             got = shorten((pods[0].metadata.annotations or {}).get(GANG))
             found.problems.append(f"Pod {pod_key(pods[0])}: metadata.annotations[{GANG}]: got {got}, expected {expected}")
         own_minimum, own_topology = _own_minimum(pods, found), _own_topology(named, pods, found)
-        asked: objects.NetworkTopology | None = None
+        asked: workload_objects.NetworkTopology | None = None
         volcano = named.source == GANG  # pods that have a PodGroup go by it
         where = ""
         if named.source == WORKLOAD_REF:
@@ -111,7 +111,7 @@ class Groups:
                 found.notes.append(Note(_field(named.source, pods), f"{what}: all of its pods are placed, or none"))
             else:
                 where = f"PodGroup {named.name}: spec"
-                asked = _pod_group(named, group.spec or objects.PodGroupSpec(), where, found)
+                asked = _pod_group(named, group.spec or workload_objects.PodGroupSpec(), where, found)
         elif named.source == KUEUE:
             found.minimum, found.counts_finished = _kueue_count(pods, found), True
         if own_minimum is not None:
@@ -140,7 +140,7 @@ class Groups:
         else:
             found.minimum = _minimum(template.policy)
 
-    def _group(self, named: Marker) -> objects.PodGroup | None:
+    def _group(self, named: Marker) -> workload_objects.PodGroup | None:
         namespace, name = named.path
         for api in (*_APIS[named.source], ""):  # an object that states no API group may be anybody's
             group = self._groups.get((api, namespace, name))
@@ -148,7 +148,7 @@ class Groups:
                 return group
         return None
 
-    def _network(self, asked: objects.NetworkTopology, where: str, annotation: str | None, found: Declared) -> Topology | None:
+    def _network(self, asked: workload_objects.NetworkTopology, where: str, annotation: str | None, found: Declared) -> Topology | None:
         """Volcano: hard keeps a gang below one HyperNode of the highest tier allowed (1 by default), soft prefers the lowest tier."""
         hard = asked.mode != "soft"
         tier = (1 if asked.highestTierAllowed is None else asked.highestTierAllowed) if hard else 1
@@ -167,12 +167,12 @@ class Groups:
         mode, tier = asked
         if tier is not None and not _COUNT.match(tier):
             tier = None  # as Volcano reads it
-        wanted = objects.NetworkTopology("soft" if (mode or "").lower() == "soft" else "hard", None if tier is None else int(tier))
+        wanted = workload_objects.NetworkTopology("soft" if (mode or "").lower() == "soft" else "hard", None if tier is None else int(tier))
         key = _VOLCANO_TIER if mode is None else _VOLCANO_MODE
         return self._network(wanted, f"metadata.annotations[{key}]", key, found)
 
 
-def _pod_group(named: Marker, spec: objects.PodGroupSpec, where: str, found: Declared) -> objects.NetworkTopology | None:
+def _pod_group(named: Marker, spec: workload_objects.PodGroupSpec, where: str, found: Declared) -> workload_objects.NetworkTopology | None:
     """Read a PodGroup: its minimum, and its topology unless that is in tiers, which is returned."""
     for name in ("minResources", "minTaskMember", "subGroupPolicy", "parentCompositePodGroupName"):
         if getattr(spec, name):
@@ -190,7 +190,7 @@ def _pod_group(named: Marker, spec: objects.PodGroupSpec, where: str, found: Dec
     return None
 
 
-def _minimum(policy: objects.SchedulingPolicy | None) -> int | None:
+def _minimum(policy: workload_objects.SchedulingPolicy | None) -> int | None:
     """Under the basic policy pods are placed one by one."""
     return 0 if policy is None or policy.gang is None else policy.gang.minCount
 

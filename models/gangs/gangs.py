@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from models.gangs.declarations import MIN_MEMBER as MIN_MEMBER
 from models.gangs.declarations import PREFERRED_TOPOLOGY as PREFERRED_TOPOLOGY
@@ -13,7 +13,6 @@ from models.gangs.declarations import Groups
 from models.gangs.markers import GANG as GANG
 from models.gangs.markers import members, names
 from models.kube import objects
-from models.snapshot.scope import Scope
 from models.snapshot.snapshot import InputError, Snapshot
 
 #: Points of each ordered pair of members in one domain of a preferred topology: the most that preferred pod affinity can give.
@@ -47,6 +46,20 @@ class Gang:
     def needed(self) -> int:
         """How many of ``pods`` have to be placed if any is."""
         return len(self.pods) if self.minimum is None else max(0, self.minimum - len(self.bound))
+
+
+class Scope(Protocol):
+    """Indices into ``snapshot.pods``: those to be placed, those that run, those that wait for their scheduling gates, and those on nodes
+    that the snapshot lacks (:class:`models.snapshot.scope.Scope` and the checker's own reading have them)."""
+
+    @property
+    def pending(self) -> Sequence[int]: ...
+    @property
+    def fixed(self) -> Sequence[int]: ...
+    @property
+    def gated(self) -> Sequence[int]: ...
+    @property
+    def invisible(self) -> Sequence[int]: ...
 
 
 def find(snapshot: Snapshot, scope: Scope, *, tiers: Sequence[str] = ()) -> list[Gang]:

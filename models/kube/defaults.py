@@ -12,6 +12,8 @@ from typing import Final
 
 from models.kube import kinds, objects, quantity
 from models.kube.pod_requests import pod_level_resource
+from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
+from models.kube.workload_objects import CronJob, Deployment, Job, JobSpec, ReplicaSet, ReplicationController, StatefulSet
 
 #: Priority classes that exist in every cluster (pkg/apis/scheduling/v1/helpers.go).
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -156,7 +158,7 @@ def _claim_spec(spec: objects.PersistentVolumeClaimSpec) -> None:
         _round(spec.resources.requests)
 
 
-def _claim(claim: objects.PersistentVolumeClaim) -> None:
+def _claim(claim: PersistentVolumeClaim) -> None:
     if claim.spec is None:
         claim.spec = objects.PersistentVolumeClaimSpec()
     beta = (claim.metadata.annotations or {}).get(_BETA_CLASS)
@@ -165,9 +167,9 @@ def _claim(claim: objects.PersistentVolumeClaim) -> None:
     _claim_spec(claim.spec)
 
 
-def _volume(volume: objects.PersistentVolume) -> None:
+def _volume(volume: PersistentVolume) -> None:
     if volume.spec is None:
-        volume.spec = objects.PersistentVolumeSpec()
+        volume.spec = PersistentVolumeSpec()
     beta = (volume.metadata.annotations or {}).get(_BETA_CLASS)
     if beta is not None:
         volume.spec.storageClassName = beta
@@ -185,7 +187,7 @@ def _node(node: objects.Node) -> None:
         status.allocatable = dict(status.capacity)
 
 
-def _storage_class(found: objects.StorageClass) -> None:
+def _storage_class(found: StorageClass) -> None:
     found.volumeBindingMode = found.volumeBindingMode or "Immediate"
 
 
@@ -195,7 +197,7 @@ def _namespace(namespace: objects.Namespace) -> None:
         namespace.metadata.labels = {**(namespace.metadata.labels or {}), _NAMESPACE_LABEL: name}
 
 
-def _job_spec(spec: objects.JobSpec | None) -> None:
+def _job_spec(spec: JobSpec | None) -> None:
     if spec is None:
         return
     if spec.completions is None and spec.parallelism is None:
@@ -209,21 +211,18 @@ def _workload(obj: object) -> None:
     if template is not None and template[1].spec is not None:
         pod_spec(template[1].spec)
         volumes(template[1].spec.volumes)
-    if (
-        isinstance(obj, objects.Deployment | objects.ReplicaSet | objects.StatefulSet | objects.ReplicationController)
-        and obj.spec is not None
-    ):
+    if isinstance(obj, Deployment | ReplicaSet | StatefulSet | ReplicationController) and obj.spec is not None:
         if obj.spec.replicas is None:
             obj.spec.replicas = 1
-        if isinstance(obj, objects.StatefulSet):
+        if isinstance(obj, StatefulSet):
             for claim in obj.spec.volumeClaimTemplates or ():
                 if claim.spec is not None:
                     _claim_spec(claim.spec)
-        if isinstance(obj, objects.ReplicationController) and not obj.spec.selector and template is not None:
+        if isinstance(obj, ReplicationController) and not obj.spec.selector and template is not None:
             obj.spec.selector = dict((template[1].metadata.labels if template[1].metadata else None) or {}) or None
-    elif isinstance(obj, objects.Job):
+    elif isinstance(obj, Job):
         _job_spec(obj.spec)
-    elif isinstance(obj, objects.CronJob) and obj.spec is not None and obj.spec.jobTemplate is not None:
+    elif isinstance(obj, CronJob) and obj.spec is not None and obj.spec.jobTemplate is not None:
         _job_spec(obj.spec.jobTemplate.spec)
 
 
@@ -236,17 +235,17 @@ def apply(obj: object) -> None:
         _node(obj)
     elif isinstance(obj, objects.Namespace):
         _namespace(obj)
-    elif isinstance(obj, objects.PersistentVolumeClaim):
+    elif isinstance(obj, PersistentVolumeClaim):
         _claim(obj)
-    elif isinstance(obj, objects.PersistentVolume):
+    elif isinstance(obj, PersistentVolume):
         _volume(obj)
-    elif isinstance(obj, objects.StorageClass):
+    elif isinstance(obj, StorageClass):
         _storage_class(obj)
     else:
         _workload(obj)
 
 
-def default_storage_class(classes: Iterable[objects.StorageClass]) -> str | None:
+def default_storage_class(classes: Iterable[StorageClass]) -> str | None:
     """The cluster's default class: of several the newest, then the first by name (pkg/volume/util, GetDefaultClass)."""
     chosen = [c for c in classes if any((c.metadata.annotations or {}).get(a) == "true" for a in _DEFAULT_CLASS_ANNOTATIONS)]
     chosen.sort(key=lambda c: c.metadata.name or "")

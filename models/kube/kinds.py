@@ -7,6 +7,20 @@ from typing import Final, NamedTuple
 import msgspec
 
 from models.kube import objects
+from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from models.kube.workload_objects import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    PodGroup,
+    PodTemplate,
+    PodTemplateSpec,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    Workload,
+)
 
 
 class Kind(NamedTuple):
@@ -30,22 +44,22 @@ KINDS: Final[dict[str, Kind]] = {
         _kind(objects.Namespace, "", namespaced=False),
         _kind(objects.PriorityClass, "scheduling.k8s.io", namespaced=False),
         _kind(objects.PodDisruptionBudget, "policy"),
-        _kind(objects.PersistentVolume, "", namespaced=False),
-        _kind(objects.PersistentVolumeClaim, ""),
-        _kind(objects.StorageClass, "storage.k8s.io", namespaced=False),
-        _kind(objects.CSINode, "storage.k8s.io", namespaced=False),
+        _kind(PersistentVolume, "", namespaced=False),
+        _kind(PersistentVolumeClaim, ""),
+        _kind(StorageClass, "storage.k8s.io", namespaced=False),
+        _kind(CSINode, "storage.k8s.io", namespaced=False),
         _kind(objects.NodeResourceTopology, "topology.node.k8s.io", namespaced=False),
         _kind(objects.Service, ""),
-        _kind(objects.PodGroup, "scheduling.k8s.io,scheduling.x-k8s.io,scheduling.sigs.k8s.io,scheduling.volcano.sh"),
-        _kind(objects.Workload, "scheduling.k8s.io"),
-        _kind(objects.Deployment, "apps,extensions"),
-        _kind(objects.ReplicaSet, "apps,extensions"),
-        _kind(objects.StatefulSet, "apps"),
-        _kind(objects.DaemonSet, "apps,extensions"),
-        _kind(objects.Job, "batch"),
-        _kind(objects.CronJob, "batch"),
-        _kind(objects.PodTemplate, ""),
-        _kind(objects.ReplicationController, ""),
+        _kind(PodGroup, "scheduling.k8s.io,scheduling.x-k8s.io,scheduling.sigs.k8s.io,scheduling.volcano.sh"),
+        _kind(Workload, "scheduling.k8s.io"),
+        _kind(Deployment, "apps,extensions"),
+        _kind(ReplicaSet, "apps,extensions"),
+        _kind(StatefulSet, "apps"),
+        _kind(DaemonSet, "apps,extensions"),
+        _kind(Job, "batch"),
+        _kind(CronJob, "batch"),
+        _kind(PodTemplate, ""),
+        _kind(ReplicationController, ""),
     )
 }
 
@@ -65,18 +79,16 @@ def find(api_version: str | None, kind: str) -> Kind | None:
     return found if group in found.groups else None
 
 
-def pod_template(obj: object) -> tuple[str, objects.PodTemplateSpec] | None:
+def pod_template(obj: object) -> tuple[str, PodTemplateSpec] | None:
     """The pod template of a workload object and its field path; None where there is none."""
-    template: objects.PodTemplateSpec | None = None
+    template: PodTemplateSpec | None = None
     path = "spec.template"
-    if isinstance(obj, objects.CronJob):
+    if isinstance(obj, CronJob):
         path = "spec.jobTemplate.spec.template"
         job = obj.spec.jobTemplate.spec if obj.spec and obj.spec.jobTemplate else None
         template = job.template if job else None
-    elif isinstance(obj, objects.PodTemplate):
+    elif isinstance(obj, PodTemplate):
         path, template = "template", obj.template
-    elif isinstance(
-        obj, objects.Deployment | objects.ReplicaSet | objects.StatefulSet | objects.DaemonSet | objects.Job | objects.ReplicationController
-    ):
+    elif isinstance(obj, Deployment | ReplicaSet | StatefulSet | DaemonSet | Job | ReplicationController):
         template = obj.spec.template if obj.spec else None
     return None if template is None else (path, template)

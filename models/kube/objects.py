@@ -70,6 +70,27 @@ class NodeSelector(Struct):
     nodeSelectorTerms: list[NodeSelectorTerm] | None = None
 
 
+# --- claims of pods ---------------------------------------------------------------------------------------------------
+
+
+class VolumeResources(Struct):
+    requests: ResourceList | None = None
+
+
+class PersistentVolumeClaimSpec(Struct):
+    accessModes: list[str] | None = None
+    resources: VolumeResources | None = None
+    storageClassName: str | None = None
+    volumeName: str | None = None
+    volumeMode: str | None = None
+    selector: LabelSelector | None = None
+
+
+class PersistentVolumeClaimTemplate(Struct):
+    metadata: ObjectMeta | None = None
+    spec: PersistentVolumeClaimSpec | None = None
+
+
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
@@ -99,7 +120,7 @@ class WeightedPodAffinityTerm(Struct):
 
 
 class PodAffinity(Struct):
-    """Also the type of podAntiAffinity. The RequiredDuringExecution variant comes from seed 001, never from a real API server."""
+    """Also the type of podAntiAffinity. The RequiredDuringExecution variant (docs/sources.md) never comes from a real API server."""
 
     requiredDuringSchedulingIgnoredDuringExecution: list[PodAffinityTerm] | None = None
     requiredDuringSchedulingRequiredDuringExecution: list[PodAffinityTerm] | None = None
@@ -351,299 +372,7 @@ class Service(Struct):
     spec: ServiceSpec | None = None
 
 
-# --- storage ----------------------------------------------------------------------------------------------------------
-
-
-class VolumeResources(Struct):
-    requests: ResourceList | None = None
-
-
-class TypedLocalObjectReference(Struct):
-    kind: str
-    name: str
-
-
-class PersistentVolumeClaimSpec(Struct):
-    accessModes: list[str] | None = None
-    resources: VolumeResources | None = None
-    storageClassName: str | None = None
-    volumeName: str | None = None
-    volumeMode: str | None = None
-    selector: LabelSelector | None = None
-
-
-class PersistentVolumeClaimTemplate(Struct):
-    metadata: ObjectMeta | None = None
-    spec: PersistentVolumeClaimSpec | None = None
-
-
-class PersistentVolumeClaimStatus(Struct):
-    phase: str | None = None
-
-
-class PersistentVolumeClaim(Struct):
-    metadata: ObjectMeta
-    spec: PersistentVolumeClaimSpec | None = None
-    status: PersistentVolumeClaimStatus | None = None
-
-
-class ObjectReference(Struct):
-    kind: str | None = None
-    namespace: str | None = None
-    name: str | None = None
-    uid: str | None = None
-
-
-class CSIPersistentVolumeSource(Struct):
-    driver: str
-    volumeHandle: str
-
-
-class VolumeNodeAffinity(Struct):
-    required: NodeSelector | None = None
-
-
-class PersistentVolumeSpec(Struct):
-    capacity: ResourceList | None = None
-    accessModes: list[str] | None = None
-    claimRef: ObjectReference | None = None
-    storageClassName: str | None = None
-    volumeMode: str | None = None
-    nodeAffinity: VolumeNodeAffinity | None = None
-    csi: CSIPersistentVolumeSource | None = None
-    gcePersistentDisk: Anything | None = None
-    awsElasticBlockStore: Anything | None = None
-    azureDisk: Anything | None = None
-    azureFile: Anything | None = None
-    cinder: Anything | None = None
-    vsphereVolume: Anything | None = None
-
-
-class PersistentVolumeStatus(Struct):
-    phase: str | None = None
-
-
-class PersistentVolume(Struct):
-    metadata: ObjectMeta
-    spec: PersistentVolumeSpec | None = None
-    status: PersistentVolumeStatus | None = None
-
-
-class TopologySelectorLabelRequirement(Struct):
-    key: str
-    values: list[str] | None = None
-
-
-class TopologySelectorTerm(Struct):
-    matchLabelExpressions: list[TopologySelectorLabelRequirement] | None = None
-
-
-class StorageClass(Struct):
-    metadata: ObjectMeta
-    provisioner: str = ""
-    volumeBindingMode: str | None = None
-    allowedTopologies: list[TopologySelectorTerm] | None = None
-
-
-class VolumeNodeResources(Struct):
-    count: int | None = None
-
-
-class CSINodeDriver(Struct):
-    name: str
-    nodeID: str | None = None
-    topologyKeys: list[str] | None = None
-    allocatable: VolumeNodeResources | None = None
-
-
-class CSINodeSpec(Struct):
-    drivers: list[CSINodeDriver] | None = None
-
-
-class CSINode(Struct):
-    metadata: ObjectMeta
-    spec: CSINodeSpec | None = None
-
-
-# --- workloads ----------------------------------------------------------------------------------------------------------
-
-
-class PodTemplateSpec(Struct):
-    metadata: ObjectMeta | None = None
-    spec: PodSpec | None = None
-
-
-class RollingUpdate(Struct):
-    maxSurge: int | str | None = None
-    maxUnavailable: int | str | None = None
-
-
-class DeploymentStrategy(Struct):
-    type: str | None = None
-    rollingUpdate: RollingUpdate | None = None
-
-
-class StatefulSetOrdinals(Struct):
-    start: int | None = None
-
-
-class WorkloadSpec(Struct):
-    """Spec of Deployment, ReplicaSet, StatefulSet and DaemonSet: what placement reads of them."""
-
-    replicas: int | None = None
-    selector: LabelSelector | None = None
-    template: PodTemplateSpec | None = None
-    strategy: DeploymentStrategy | None = None
-    updateStrategy: DeploymentStrategy | None = None
-    serviceName: str | None = None
-    volumeClaimTemplates: list[PersistentVolumeClaimTemplate] | None = None
-    ordinals: StatefulSetOrdinals | None = None
-    paused: bool | None = None
-
-
-class Deployment(Struct):
-    metadata: ObjectMeta
-    spec: WorkloadSpec | None = None
-
-
-class ReplicaSet(Struct):
-    metadata: ObjectMeta
-    spec: WorkloadSpec | None = None
-
-
-class StatefulSet(Struct):
-    metadata: ObjectMeta
-    spec: WorkloadSpec | None = None
-
-
-class DaemonSet(Struct):
-    metadata: ObjectMeta
-    spec: WorkloadSpec | None = None
-
-
-class ReplicationControllerSpec(Struct):
-    replicas: int | None = None
-    selector: dict[str, str] | None = None
-    template: PodTemplateSpec | None = None
-
-
-class ReplicationController(Struct):
-    metadata: ObjectMeta
-    spec: ReplicationControllerSpec | None = None
-
-
-class JobSpec(Struct):
-    parallelism: int | None = None
-    completions: int | None = None
-    completionMode: str | None = None
-    suspend: bool | None = None
-    selector: LabelSelector | None = None
-    template: PodTemplateSpec | None = None
-
-
-class JobStatus(Struct):
-    succeeded: int | None = None
-    completedIndexes: str | None = None
-    failedIndexes: str | None = None
-    conditions: list[PodCondition] | None = None
-
-
-class Job(Struct):
-    metadata: ObjectMeta
-    spec: JobSpec | None = None
-    status: JobStatus | None = None
-
-
-class JobTemplateSpec(Struct):
-    metadata: ObjectMeta | None = None
-    spec: JobSpec | None = None
-
-
-class CronJobSpec(Struct):
-    jobTemplate: JobTemplateSpec | None = None
-    suspend: bool | None = None
-
-
-class CronJob(Struct):
-    metadata: ObjectMeta
-    spec: CronJobSpec | None = None
-
-
-class PodTemplate(Struct):
-    metadata: ObjectMeta
-    template: PodTemplateSpec | None = None
-
-
-# --- groups of pods -----------------------------------------------------------------------------------------------------
-
-
-class GangPolicy(Struct):
-    minCount: int | None = None
-
-
-class SchedulingPolicy(Struct):
-    """scheduling.k8s.io: exactly one of them is set."""
-
-    basic: Anything | None = None
-    gang: GangPolicy | None = None
-
-
-class GroupTopology(Struct):
-    key: str | None = None
-
-
-class SchedulingConstraints(Struct):
-    topology: list[GroupTopology] | None = None
-
-
-class NetworkTopology(Struct):
-    mode: str | None = None
-    highestTierAllowed: int | None = None
-    highestTierName: str | None = None
-
-
-class PodGroupSpec(Struct):
-    """scheduling.k8s.io has ``schedulingPolicy`` and ``schedulingConstraints``, the other two ``minMember`` and ``minResources``, and
-    Volcano alone the rest."""
-
-    schedulingPolicy: SchedulingPolicy | None = None
-    schedulingConstraints: SchedulingConstraints | None = None
-    parentCompositePodGroupName: str | None = None
-    minMember: int | None = None
-    minResources: ResourceList | None = None
-    minTaskMember: dict[str, int] | None = None
-    networkTopology: NetworkTopology | None = None
-    subGroupPolicy: list[Anything] | None = None
-
-
-class PodGroup(Struct):
-    """Any of the three PodGroup kinds (scheduling.k8s.io, scheduling.x-k8s.io, scheduling.volcano.sh): their objects are different ones
-    even under one name."""
-
-    metadata: ObjectMeta
-    spec: PodGroupSpec | None = None
-    apiVersion: str | None = None
-
-    @property
-    def group(self) -> str:
-        """The API group; empty where the object does not state it."""
-        return (self.apiVersion or "").rpartition("/")[0]
-
-
-class PodGroupTemplate(Struct):
-    name: str | None = None
-    policy: SchedulingPolicy | None = None
-
-
-class SchedulingWorkloadSpec(Struct):
-    podGroups: list[PodGroupTemplate] | None = None
-
-
-class Workload(Struct):
-    """scheduling.k8s.io/v1alpha1 (1.35). From 1.36 on PodGroup objects say by themselves what counts."""
-
-    metadata: ObjectMeta
-    spec: SchedulingWorkloadSpec | None = None
+# --- what documents and rules read of every pod -----------------------------------------------------------------------
 
 
 def pod_key(pod: Pod) -> str:

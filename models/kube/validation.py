@@ -7,314 +7,90 @@ cluster always passes. Names and labels are not judged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from fractions import Fraction
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Final
 
-from models.kube import defaults, kinds, objects, quantity
+from models.kube import kinds, objects
 from models.kube.lenient_decode import shorten
+from models.kube.pod_validation import (
+    EFFECTS,
+    INT32,
+    INT64,
+    Problems,
+    affinity_problems,
+    check_choice,
+    check_claim_spec,
+    check_label_selector,
+    check_node_selector,
+    check_quantity,
+    check_range,
+    check_resources,
+    spec_problems,
+    status_problems,
+    volume_problems,
+)
+from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from models.kube.workload_objects import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    JobSpec,
+    PodGroup,
+    ReplicaSet,
+    ReplicationController,
+    SchedulingPolicy,
+    StatefulSet,
+    Workload,
+)
 
-Problems = list[str]
-
-_SELECTOR_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
-_NODE_OPERATORS: Final = (*_SELECTOR_OPERATORS, "Gt", "Lt")
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_INT32: Final = 2**31 - 1
-_INT64: Final = 2**63 - 1
 _PERCENT: Final = re.compile(r"[0-9]{1,9}%\Z", re.ASCII)
-
-
-def _choice(value: str | None, allowed: tuple[str, ...], path: str, out: Problems) -> None:
-    """An empty value counts as absent and is defaulted."""
-    if value and value not in allowed:
-        out.append(f"{path}: got {shorten(value)}, expected {', '.join(allowed[:-1])} or {allowed[-1]}")
-
-
-def _range(value: int | None, low: int, high: int, path: str, out: Problems) -> None:
-    if value is not None and not low <= value <= high:
-        at_least = "" if low < 0 else f" of at least {low}"
-        allowed = f" within {low}..{high}" if high < _INT32 else f"{at_least} that fits {32 if high == _INT32 else 64} bits"
-        out.append(f"{path}: got {shorten(value)}, expected a whole number{allowed}")
-
-
-# --- quantities -------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=65536)
-def _counted(raw: objects.RawQuantity, scale: int) -> int | str:
-    """A quantity in the unit that the scheduler counts in (1/``scale``), rounded up; or what is wrong with it."""
-    try:
-        value = quantity.parse(raw) * scale
-    except quantity.QuantityError as error:
-        return str(error)
-    if abs(value) > quantity.INT64_MAX:
-        return f"got {shorten(raw)}, expected a quantity that fits 64 bits{' in thousandths' if scale == 1000 else ''}"
-    return quantity.ceil(value)
-
-
-def _scale(name: str) -> int:
-    return 1000 if name == "cpu" else 1
-
-
-def _quantity(name: str, raw: objects.RawQuantity, path: str, out: Problems, *, negative: bool = False) -> None:
-    counted = _counted(raw, _scale(name))
-    if isinstance(counted, str):
-        out.append(f"{path}: {counted}")
-    elif counted < 0 and not negative:
-        out.append(f"{path}: got {shorten(raw)}, expected a quantity of at least 0")
-
-
-def _resources(resources: objects.ResourceList | None, path: str, out: Problems) -> None:
-    for name, raw in (resources or {}).items():
-        _quantity(name, raw, f"{path}.{name}", out)
-
-
-def _requirements(resources: objects.ResourceRequirements | None, path: str, out: Problems) -> None:
-    if resources is not None:
-        _resources(resources.requests, f"{path}.requests", out)
-        _resources(resources.limits, f"{path}.limits", out)
-
-
-# --- selectors --------------------------------------------------------------------------------------------------------
-
-
-def _values(count: int, operator: str, path: str, out: Problems) -> None:
-    if operator in ("In", "NotIn") and count == 0:
-        out.append(f"{path}.values: missing, expected at least one value with operator {operator}")
-    elif operator in ("Exists", "DoesNotExist") and count:
-        out.append(f"{path}.values: got {count}, expected none with operator {operator}")
-    elif operator in ("Gt", "Lt") and count != 1:
-        out.append(f"{path}.values: got {count}, expected exactly one value with operator {operator}")
-
-
-def _requirements_of(
-    requirements: Iterable[objects.LabelSelectorRequirement | objects.NodeSelectorRequirement] | None,
-    operators: tuple[str, ...],
-    path: str,
-    out: Problems,
-) -> None:
-    for index, requirement in enumerate(requirements or ()):
-        where = f"{path}[{index}]"
-        if requirement.operator in operators:
-            _values(len(requirement.values or ()), requirement.operator, where, out)
-        else:
-            out.append(f"{where}.operator: got {shorten(requirement.operator)}, expected {', '.join(operators[:-1])} or {operators[-1]}")
-
-
-def _label_selector(selector: objects.LabelSelector | None, path: str, out: Problems) -> None:
-    if selector is not None:
-        _requirements_of(selector.matchExpressions, _SELECTOR_OPERATORS, f"{path}.matchExpressions", out)
-
-
-def _node_term(term: objects.NodeSelectorTerm, path: str, out: Problems) -> None:
-    _requirements_of(term.matchExpressions, _NODE_OPERATORS, f"{path}.matchExpressions", out)
-    _requirements_of(term.matchFields, _NODE_OPERATORS, f"{path}.matchFields", out)
-
-
-def _node_selector(selector: objects.NodeSelector | None, path: str, out: Problems) -> None:
-    # An empty list of terms, which the API server refuses, matches nothing: harmless.
-    for index, term in enumerate((selector.nodeSelectorTerms if selector else None) or ()):
-        _node_term(term, f"{path}.nodeSelectorTerms[{index}]", out)
-
-
-# --- pods -------------------------------------------------------------------------------------------------------------
-
-
-def _pod_term(term: objects.PodAffinityTerm, path: str, out: Problems) -> None:
-    if not term.topologyKey:
-        out.append(f"{path}.topologyKey: empty, expected a node label key")
-    _label_selector(term.labelSelector, f"{path}.labelSelector", out)
-    _label_selector(term.namespaceSelector, f"{path}.namespaceSelector", out)
-    for field, keys in (("matchLabelKeys", term.matchLabelKeys), ("mismatchLabelKeys", term.mismatchLabelKeys)):
-        if keys and term.labelSelector is None:
-            out.append(f"{path}.{field}: expected together with a labelSelector only")
-
-
-def _pod_affinity(affinity: objects.PodAffinity | None, path: str, out: Problems) -> None:
-    if affinity is None:
-        return
-    for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
-        for index, term in enumerate(getattr(affinity, field) or ()):
-            _pod_term(term, f"{path}.{field}[{index}]", out)
-    for index, weighted in enumerate(affinity.preferredDuringSchedulingIgnoredDuringExecution or ()):
-        where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
-        _range(weighted.weight, 1, 100, f"{where}.weight", out)
-        _pod_term(weighted.podAffinityTerm, f"{where}.podAffinityTerm", out)
-
-
-def _node_affinity(affinity: objects.NodeAffinity | None, path: str, out: Problems) -> None:
-    if affinity is None:
-        return
-    for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
-        _node_selector(getattr(affinity, field), f"{path}.{field}", out)
-    for index, preferred in enumerate(affinity.preferredDuringSchedulingIgnoredDuringExecution or ()):
-        where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
-        _range(preferred.weight, 1, 100, f"{where}.weight", out)
-        _node_term(preferred.preference, f"{where}.preference", out)
-
-
-def _spread(constraints: list[objects.TopologySpreadConstraint] | None, path: str, out: Problems) -> None:
-    seen: set[tuple[str, str]] = set()
-    for index, constraint in enumerate(constraints or ()):
-        where = f"{path}[{index}]"
-        _range(constraint.maxSkew, 1, _INT32, f"{where}.maxSkew", out)
-        if not constraint.topologyKey:
-            out.append(f"{where}.topologyKey: empty, expected a node label key")
-        if constraint.whenUnsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
-            out.append(f"{where}.whenUnsatisfiable: got {shorten(constraint.whenUnsatisfiable)}, expected DoNotSchedule or ScheduleAnyway")
-        _choice(constraint.nodeAffinityPolicy, ("Honor", "Ignore"), f"{where}.nodeAffinityPolicy", out)
-        _choice(constraint.nodeTaintsPolicy, ("Honor", "Ignore"), f"{where}.nodeTaintsPolicy", out)
-        if constraint.minDomains is not None:
-            _range(constraint.minDomains, 1, _INT32, f"{where}.minDomains", out)
-            if constraint.whenUnsatisfiable == "ScheduleAnyway":
-                out.append(f"{where}.minDomains: expected with whenUnsatisfiable DoNotSchedule only")
-        _label_selector(constraint.labelSelector, f"{where}.labelSelector", out)
-        if constraint.matchLabelKeys and constraint.labelSelector is None:
-            out.append(f"{where}.matchLabelKeys: expected together with a labelSelector only")
-        pair = (constraint.topologyKey, constraint.whenUnsatisfiable)
-        if pair in seen:
-            out.append(f"{where}: repeats topologyKey {shorten(pair[0])} with {shorten(pair[1])}, expected each pair once")
-        seen.add(pair)
-
-
-def _container(container: objects.Container, path: str, out: Problems) -> None:
-    _requirements(container.resources, f"{path}.resources", out)
-    for index, port in enumerate(container.ports or ()):
-        where = f"{path}.ports[{index}]"
-        _range(port.containerPort, 1, 65535, f"{where}.containerPort", out)
-        _range(port.hostPort, 0, 65535, f"{where}.hostPort", out)
-        _choice(port.protocol, ("TCP", "UDP", "SCTP"), f"{where}.protocol", out)
-
-
-def affinity_problems(found: objects.Affinity | None, path: str = "spec.affinity") -> Problems:
-    """Problems of a pod's affinity."""
-    out: Problems = []
-    if found is not None:
-        _node_affinity(found.nodeAffinity, f"{path}.nodeAffinity", out)
-        _pod_affinity(found.podAffinity, f"{path}.podAffinity", out)
-        _pod_affinity(found.podAntiAffinity, f"{path}.podAntiAffinity", out)
-    return out
-
-
-def spec_problems(spec: objects.PodSpec, path: str = "spec") -> Problems:
-    """Problems of a pod's spec but for its affinity and volumes."""
-    out: Problems = []
-    if not spec.containers:
-        out.append(f"{path}.containers: missing, expected at least one container")
-    names: set[str] = set()
-    for field, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
-        for index, container in enumerate(containers or ()):
-            where = f"{path}.{field}[{index}]"
-            _container(container, where, out)
-            if container.name:
-                if container.name in names:
-                    out.append(f"{where}.name: {shorten(container.name)} is taken, expected a name of its own in the pod")
-                names.add(container.name)
-    _range(spec.priority, -_INT32 - 1, _INT32, f"{path}.priority", out)
-    _requirements(spec.resources, f"{path}.resources", out)
-    _resources(spec.overhead, f"{path}.overhead", out)
-    for index, toleration in enumerate(spec.tolerations or ()):
-        _choice(toleration.operator, ("Exists", "Equal"), f"{path}.tolerations[{index}].operator", out)
-        _choice(toleration.effect, _EFFECTS, f"{path}.tolerations[{index}].effect", out)
-    _spread(spec.topologySpreadConstraints, f"{path}.topologySpreadConstraints", out)
-    if not out:
-        _total(spec, path, out)
-    return out
-
-
-def _total(spec: objects.PodSpec, path: str, out: Problems) -> None:
-    """The containers may each be within 64 bits and the pod beyond."""
-
-    def asked(resources: objects.ResourceRequirements) -> objects.ResourceList:
-        return {**(resources.limits or {}), **(resources.requests or {})}
-
-    lists = [asked(c.resources) for c in (*(spec.containers or ()), *(spec.initContainers or ())) if c.resources is not None]
-    counted = [_counted(raw, _scale(name)) for found in (*lists, spec.overhead or {}) for name, raw in found.items()]
-    if sum(value for value in counted if isinstance(value, int)) <= quantity.INT64_MAX:
-        return  # even all resources together are within
-    total = defaults.aggregate(spec, asked)
-    for name, raw in (spec.overhead or {}).items():
-        total[name] = total.get(name, Fraction(0)) + quantity.parse(raw)
-    for name, value in total.items():
-        if value * _scale(name) > quantity.INT64_MAX:
-            out.append(f"{path}.containers: {name} adds up to more than 64 bits hold, expected less")
-
-
-def volume_problems(found: list[objects.Volume] | None, path: str = "spec.volumes") -> Problems:
-    """Problems of a pod's volumes."""
-    out: Problems = []
-    for index, volume in enumerate(found or ()):
-        template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral else None
-        if template is not None:
-            _claim_spec(template.spec, f"{path}[{index}].ephemeral.volumeClaimTemplate.spec", out)
-    return out
-
-
-def status_problems(status: objects.PodStatus | None) -> Problems:
-    """Problems of what a running pod is reported to hold."""
-    out: Problems = []
-    if status is not None:
-        for field in ("containerStatuses", "initContainerStatuses"):
-            for index, container in enumerate(getattr(status, field) or ()):
-                _resources(container.allocatedResources, f"status.{field}[{index}].allocatedResources", out)
-                _requirements(container.resources, f"status.{field}[{index}].resources", out)
-    return out
-
-
-# --- other kinds ------------------------------------------------------------------------------------------------------
 
 
 def _node(node: objects.Node, out: Problems) -> None:
     for index, taint in enumerate((node.spec.taints if node.spec else None) or ()):
-        if taint.effect not in _EFFECTS:
+        if taint.effect not in EFFECTS:
             out.append(f"spec.taints[{index}].effect: got {shorten(taint.effect)}, expected NoSchedule, PreferNoSchedule or NoExecute")
     if node.status is not None:
-        _resources(node.status.capacity, "status.capacity", out)
-        _resources(node.status.allocatable, "status.allocatable", out)
+        check_resources(node.status.capacity, "status.capacity", out)
+        check_resources(node.status.allocatable, "status.allocatable", out)
 
 
-def _claim_spec(spec: objects.PersistentVolumeClaimSpec | None, path: str, out: Problems) -> None:
-    if spec is not None:
-        _resources(spec.resources.requests if spec.resources else None, f"{path}.resources.requests", out)
-        _label_selector(spec.selector, f"{path}.selector", out)
+def _claim(claim: PersistentVolumeClaim, out: Problems) -> None:
+    check_claim_spec(claim.spec, "spec", out)
 
 
-def _claim(claim: objects.PersistentVolumeClaim, out: Problems) -> None:
-    _claim_spec(claim.spec, "spec", out)
-
-
-def _volume(volume: objects.PersistentVolume, out: Problems) -> None:
+def _volume(volume: PersistentVolume, out: Problems) -> None:
     if volume.spec is not None:
-        _resources(volume.spec.capacity, "spec.capacity", out)
-        _node_selector(volume.spec.nodeAffinity.required if volume.spec.nodeAffinity else None, "spec.nodeAffinity.required", out)
+        check_resources(volume.spec.capacity, "spec.capacity", out)
+        check_node_selector(volume.spec.nodeAffinity.required if volume.spec.nodeAffinity else None, "spec.nodeAffinity.required", out)
 
 
-def _storage_class(found: objects.StorageClass, out: Problems) -> None:
-    _choice(found.volumeBindingMode, ("Immediate", "WaitForFirstConsumer"), "volumeBindingMode", out)
+def _storage_class(found: StorageClass, out: Problems) -> None:
+    check_choice(found.volumeBindingMode, ("Immediate", "WaitForFirstConsumer"), "volumeBindingMode", out)
 
 
 def _topology(found: objects.NodeResourceTopology, out: Problems) -> None:
     for i, zone in enumerate(found.zones or ()):
         for j, cost in enumerate(zone.costs or ()):
-            _range(cost.value, -_INT64 - 1, _INT64, f"zones[{i}].costs[{j}].value", out)
+            check_range(cost.value, -INT64 - 1, INT64, f"zones[{i}].costs[{j}].value", out)
         for j, resource in enumerate(zone.resources or ()):
             for field in ("capacity", "allocatable", "available"):
                 raw = getattr(resource, field)
                 if raw is not None:  # available may be negative: pods of the node may hold more than the exporter counts
-                    _quantity(resource.name, raw, f"zones[{i}].resources[{j}].{field}", out, negative=True)
+                    check_quantity(resource.name, raw, f"zones[{i}].resources[{j}].{field}", out, negative=True)
 
 
 def _percentage(value: int | str | None, path: str, out: Problems) -> None:
     if isinstance(value, int):
-        _range(value, 0, _INT32, path, out)
+        check_range(value, 0, INT32, path, out)
     elif value is not None and not _PERCENT.match(value):
         out.append(f"{path}: got {shorten(value)}, expected a whole number or a percentage such as 50%")
 
 
 def _budget(budget: objects.PodDisruptionBudget, out: Problems) -> None:
     if budget.spec is not None:
-        _label_selector(budget.spec.selector, "spec.selector", out)
+        check_label_selector(budget.spec.selector, "spec.selector", out)
         _percentage(budget.spec.minAvailable, "spec.minAvailable", out)
         _percentage(budget.spec.maxUnavailable, "spec.maxUnavailable", out)
 
@@ -328,76 +104,73 @@ def _workload(obj: object, out: Problems) -> None:
             + affinity_problems(spec.affinity, f"{path}.affinity")
             + volume_problems(spec.volumes, f"{path}.volumes")
         )
-    if isinstance(obj, objects.Deployment | objects.ReplicaSet | objects.StatefulSet | objects.DaemonSet) and obj.spec is not None:
-        _label_selector(obj.spec.selector, "spec.selector", out)
+    if isinstance(obj, Deployment | ReplicaSet | StatefulSet | DaemonSet) and obj.spec is not None:
+        check_label_selector(obj.spec.selector, "spec.selector", out)
         for index, claim in enumerate(obj.spec.volumeClaimTemplates or ()):
-            _claim_spec(claim.spec, f"spec.volumeClaimTemplates[{index}].spec", out)
+            check_claim_spec(claim.spec, f"spec.volumeClaimTemplates[{index}].spec", out)
         for field in ("strategy", "updateStrategy"):
             rolling = strategy.rollingUpdate if (strategy := getattr(obj.spec, field)) else None
             if rolling is not None:
                 _percentage(rolling.maxSurge, f"spec.{field}.rollingUpdate.maxSurge", out)
                 _percentage(rolling.maxUnavailable, f"spec.{field}.rollingUpdate.maxUnavailable", out)
-    if (
-        isinstance(obj, objects.Deployment | objects.ReplicaSet | objects.StatefulSet | objects.ReplicationController)
-        and obj.spec is not None
-    ):
-        _range(obj.spec.replicas, 0, _INT32, "spec.replicas", out)
-        if isinstance(obj, objects.StatefulSet) and obj.spec.ordinals is not None:
-            _range(obj.spec.ordinals.start, 0, _INT32, "spec.ordinals.start", out)
-    elif isinstance(obj, objects.Job):
+    if isinstance(obj, Deployment | ReplicaSet | StatefulSet | ReplicationController) and obj.spec is not None:
+        check_range(obj.spec.replicas, 0, INT32, "spec.replicas", out)
+        if isinstance(obj, StatefulSet) and obj.spec.ordinals is not None:
+            check_range(obj.spec.ordinals.start, 0, INT32, "spec.ordinals.start", out)
+    elif isinstance(obj, Job):
         _job(obj.spec, "spec", out)
-    elif isinstance(obj, objects.CronJob) and obj.spec is not None and obj.spec.jobTemplate is not None:
+    elif isinstance(obj, CronJob) and obj.spec is not None and obj.spec.jobTemplate is not None:
         _job(obj.spec.jobTemplate.spec, "spec.jobTemplate.spec", out)
 
 
-def _job(spec: objects.JobSpec | None, path: str, out: Problems) -> None:
+def _job(spec: JobSpec | None, path: str, out: Problems) -> None:
     if spec is not None:
-        _range(spec.parallelism, 0, _INT32, f"{path}.parallelism", out)
-        _range(spec.completions, 0, _INT32, f"{path}.completions", out)
+        check_range(spec.parallelism, 0, INT32, f"{path}.parallelism", out)
+        check_range(spec.completions, 0, INT32, f"{path}.completions", out)
         if spec.completionMode == "Indexed" and spec.completions is None and spec.parallelism is not None:
             out.append(f"{path}.completions: missing, expected it with completionMode Indexed")
-        _label_selector(spec.selector, f"{path}.selector", out)
+        check_label_selector(spec.selector, f"{path}.selector", out)
 
 
-def _csi_node(node: objects.CSINode, out: Problems) -> None:
+def _csi_node(node: CSINode, out: Problems) -> None:
     for index, driver in enumerate((node.spec.drivers if node.spec else None) or ()):
         if driver.allocatable is not None:
-            _range(driver.allocatable.count, 0, _INT32, f"spec.drivers[{index}].allocatable.count", out)
+            check_range(driver.allocatable.count, 0, INT32, f"spec.drivers[{index}].allocatable.count", out)
 
 
 def _priority_class(found: objects.PriorityClass, out: Problems) -> None:
-    _range(found.value, -_INT32 - 1, _INT32, "value", out)
+    check_range(found.value, -INT32 - 1, INT32, "value", out)
 
 
-def _gang_policy(policy: objects.SchedulingPolicy | None, path: str, out: Problems) -> None:
+def _gang_policy(policy: SchedulingPolicy | None, path: str, out: Problems) -> None:
     if policy is not None and policy.gang is not None:
-        _range(policy.gang.minCount, 0, _INT32, f"{path}.gang.minCount", out)
+        check_range(policy.gang.minCount, 0, INT32, f"{path}.gang.minCount", out)
 
 
-def _pod_group(group: objects.PodGroup, out: Problems) -> None:
+def _pod_group(group: PodGroup, out: Problems) -> None:
     if group.spec is not None:
-        _range(group.spec.minMember, 0, _INT32, "spec.minMember", out)
+        check_range(group.spec.minMember, 0, INT32, "spec.minMember", out)
         _gang_policy(group.spec.schedulingPolicy, "spec.schedulingPolicy", out)
         if group.spec.networkTopology is not None:
-            _choice(group.spec.networkTopology.mode, ("hard", "soft"), "spec.networkTopology.mode", out)
+            check_choice(group.spec.networkTopology.mode, ("hard", "soft"), "spec.networkTopology.mode", out)
 
 
-def _scheduling_workload(workload: objects.Workload, out: Problems) -> None:
+def _scheduling_workload(workload: Workload, out: Problems) -> None:
     for index, group in enumerate((workload.spec.podGroups if workload.spec else None) or ()):
         _gang_policy(group.policy, f"spec.podGroups[{index}].policy", out)
 
 
 _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     objects.Node: _node,
-    objects.PersistentVolumeClaim: _claim,
-    objects.PersistentVolume: _volume,
-    objects.StorageClass: _storage_class,
+    PersistentVolumeClaim: _claim,
+    PersistentVolume: _volume,
+    StorageClass: _storage_class,
     objects.NodeResourceTopology: _topology,
     objects.PodDisruptionBudget: _budget,
-    objects.CSINode: _csi_node,
+    CSINode: _csi_node,
     objects.PriorityClass: _priority_class,
-    objects.PodGroup: _pod_group,
-    objects.Workload: _scheduling_workload,
+    PodGroup: _pod_group,
+    Workload: _scheduling_workload,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import defaults, kinds, objects, pod_requests, validation
+from models.kube import defaults, kinds, objects, pod_requests, storage_objects, validation, workload_objects
 from models.kube.lenient_decode import shorten
 from models.snapshot import interning, sources
 from models.snapshot.decode import Reader, identity, is_json
@@ -47,15 +47,15 @@ class Snapshot:
     pods: list[objects.Pod] = field(default_factory=list)
     namespaces: dict[str, objects.Namespace] = field(default_factory=dict)
     priority_classes: dict[str, objects.PriorityClass] = field(default_factory=dict)
-    persistent_volumes: dict[str, objects.PersistentVolume] = field(default_factory=dict)
-    persistent_volume_claims: dict[str, objects.PersistentVolumeClaim] = field(default_factory=dict)  # "namespace/name"
-    storage_classes: dict[str, objects.StorageClass] = field(default_factory=dict)
-    csi_nodes: dict[str, objects.CSINode] = field(default_factory=dict)
+    persistent_volumes: dict[str, storage_objects.PersistentVolume] = field(default_factory=dict)
+    persistent_volume_claims: dict[str, storage_objects.PersistentVolumeClaim] = field(default_factory=dict)  # "namespace/name"
+    storage_classes: dict[str, storage_objects.StorageClass] = field(default_factory=dict)
+    csi_nodes: dict[str, storage_objects.CSINode] = field(default_factory=dict)
     node_topologies: dict[str, objects.NodeResourceTopology] = field(default_factory=dict)
     pod_disruption_budgets: list[objects.PodDisruptionBudget] = field(default_factory=list)
     services: list[objects.Service] = field(default_factory=list)
-    pod_groups: list[objects.PodGroup] = field(default_factory=list)
-    scheduling_workloads: dict[str, objects.Workload] = field(default_factory=dict)  # "namespace/name"
+    pod_groups: list[workload_objects.PodGroup] = field(default_factory=list)
+    scheduling_workloads: dict[str, workload_objects.Workload] = field(default_factory=dict)  # "namespace/name"
     workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
     ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
     warnings: list[str] = field(default_factory=list)
@@ -318,7 +318,7 @@ class _Intake:
 
 def _key(kind: kinds.Kind, obj: Any) -> str:
     name = obj.metadata.name or ""
-    if isinstance(obj, objects.PodGroup):  # three kinds of one name
+    if isinstance(obj, workload_objects.PodGroup):  # three kinds of one name
         return f"{obj.group}/{obj.metadata.namespace}/{name}"
     return f"{obj.metadata.namespace}/{name}" if kind.namespaced else name
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from models.kube import objects
+from models.kube import objects, workload_objects
 from models.kube.lenient_decode import shorten
 from models.kube.selectors import Selector, canonical, selector_matches
 from models.snapshot.snapshot import Snapshot
 from models.workloads.replicas import REPLICAS
 from models.workloads.view import Workload, priority_of, view
 
-_SELECTING: Final = (objects.Deployment, objects.ReplicaSet, objects.StatefulSet, objects.DaemonSet)
+_SELECTING: Final = (workload_objects.Deployment, workload_objects.ReplicaSet, workload_objects.StatefulSet, workload_objects.DaemonSet)
 
 
 def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
@@ -27,14 +27,14 @@ def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
         return
     if isinstance(obj, _SELECTING):
         yield from _selector(found, obj.spec.selector if obj.spec is not None else None)
-    elif isinstance(obj, objects.ReplicationController) and obj.spec is not None:
+    elif isinstance(obj, workload_objects.ReplicationController) and obj.spec is not None:
         yield from _selector(found, objects.LabelSelector(matchLabels=obj.spec.selector))
-    elif isinstance(obj, objects.PodTemplate):
+    elif isinstance(obj, workload_objects.PodTemplate):
         for annotations in (obj.metadata.annotations, found.annotations):
             text = (annotations or {}).get(REPLICAS, "1")
             if not (text.isascii() and text.isdigit() and len(text) < 10):
                 yield f"metadata.annotations[{REPLICAS}]: got {shorten(text)}, expected a whole number of at least 0"
-    if isinstance(obj, objects.StatefulSet):
+    if isinstance(obj, workload_objects.StatefulSet):
         for i, template in enumerate((obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()):
             if template.metadata is None or not template.metadata.name:
                 yield f"spec.volumeClaimTemplates[{i}].metadata.name: missing, expected text"

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from models.cluster.volumes import NO_PROVISIONER, claim_keys
 from models.documents.placement import Unmodelled
-from models.kube import defaults, objects
+from models.kube import defaults, objects, storage_objects, workload_objects
+from models.kube.pod_claims import NO_PROVISIONER, claim_keys
 from models.snapshot.snapshot import Snapshot
 
 #: A storage class of this project: volumes are made wherever the pod goes, and count against no limit.
@@ -23,7 +23,7 @@ _change = msgspec.structs.replace
 Asked = list[tuple[str, str, objects.PersistentVolumeClaimSpec]]
 
 
-def templates(obj: objects.StatefulSet, pod: str) -> Asked:
+def templates(obj: workload_objects.StatefulSet, pod: str) -> Asked:
     """The claims that a StatefulSet makes for a pod (stateful_set_utils.go, getPersistentVolumeClaims)."""
     found = (obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()
     names = [(t.metadata.name if t.metadata is not None else None) or "" for t in found]
@@ -61,8 +61,8 @@ def provide(
                     spec = objects.PersistentVolumeClaimSpec(storageClassName=_anywhere(snapshot))
                 else:
                     spec = _settled(snapshot, key, asks, effects)
-                claims[key] = objects.PersistentVolumeClaim(
-                    objects.ObjectMeta(name, namespace), spec, objects.PersistentVolumeClaimStatus("Pending")
+                claims[key] = storage_objects.PersistentVolumeClaim(
+                    objects.ObjectMeta(name, namespace), spec, storage_objects.PersistentVolumeClaimStatus("Pending")
                 )
             if key in effects:
                 notes.append(Unmodelled(objects.pod_key(pod), f"claim {key}", effects[key]))
@@ -110,5 +110,5 @@ def _settled(
 
 
 def _anywhere(snapshot: Snapshot) -> str:
-    found = objects.StorageClass(objects.ObjectMeta(ANYWHERE), provisioner=ANYWHERE, volumeBindingMode=_DELAYED)
+    found = storage_objects.StorageClass(objects.ObjectMeta(ANYWHERE), provisioner=ANYWHERE, volumeBindingMode=_DELAYED)
     return snapshot.storage_classes.setdefault(ANYWHERE, found).metadata.name or ""

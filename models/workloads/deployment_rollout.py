@@ -14,6 +14,7 @@ from typing import Final
 
 from models.kube import objects
 from models.kube.lenient_decode import shorten
+from models.kube.workload_objects import Deployment, DeploymentStrategy, ReplicaSet, RollingUpdate, WorkloadSpec
 from models.snapshot.snapshot import InputError, Snapshot
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -58,23 +59,23 @@ def scaled(value: int | str, replicas: int, *, up: bool) -> int:
     return -(-product // 100) if up else product // 100
 
 
-def pace(deployment: objects.Deployment, replicas: int | None = None) -> Pace:
+def pace(deployment: Deployment, replicas: int | None = None) -> Pace:
     """Strategy of a Deployment in pods, for as many replicas as it wants or as are given: 25 % each by default, maxSurge rounded up,
     maxUnavailable rounded down, and not both of them 0 (ResolveFenceposts).
 
     Raises:
         InputError: a strategy, maxSurge or maxUnavailable that cannot be read.
     """
-    spec = deployment.spec or objects.WorkloadSpec()
+    spec = deployment.spec or WorkloadSpec()
     if replicas is None:
         replicas = 1 if spec.replicas is None else spec.replicas
-    strategy = spec.strategy or objects.DeploymentStrategy()
+    strategy = spec.strategy or DeploymentStrategy()
     where = f"Deployment {deployment.metadata.namespace or 'default'}/{deployment.metadata.name}: spec.strategy"
     if strategy.type == "Recreate":
         return Pace(replicas, 0, replicas, recreate=True)
     if strategy.type not in (None, "", "RollingUpdate"):
         raise InputError([f"{where}.type: got {shorten(strategy.type)}, expected RollingUpdate or Recreate"])
-    rolling = strategy.rollingUpdate or objects.RollingUpdate()
+    rolling = strategy.rollingUpdate or RollingUpdate()
     found = []
     for field, up in (("maxSurge", True), ("maxUnavailable", False)):
         value = getattr(rolling, field)
@@ -152,7 +153,7 @@ def old_pods(snapshot: Snapshot, indices: Sequence[int]) -> tuple[list[Old], lis
     return found, going
 
 
-def _replica_sets(snapshot: Snapshot) -> list[objects.ReplicaSet]:
+def _replica_sets(snapshot: Snapshot) -> list[ReplicaSet]:
     return list(snapshot.workloads.get("ReplicaSet", ()))
 
 

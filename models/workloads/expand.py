@@ -14,6 +14,7 @@ import msgspec
 
 from models.documents.placement import Unmodelled
 from models.kube import objects as kube_objects
+from models.kube import workload_objects
 from models.kube.lenient_decode import shorten
 from models.snapshot import sources
 from models.snapshot.snapshot import InputError, Snapshot
@@ -100,8 +101,8 @@ def owned(snapshot: Snapshot, kind: str, namespace: str, name: str) -> list[int]
 
 
 def revision_pods(
-    snapshot: Snapshot, deployment: kube_objects.Deployment, count: int
-) -> tuple[list[kube_objects.Pod], kube_objects.ReplicaSet]:
+    snapshot: Snapshot, deployment: workload_objects.Deployment, count: int
+) -> tuple[list[kube_objects.Pod], workload_objects.ReplicaSet]:
     """``count`` pods of a new revision of a Deployment and the ReplicaSet that owns them; both are new, whatever the template, and not part
     of ``snapshot``, which is not changed. Names clash with none there.
 

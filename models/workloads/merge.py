@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import kinds
+from models.kube import kinds, storage_objects, workload_objects
 from models.kube import objects as kube_objects
 from models.snapshot.snapshot import Snapshot
 
@@ -53,7 +53,7 @@ def key(kind: kinds.Kind, obj: Any) -> str:
 
 def _slot(kind: kinds.Kind, obj: Any) -> str:
     """What at most one object has: PodGroups of several API groups may share a name."""
-    return f"{obj.group}/{key(kind, obj)}" if isinstance(obj, kube_objects.PodGroup) else key(kind, obj)
+    return f"{obj.group}/{key(kind, obj)}" if isinstance(obj, workload_objects.PodGroup) else key(kind, obj)
 
 
 def located(manifests: Snapshot, obj: Any, message: str) -> str:
@@ -102,7 +102,7 @@ def _overlay(old: Any, new: Any) -> tuple[Any, list[str]]:
     if getattr(old, "spec", None) is not None:
         found.spec, inner = (old.spec, []) if new.spec is None else _fill(old.spec, new.spec, "spec.")
         changed += inner
-    if isinstance(old, kube_objects.PersistentVolumeClaim) and old.spec is not None and old.spec.volumeName:
+    if isinstance(old, storage_objects.PersistentVolumeClaim) and old.spec is not None and old.spec.volumeName:
         found.spec = old.spec  # a bound claim's spec cannot be changed
     return found, changed
 

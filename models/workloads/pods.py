@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from models.kube import objects
+from models.kube.workload_objects import Job
 from models.snapshot import interning
 from models.snapshot.snapshot import Snapshot
 from models.workloads import claims, daemon_sets, replicas
@@ -84,7 +85,7 @@ class Maker:
         if kind in ("Job", "CronJob"):
             if replicas.suspended(workload):
                 return Plan(0, warnings=("is suspended: it makes no pods",)), None
-            obj: objects.Job = workload.obj if kind == "Job" else self._run(workload)
+            obj: Job = workload.obj if kind == "Job" else self._run(workload)
             run = obj.metadata.name or ""
             finished = [self.snapshot.pods[i] for i in self.owners.finished("Job", namespace, run)]
             return replicas.job(workload, run, obj.status, pods, finished), reference(obj)
@@ -141,16 +142,16 @@ class Maker:
         )
         return objects.Pod(metadata, spec, _PENDING)
 
-    def _run(self, workload: Workload) -> objects.Job:
+    def _run(self, workload: Workload) -> Job:
         """The Job of a CronJob's run that is under way, or of its next one."""
         namespace, name = workload.namespace, workload.name
         for child in self.owners.children("CronJob", namespace, name):
             if self.owners.of("Job", namespace, child):
-                return named(self.snapshot, "Job", namespace, child) or objects.Job(objects.ObjectMeta(child, namespace), workload.job)
+                return named(self.snapshot, "Job", namespace, child) or Job(objects.ObjectMeta(child, namespace), workload.job)
         number = minute(namespace, name)
         while named(self.snapshot, "Job", namespace, f"{name}-{number}") is not None:
             number += 1
         metadata = objects.ObjectMeta(f"{name}-{number}", namespace, workload.labels or None, ownerReferences=[reference(workload.obj)])
-        found = objects.Job(metadata, workload.job)
+        found = Job(metadata, workload.job)
         self.snapshot.workloads.setdefault("Job", []).append(found)
         return found

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from models.kube import objects
+from models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodTemplate
 from models.workloads.view import Workload
 
 #: How many pods a PodTemplate stands for.
@@ -55,7 +56,7 @@ def asked(workload: Workload) -> int:
 
 def replicas(obj: Any) -> int:
     """The stated number of pods of a workload that states one: 1 by default."""
-    if isinstance(obj, objects.PodTemplate):
+    if isinstance(obj, PodTemplate):
         annotations = (obj.template.metadata.annotations if obj.template and obj.template.metadata else None) or {}
         text = (obj.metadata.annotations or {}).get(REPLICAS, annotations.get(REPLICAS, "1"))
         return int(text) if text.isascii() and text.isdigit() else 1
@@ -66,13 +67,13 @@ def replicas(obj: Any) -> int:
 def scaled(obj: Any, count: int) -> Any:
     """A copy of a workload that wants ``count`` pods; None for kinds that cannot be scaled (DaemonSet)."""
     change = msgspec.structs.replace
-    if isinstance(obj, objects.DaemonSet):
+    if isinstance(obj, DaemonSet):
         return None
-    if isinstance(obj, objects.PodTemplate):
+    if isinstance(obj, PodTemplate):
         return change(obj, metadata=change(obj.metadata, annotations={**(obj.metadata.annotations or {}), REPLICAS: str(count)}))
-    if isinstance(obj, objects.Job):
+    if isinstance(obj, Job):
         return change(obj, spec=_parallel(obj.spec, count))
-    if isinstance(obj, objects.CronJob):
+    if isinstance(obj, CronJob):
         assert obj.spec is not None
         assert obj.spec.jobTemplate is not None
         template = change(obj.spec.jobTemplate, spec=_parallel(obj.spec.jobTemplate.spec, count))
@@ -80,8 +81,8 @@ def scaled(obj: Any, count: int) -> Any:
     return change(obj, spec=change(obj.spec, replicas=count))
 
 
-def _parallel(spec: objects.JobSpec | None, count: int) -> objects.JobSpec:
-    spec = spec or objects.JobSpec()
+def _parallel(spec: JobSpec | None, count: int) -> JobSpec:
+    spec = spec or JobSpec()
     completions = None if spec.completions is None else max(spec.completions, count)
     return msgspec.structs.replace(spec, parallelism=count, completions=completions)
 
@@ -117,13 +118,17 @@ def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str,
 
 
 def job(
-    workload: Workload, name: str, status: objects.JobStatus | None, existing: Sequence[objects.Pod], finished: Sequence[objects.Pod]
+    workload: Workload,
+    name: str,
+    status: JobStatus | None,
+    existing: Sequence[objects.Pod],
+    finished: Sequence[objects.Pod],
 ) -> Plan:
     """What a Job (of that name) still runs: min(parallelism, completions - succeeded)."""
     spec = workload.job
     assert spec is not None
     parallelism = 1 if spec.parallelism is None else spec.parallelism
-    status = status or objects.JobStatus()
+    status = status or JobStatus()
     if any(c.type in _OVER and c.status == "True" for c in status.conditions or ()):
         return Plan(0, warnings=("is finished: it makes no more pods",))
     if suspended(workload):

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from models.kube import objects
+from models.kube.workload_objects import ReplicaSet, WorkloadSpec
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import HASH, OwnedPods
 from models.workloads.template import fingerprint, template_hash
@@ -48,7 +49,7 @@ class Revisions:
             return max(sorted(set(known)), key=known.count)
         return prefix + template_hash(workload.template)
 
-    def hash_label(self, found: objects.ReplicaSet) -> dict[str, str]:
+    def hash_label(self, found: ReplicaSet) -> dict[str, str]:
         """The pod-template-hash that a Deployment's ReplicaSet gives its pods."""
         template = found.spec.template if found.spec is not None else None
         labels = (
@@ -58,7 +59,7 @@ class Revisions:
         guess = (found.metadata.name or "").removeprefix(f"{owner.name}-" if owner is not None else "")
         return {HASH: labels.get(HASH, guess)}
 
-    def replica_set(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None) -> objects.ReplicaSet:
+    def replica_set(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None) -> ReplicaSet:
         """The ReplicaSet of a Deployment's template, made and added where the cluster has none.
 
         Of several with this template the one with most of ``pods`` counts, then the newest. Where the snapshot lacks the ReplicaSets of
@@ -78,7 +79,7 @@ class Revisions:
             return self._add(_replica_set(workload, name.removeprefix(f"{workload.name}-")))
         return self.new(workload)
 
-    def new(self, workload: Workload) -> objects.ReplicaSet:
+    def new(self, workload: Workload) -> ReplicaSet:
         """A ReplicaSet for a Deployment's template whose hash no other has, added to the snapshot."""
         taken = {rs.metadata.name for rs in self._sets(workload.namespace)}
         taken |= set(self._owners.children("Deployment", workload.namespace, workload.name))
@@ -87,23 +88,23 @@ class Revisions:
             salt += 1
         return self._add(_replica_set(workload, template_hash(workload.template, salt)))
 
-    def _sets(self, namespace: str) -> list[objects.ReplicaSet]:
+    def _sets(self, namespace: str) -> list[ReplicaSet]:
         return [rs for rs in self._snapshot.workloads.get("ReplicaSet", ()) if (rs.metadata.namespace or "default") == namespace]
 
-    def _add(self, found: objects.ReplicaSet) -> objects.ReplicaSet:
+    def _add(self, found: ReplicaSet) -> ReplicaSet:
         self._snapshot.workloads.setdefault("ReplicaSet", []).append(found)
         return found
 
 
-def _replica_set(workload: Workload, label: str) -> objects.ReplicaSet:
+def _replica_set(workload: Workload, label: str) -> ReplicaSet:
     deployment = workload.obj
     selector = deployment.spec.selector or objects.LabelSelector()
     labels = {**workload.labels, HASH: label}
     template = _change(workload.template, metadata=_change(workload.template.metadata or objects.ObjectMeta(), labels=labels))
-    spec = objects.WorkloadSpec(
+    spec = WorkloadSpec(
         replicas=deployment.spec.replicas,
         selector=_change(selector, matchLabels={**(selector.matchLabels or {}), HASH: label}),
         template=template,
     )
     metadata = objects.ObjectMeta(f"{workload.name}-{label}", workload.namespace, labels, ownerReferences=[reference(deployment)])
-    return objects.ReplicaSet(metadata, spec)
+    return ReplicaSet(metadata, spec)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from models.documents.placement import Edits, Unmodelled
-from models.kube import objects
+from models.kube import objects, workload_objects
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads import claims
 from models.workloads.deployment_rollout import Old, Pace, old_pods, pace
@@ -23,7 +23,7 @@ class Revision:
     claims."""
 
     workload: str
-    deployment: objects.Deployment
+    deployment: workload_objects.Deployment
     snapshot: Snapshot
     pace: Pace
     old: list[Old]
@@ -57,7 +57,7 @@ def read(snapshot: Snapshot, name: str, manifests: Snapshot | None, edits: Edits
     return Revision(f"{namespace}/{short}", deployment, merged, steps, old, new, going, unmodelled)
 
 
-def _scaled(deployment: objects.Deployment, edits: Edits | None) -> bool:
+def _scaled(deployment: workload_objects.Deployment, edits: Edits | None) -> bool:
     names = {text.rpartition("=")[0] for text in edits.replicas} if edits is not None else set()
     key, short = _key(deployment), deployment.metadata.name or ""
     return not names.isdisjoint({short, key, f"Deployment/{short}", f"Deployment/{key}"})
@@ -74,7 +74,7 @@ def _undeleted(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, pods=pods)
 
 
-def _updated(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> tuple[Snapshot, objects.Deployment]:
+def _updated(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> tuple[Snapshot, workload_objects.Deployment]:
     """The cluster with the manifests, and the Deployment."""
     here = _named(snapshot, name)
     if len(here) > 1:
@@ -97,16 +97,16 @@ def _updated(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> tuple
     return merged, next(d for d in _named(merged, name) if _key(d) == _key(there[0]))
 
 
-def _key(deployment: objects.Deployment) -> str:
+def _key(deployment: workload_objects.Deployment) -> str:
     return f"{deployment.metadata.namespace or 'default'}/{deployment.metadata.name or ''}"
 
 
-def _named(snapshot: Snapshot, name: str) -> list[objects.Deployment]:
-    found: list[objects.Deployment] = snapshot.workloads.get("Deployment", [])
+def _named(snapshot: Snapshot, name: str) -> list[workload_objects.Deployment]:
+    found: list[workload_objects.Deployment] = snapshot.workloads.get("Deployment", [])
     return [d for d in found if name in (_key(d), d.metadata.name)]
 
 
-def _moved(manifests: Snapshot, like: objects.Deployment) -> list[objects.Deployment]:
+def _moved(manifests: Snapshot, like: workload_objects.Deployment) -> list[workload_objects.Deployment]:
     """Manifests often name no namespace: then it is where the Deployment of the snapshot is."""
     found = [d for d in _named(manifests, like.metadata.name or "") if (d.metadata.namespace or "default") == "default"]
     moved = [msgspec.structs.replace(d.metadata, namespace=like.metadata.namespace) for d in found]

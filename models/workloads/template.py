@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from models.kube import objects, quantity
+from models.kube import objects, quantity, workload_objects
 from models.snapshot import interning
 from models.workloads.ownership import HASH
 
@@ -21,7 +21,7 @@ _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
-def fingerprint(template: objects.PodTemplateSpec) -> bytes:
+def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
     """Equal for templates that placement cannot tell apart, whether defaulted and normalised by an API server or not."""
     metadata = objects.ObjectMeta()
     if template.metadata is not None:
@@ -58,7 +58,7 @@ def _number(*parts: bytes) -> int:
     return int.from_bytes(hashlib.sha256(b"\0".join(parts)).digest()[:8], "big")
 
 
-def template_hash(template: objects.PodTemplateSpec, salt: int = 0) -> str:
+def template_hash(template: workload_objects.PodTemplateSpec, salt: int = 0) -> str:
     """A revision's hash: the decimal digits of 32 bits in the safe alphabet, as rand.SafeEncodeString writes them. Not the number that
     Kubernetes computes, which takes in fields that are not read here."""
     return "".join(ALPHABET[ord(c) % len(ALPHABET)] for c in str(_number(fingerprint(template), b"%d" % salt) % 2**32))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import defaults, kinds, objects
+from models.kube import defaults, kinds, objects, workload_objects
 from models.kube.lenient_decode import shorten
 from models.kube.selectors import Requirement, Selector, canonical
 from models.snapshot.snapshot import InputError, Snapshot
@@ -37,7 +37,7 @@ class Workload:
     kind: str
     obj: Any
     path: str
-    template: objects.PodTemplateSpec
+    template: workload_objects.PodTemplateSpec
 
     @property
     def namespace(self) -> str:
@@ -67,7 +67,7 @@ class Workload:
         return dict((self.template.metadata.annotations if self.template.metadata else None) or {})
 
     @property
-    def job(self) -> objects.JobSpec | None:
+    def job(self) -> workload_objects.JobSpec | None:
         """The spec of a Job, or of the Jobs of a CronJob."""
         if self.kind == "Job":
             return self.obj.spec  # type: ignore[no-any-return]
@@ -109,12 +109,12 @@ def controller(obj: Any) -> objects.OwnerReference | None:
 def selector(obj: Any) -> Selector | None:
     """By which labels a workload adopts pods that have no controller; None where it adopts none."""
     spec = getattr(obj, "spec", None)
-    if spec is None or isinstance(obj, objects.CronJob | objects.PodTemplate):
+    if spec is None or isinstance(obj, workload_objects.CronJob | workload_objects.PodTemplate):
         return None
     found = spec.selector
     if isinstance(found, dict):
         found = objects.LabelSelector(matchLabels=found)
-    if isinstance(obj, objects.Job) and found is None:
+    if isinstance(obj, workload_objects.Job) and found is None:
         return (Requirement(_JOB_NAME, "In", (obj.metadata.name or "",)),)
     return canonical(found) or None
 

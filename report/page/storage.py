@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from models.cluster.volumes import NO_PROVISIONER, SELECTED_NODE, claim_keys, named_claims
-from models.kube import objects
+from models.cluster.volumes import SELECTED_NODE
+from models.kube import objects, storage_objects
+from models.kube.pod_claims import NO_PROVISIONER, claim_keys, named_claims
 from models.snapshot.snapshot import Snapshot
 from report.page import words
 from report.page.asks import Rule
@@ -69,7 +70,7 @@ class Storage:
         if volume is None:
             yield Rule("VolumeBinding", f"volume {name} is not in the snapshot: no node takes the pod")
             return
-        spec = volume.spec or objects.PersistentVolumeSpec()
+        spec = volume.spec or storage_objects.PersistentVolumeSpec()
         required = spec.nodeAffinity.required if spec.nodeAffinity is not None else None
         if required is not None:
             which = words.node_selector(required)
@@ -81,7 +82,7 @@ class Storage:
             yield Rule("VolumeZone", f"has a volume at {text}")
         yield from self._attached(spec.csi.driver if spec.csi is not None else None)
 
-    def _unbound(self, key: str, claim: objects.PersistentVolumeClaim, spec: objects.PersistentVolumeClaimSpec) -> Iterator[Rule]:
+    def _unbound(self, key: str, claim: storage_objects.PersistentVolumeClaim, spec: objects.PersistentVolumeClaimSpec) -> Iterator[Rule]:
         name = spec.storageClassName
         storage = self._snapshot.storage_classes.get(name) if name else None
         if storage is None or storage.volumeBindingMode != "WaitForFirstConsumer":

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
-from models.cluster.volumes import Claim, named_claims
+from models.cluster.volumes import Claim
+from models.kube.pod_claims import named_claims
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule, StaticRule
 

@@ -11,7 +11,7 @@ import pytest
 from checker.placement import Judge, rejecting_rules, verify
 from checker.violation import Violation
 from models.documents.placement import Assignment, Placement, SnapshotRef, Status, TierResult, Unplaced
-from models.kube import objects
+from models.kube import objects, storage_objects
 from models.snapshot.snapshot import Snapshot
 
 ZONE = "topology.kubernetes.io/zone"
@@ -89,13 +89,13 @@ def snapshot_of(*items: Object) -> Snapshot:
                 snapshot.pods.append(obj)
             case objects.Namespace():
                 snapshot.namespaces[item["metadata"]["name"]] = obj
-            case objects.PersistentVolume():
+            case storage_objects.PersistentVolume():
                 snapshot.persistent_volumes[item["metadata"]["name"]] = obj
-            case objects.PersistentVolumeClaim():
+            case storage_objects.PersistentVolumeClaim():
                 snapshot.persistent_volume_claims["prod/" + item["metadata"]["name"]] = obj
-            case objects.StorageClass():
+            case storage_objects.StorageClass():
                 snapshot.storage_classes[item["metadata"]["name"]] = obj
-            case objects.CSINode():
+            case storage_objects.CSINode():
                 snapshot.csi_nodes[item["metadata"]["name"]] = obj
     return snapshot
 

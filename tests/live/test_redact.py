@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from instances.generate.generator import Parameters, generate
 from live.redact import Keeper
-from models.kube import kinds
+from models.kube import kinds, storage_objects
 from models.kube import objects as kube_objects
 from models.snapshot import interning
 from models.snapshot.snapshot import Snapshot, from_objects, load
@@ -57,9 +57,9 @@ def trimmed(value: object) -> object:
     if isinstance(value, kube_objects.PodSpec):  # reading drops them from pods, not from templates
         read = [volume for volume in value.volumes or () if volume != kube_objects.Volume(volume.name)]
         value = msgspec.structs.replace(value, volumes=read or None)
-    if isinstance(value, kube_objects.CSIPersistentVolumeSource):
+    if isinstance(value, storage_objects.CSIPersistentVolumeSource):
         return value.driver
-    if isinstance(value, kube_objects.CSINodeDriver):
+    if isinstance(value, storage_objects.CSINodeDriver):
         value = msgspec.structs.replace(value, nodeID=None)
     if isinstance(value, msgspec.Struct):
         return {name: trimmed(getattr(value, name)) for name in value.__struct_fields__}

@@ -10,6 +10,7 @@ from audit.view.usable_nodes import grave, running, wanted
 from audit.view.view import ClusterView, Subject
 from models.documents.audit import Finding
 from models.kube import objects
+from models.kube.workload_objects import StatefulSet
 from models.workloads.view import priority_of
 
 _PRIORITY: Final = Code(
@@ -83,7 +84,7 @@ def _unbound(view: ClusterView) -> Iterator[tuple[str, str, objects.PersistentVo
             yield f"PersistentVolumeClaim {key}", "spec.storageClassName", claim.spec, None
     for subject in view.subjects:
         obj = subject.workload.obj if subject.workload is not None else None
-        templates = (obj.spec.volumeClaimTemplates if isinstance(obj, objects.StatefulSet) and obj.spec is not None else None) or ()
+        templates = (obj.spec.volumeClaimTemplates if isinstance(obj, StatefulSet) and obj.spec is not None else None) or ()
         for i, template in enumerate(templates):
             if template.spec is not None and template.spec.storageClassName:
                 yield subject.name, f"spec.volumeClaimTemplates[{i}].spec.storageClassName", template.spec, subject

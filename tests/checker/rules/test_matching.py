@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from checker.rules import matching
 from models.kube import objects
+from models.kube.storage_objects import TopologySelectorTerm
 
 
 def requirement(operator: str, *values: str) -> dict[str, Any]:
@@ -185,7 +186,7 @@ def test_soft_taints_never_reject() -> None:
 
 def test_topology_terms() -> None:
     def allowed(terms: list[dict[str, Any]] | None) -> bool:
-        return matching.in_topology_terms(msgspec.convert(terms, list[objects.TopologySelectorTerm] | None), {"zone": "a", "rack": "r"})
+        return matching.in_topology_terms(msgspec.convert(terms, list[TopologySelectorTerm] | None), {"zone": "a", "rack": "r"})
 
     def term(**values: list[str]) -> dict[str, Any]:
         return {"matchLabelExpressions": [{"key": key, "values": listed} for key, listed in values.items()]}

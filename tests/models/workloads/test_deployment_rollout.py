@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from models.kube import objects as kube_objects
+from models.kube import workload_objects
 from models.snapshot.snapshot import InputError, from_objects
 from models.workloads.deployment_rollout import Old, Pace, creations, deletions, old_pods, pace, scaled
 from models.workloads.rollout_input import read
@@ -13,9 +14,9 @@ from tests.solver.rollout.rollouts import deployment, old, priced, replica_set, 
 
 
 def strategy(replicas: int | None, **rolling_update: Any) -> Pace:
-    update = kube_objects.RollingUpdate(**rolling_update) if rolling_update else None
-    spec = kube_objects.WorkloadSpec(replicas=replicas, strategy=kube_objects.DeploymentStrategy("RollingUpdate", update))
-    return pace(kube_objects.Deployment(kube_objects.ObjectMeta("web"), spec))
+    update = workload_objects.RollingUpdate(**rolling_update) if rolling_update else None
+    spec = workload_objects.WorkloadSpec(replicas=replicas, strategy=workload_objects.DeploymentStrategy("RollingUpdate", update))
+    return pace(workload_objects.Deployment(kube_objects.ObjectMeta("web"), spec))
 
 
 @pytest.mark.parametrize(
@@ -42,17 +43,17 @@ def test_fence_posts(replicas: int | None, rolling_update: dict[str, Any], surge
 
 
 def test_no_strategy_is_a_rolling_update_and_recreate_takes_everything_down() -> None:
-    spec = kube_objects.WorkloadSpec(replicas=8)
-    assert pace(kube_objects.Deployment(kube_objects.ObjectMeta("web"), spec)) == Pace(8, 2, 2)
-    spec.strategy = kube_objects.DeploymentStrategy("Recreate")
-    assert pace(kube_objects.Deployment(kube_objects.ObjectMeta("web"), spec)) == Pace(8, 0, 8, recreate=True)
+    spec = workload_objects.WorkloadSpec(replicas=8)
+    assert pace(workload_objects.Deployment(kube_objects.ObjectMeta("web"), spec)) == Pace(8, 2, 2)
+    spec.strategy = workload_objects.DeploymentStrategy("Recreate")
+    assert pace(workload_objects.Deployment(kube_objects.ObjectMeta("web"), spec)) == Pace(8, 0, 8, recreate=True)
 
 
 def test_what_cannot_be_read_is_bad_input() -> None:
     with pytest.raises(InputError, match=r"default/web: spec\.strategy\.type: got 'Canary'"):
         pace(
-            kube_objects.Deployment(
-                kube_objects.ObjectMeta("web"), kube_objects.WorkloadSpec(strategy=kube_objects.DeploymentStrategy("Canary"))
+            workload_objects.Deployment(
+                kube_objects.ObjectMeta("web"), workload_objects.WorkloadSpec(strategy=workload_objects.DeploymentStrategy("Canary"))
             )
         )
     with pytest.raises(InputError, match=r"rollingUpdate\.maxSurge: got 'many'"):

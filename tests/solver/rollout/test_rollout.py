@@ -15,6 +15,7 @@ from models.documents import placement as doc
 from models.documents.placement import Edits, Placement, Remedy
 from models.edits.edits import apply
 from models.kube import objects as kube_objects
+from models.kube import workload_objects
 from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
 from models.workloads.rollout_input import read
 from report.terminal.canvas import Surface, render
@@ -370,16 +371,16 @@ def changed(snapshot: Snapshot, way: Remedy) -> Snapshot:
     if way.change in ("addNodes", "reduceReplicas"):
         edits = Edits(addNodes=way.options[1:]) if way.change == "addNodes" else Edits(replicas=way.options[1:])
         return apply(snapshot, None, edits).snapshot
-    found: kube_objects.Deployment = snapshot.workloads["Deployment"][0]
+    found: workload_objects.Deployment = snapshot.workloads["Deployment"][0]
     spec = found.spec
     assert spec is not None
     if way.change == "strategy":
-        new = msgspec.structs.replace(spec, strategy=kube_objects.DeploymentStrategy(way.arguments["to"]))
+        new = msgspec.structs.replace(spec, strategy=workload_objects.DeploymentStrategy(way.arguments["to"]))
     elif way.change in ("maxSurge", "maxUnavailable"):
         steps = read(snapshot, "web", None).pace
-        update = kube_objects.RollingUpdate(maxSurge=steps.surge, maxUnavailable=steps.unavailable)
+        update = workload_objects.RollingUpdate(maxSurge=steps.surge, maxUnavailable=steps.unavailable)
         setattr(update, way.change, int(way.arguments["to"]))
-        new = msgspec.structs.replace(spec, strategy=kube_objects.DeploymentStrategy("RollingUpdate", update))
+        new = msgspec.structs.replace(spec, strategy=workload_objects.DeploymentStrategy("RollingUpdate", update))
     else:
         assert spec.template is not None
         assert spec.template.spec is not None

@@ -1,0 +1,265 @@
+"""What the API server would refuse of a pod and of the parts that other kinds share with it (selectors, quantities, claims).
+
+Every function appends ``path: what is wrong, what was expected`` to ``out``. See :mod:`models.kube.validation` for the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from models.kube import defaults, objects, quantity
+from models.kube.lenient_decode import shorten
+
+Problems = list[str]
+
+_SELECTOR_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_NODE_OPERATORS: Final = (*_SELECTOR_OPERATORS, "Gt", "Lt")
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+INT32: Final = 2**31 - 1
+INT64: Final = 2**63 - 1
+
+
+def check_choice(value: str | None, allowed: tuple[str, ...], path: str, out: Problems) -> None:
+    """An empty value counts as absent and is defaulted."""
+    if value and value not in allowed:
+        out.append(f"{path}: got {shorten(value)}, expected {', '.join(allowed[:-1])} or {allowed[-1]}")
+
+
+def check_range(value: int | None, low: int, high: int, path: str, out: Problems) -> None:
+    if value is not None and not low <= value <= high:
+        at_least = "" if low < 0 else f" of at least {low}"
+        allowed = f" within {low}..{high}" if high < INT32 else f"{at_least} that fits {32 if high == INT32 else 64} bits"
+        out.append(f"{path}: got {shorten(value)}, expected a whole number{allowed}")
+
+
+# --- quantities -------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=65536)
+def _counted(raw: objects.RawQuantity, scale: int) -> int | str:
+    """A quantity in the unit that the scheduler counts in (1/``scale``), rounded up; or what is wrong with it."""
+    try:
+        value = quantity.parse(raw) * scale
+    except quantity.QuantityError as error:
+        return str(error)
+    if abs(value) > quantity.INT64_MAX:
+        return f"got {shorten(raw)}, expected a quantity that fits 64 bits{' in thousandths' if scale == 1000 else ''}"
+    return quantity.ceil(value)
+
+
+def _scale(name: str) -> int:
+    return 1000 if name == "cpu" else 1
+
+
+def check_quantity(name: str, raw: objects.RawQuantity, path: str, out: Problems, *, negative: bool = False) -> None:
+    counted = _counted(raw, _scale(name))
+    if isinstance(counted, str):
+        out.append(f"{path}: {counted}")
+    elif counted < 0 and not negative:
+        out.append(f"{path}: got {shorten(raw)}, expected a quantity of at least 0")
+
+
+def check_resources(resources: objects.ResourceList | None, path: str, out: Problems) -> None:
+    for name, raw in (resources or {}).items():
+        check_quantity(name, raw, f"{path}.{name}", out)
+
+
+def _requirements(resources: objects.ResourceRequirements | None, path: str, out: Problems) -> None:
+    if resources is not None:
+        check_resources(resources.requests, f"{path}.requests", out)
+        check_resources(resources.limits, f"{path}.limits", out)
+
+
+# --- selectors --------------------------------------------------------------------------------------------------------
+
+
+def _values(count: int, operator: str, path: str, out: Problems) -> None:
+    if operator in ("In", "NotIn") and count == 0:
+        out.append(f"{path}.values: missing, expected at least one value with operator {operator}")
+    elif operator in ("Exists", "DoesNotExist") and count:
+        out.append(f"{path}.values: got {count}, expected none with operator {operator}")
+    elif operator in ("Gt", "Lt") and count != 1:
+        out.append(f"{path}.values: got {count}, expected exactly one value with operator {operator}")
+
+
+def _requirements_of(
+    requirements: Iterable[objects.LabelSelectorRequirement | objects.NodeSelectorRequirement] | None,
+    operators: tuple[str, ...],
+    path: str,
+    out: Problems,
+) -> None:
+    for index, requirement in enumerate(requirements or ()):
+        where = f"{path}[{index}]"
+        if requirement.operator in operators:
+            _values(len(requirement.values or ()), requirement.operator, where, out)
+        else:
+            out.append(f"{where}.operator: got {shorten(requirement.operator)}, expected {', '.join(operators[:-1])} or {operators[-1]}")
+
+
+def check_label_selector(selector: objects.LabelSelector | None, path: str, out: Problems) -> None:
+    if selector is not None:
+        _requirements_of(selector.matchExpressions, _SELECTOR_OPERATORS, f"{path}.matchExpressions", out)
+
+
+def _node_term(term: objects.NodeSelectorTerm, path: str, out: Problems) -> None:
+    _requirements_of(term.matchExpressions, _NODE_OPERATORS, f"{path}.matchExpressions", out)
+    _requirements_of(term.matchFields, _NODE_OPERATORS, f"{path}.matchFields", out)
+
+
+def check_node_selector(selector: objects.NodeSelector | None, path: str, out: Problems) -> None:
+    # An empty list of terms, which the API server refuses, matches nothing: harmless.
+    for index, term in enumerate((selector.nodeSelectorTerms if selector else None) or ()):
+        _node_term(term, f"{path}.nodeSelectorTerms[{index}]", out)
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+def _pod_term(term: objects.PodAffinityTerm, path: str, out: Problems) -> None:
+    if not term.topologyKey:
+        out.append(f"{path}.topologyKey: empty, expected a node label key")
+    check_label_selector(term.labelSelector, f"{path}.labelSelector", out)
+    check_label_selector(term.namespaceSelector, f"{path}.namespaceSelector", out)
+    for field, keys in (("matchLabelKeys", term.matchLabelKeys), ("mismatchLabelKeys", term.mismatchLabelKeys)):
+        if keys and term.labelSelector is None:
+            out.append(f"{path}.{field}: expected together with a labelSelector only")
+
+
+def _pod_affinity(affinity: objects.PodAffinity | None, path: str, out: Problems) -> None:
+    if affinity is None:
+        return
+    for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
+        for index, term in enumerate(getattr(affinity, field) or ()):
+            _pod_term(term, f"{path}.{field}[{index}]", out)
+    for index, weighted in enumerate(affinity.preferredDuringSchedulingIgnoredDuringExecution or ()):
+        where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
+        check_range(weighted.weight, 1, 100, f"{where}.weight", out)
+        _pod_term(weighted.podAffinityTerm, f"{where}.podAffinityTerm", out)
+
+
+def _node_affinity(affinity: objects.NodeAffinity | None, path: str, out: Problems) -> None:
+    if affinity is None:
+        return
+    for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
+        check_node_selector(getattr(affinity, field), f"{path}.{field}", out)
+    for index, preferred in enumerate(affinity.preferredDuringSchedulingIgnoredDuringExecution or ()):
+        where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
+        check_range(preferred.weight, 1, 100, f"{where}.weight", out)
+        _node_term(preferred.preference, f"{where}.preference", out)
+
+
+def _spread(constraints: list[objects.TopologySpreadConstraint] | None, path: str, out: Problems) -> None:
+    seen: set[tuple[str, str]] = set()
+    for index, constraint in enumerate(constraints or ()):
+        where = f"{path}[{index}]"
+        check_range(constraint.maxSkew, 1, INT32, f"{where}.maxSkew", out)
+        if not constraint.topologyKey:
+            out.append(f"{where}.topologyKey: empty, expected a node label key")
+        if constraint.whenUnsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
+            out.append(f"{where}.whenUnsatisfiable: got {shorten(constraint.whenUnsatisfiable)}, expected DoNotSchedule or ScheduleAnyway")
+        check_choice(constraint.nodeAffinityPolicy, ("Honor", "Ignore"), f"{where}.nodeAffinityPolicy", out)
+        check_choice(constraint.nodeTaintsPolicy, ("Honor", "Ignore"), f"{where}.nodeTaintsPolicy", out)
+        if constraint.minDomains is not None:
+            check_range(constraint.minDomains, 1, INT32, f"{where}.minDomains", out)
+            if constraint.whenUnsatisfiable == "ScheduleAnyway":
+                out.append(f"{where}.minDomains: expected with whenUnsatisfiable DoNotSchedule only")
+        check_label_selector(constraint.labelSelector, f"{where}.labelSelector", out)
+        if constraint.matchLabelKeys and constraint.labelSelector is None:
+            out.append(f"{where}.matchLabelKeys: expected together with a labelSelector only")
+        pair = (constraint.topologyKey, constraint.whenUnsatisfiable)
+        if pair in seen:
+            out.append(f"{where}: repeats topologyKey {shorten(pair[0])} with {shorten(pair[1])}, expected each pair once")
+        seen.add(pair)
+
+
+def _container(container: objects.Container, path: str, out: Problems) -> None:
+    _requirements(container.resources, f"{path}.resources", out)
+    for index, port in enumerate(container.ports or ()):
+        where = f"{path}.ports[{index}]"
+        check_range(port.containerPort, 1, 65535, f"{where}.containerPort", out)
+        check_range(port.hostPort, 0, 65535, f"{where}.hostPort", out)
+        check_choice(port.protocol, ("TCP", "UDP", "SCTP"), f"{where}.protocol", out)
+
+
+def affinity_problems(found: objects.Affinity | None, path: str = "spec.affinity") -> Problems:
+    """Problems of a pod's affinity."""
+    out: Problems = []
+    if found is not None:
+        _node_affinity(found.nodeAffinity, f"{path}.nodeAffinity", out)
+        _pod_affinity(found.podAffinity, f"{path}.podAffinity", out)
+        _pod_affinity(found.podAntiAffinity, f"{path}.podAntiAffinity", out)
+    return out
+
+
+def spec_problems(spec: objects.PodSpec, path: str = "spec") -> Problems:
+    """Problems of a pod's spec but for its affinity and volumes."""
+    out: Problems = []
+    if not spec.containers:
+        out.append(f"{path}.containers: missing, expected at least one container")
+    names: set[str] = set()
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
+        for index, container in enumerate(containers or ()):
+            where = f"{path}.{field}[{index}]"
+            _container(container, where, out)
+            if container.name:
+                if container.name in names:
+                    out.append(f"{where}.name: {shorten(container.name)} is taken, expected a name of its own in the pod")
+                names.add(container.name)
+    check_range(spec.priority, -INT32 - 1, INT32, f"{path}.priority", out)
+    _requirements(spec.resources, f"{path}.resources", out)
+    check_resources(spec.overhead, f"{path}.overhead", out)
+    for index, toleration in enumerate(spec.tolerations or ()):
+        check_choice(toleration.operator, ("Exists", "Equal"), f"{path}.tolerations[{index}].operator", out)
+        check_choice(toleration.effect, EFFECTS, f"{path}.tolerations[{index}].effect", out)
+    _spread(spec.topologySpreadConstraints, f"{path}.topologySpreadConstraints", out)
+    if not out:
+        _total(spec, path, out)
+    return out
+
+
+def _total(spec: objects.PodSpec, path: str, out: Problems) -> None:
+    """The containers may each be within 64 bits and the pod beyond."""
+
+    def asked(resources: objects.ResourceRequirements) -> objects.ResourceList:
+        return {**(resources.limits or {}), **(resources.requests or {})}
+
+    lists = [asked(c.resources) for c in (*(spec.containers or ()), *(spec.initContainers or ())) if c.resources is not None]
+    counted = [_counted(raw, _scale(name)) for found in (*lists, spec.overhead or {}) for name, raw in found.items()]
+    if sum(value for value in counted if isinstance(value, int)) <= quantity.INT64_MAX:
+        return  # even all resources together are within
+    total = defaults.aggregate(spec, asked)
+    for name, raw in (spec.overhead or {}).items():
+        total[name] = total.get(name, Fraction(0)) + quantity.parse(raw)
+    for name, value in total.items():
+        if value * _scale(name) > quantity.INT64_MAX:
+            out.append(f"{path}.containers: {name} adds up to more than 64 bits hold, expected less")
+
+
+def check_claim_spec(spec: objects.PersistentVolumeClaimSpec | None, path: str, out: Problems) -> None:
+    if spec is not None:
+        check_resources(spec.resources.requests if spec.resources else None, f"{path}.resources.requests", out)
+        check_label_selector(spec.selector, f"{path}.selector", out)
+
+
+def volume_problems(found: list[objects.Volume] | None, path: str = "spec.volumes") -> Problems:
+    """Problems of a pod's volumes."""
+    out: Problems = []
+    for index, volume in enumerate(found or ()):
+        template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral else None
+        if template is not None:
+            check_claim_spec(template.spec, f"{path}[{index}].ephemeral.volumeClaimTemplate.spec", out)
+    return out
+
+
+def status_problems(status: objects.PodStatus | None) -> Problems:
+    """Problems of what a running pod is reported to hold."""
+    out: Problems = []
+    if status is not None:
+        for field in ("containerStatuses", "initContainerStatuses"):
+            for index, container in enumerate(getattr(status, field) or ()):
+                check_resources(container.allocatedResources, f"status.{field}[{index}].allocatedResources", out)
+                _requirements(container.resources, f"status.{field}[{index}].resources", out)
+    return out

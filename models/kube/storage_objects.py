@@ -1,0 +1,93 @@
+"""Objects of storage: volumes, claims, storage classes and CSI drivers (core/v1, storage/v1). See :mod:`models.kube.objects`."""
+
+from __future__ import annotations
+
+from models.kube.objects import Anything, NodeSelector, ObjectMeta, PersistentVolumeClaimSpec, ResourceList, Struct
+
+
+class PersistentVolumeClaimStatus(Struct):
+    phase: str | None = None
+
+
+class PersistentVolumeClaim(Struct):
+    metadata: ObjectMeta
+    spec: PersistentVolumeClaimSpec | None = None
+    status: PersistentVolumeClaimStatus | None = None
+
+
+class ObjectReference(Struct):
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class CSIPersistentVolumeSource(Struct):
+    driver: str
+    volumeHandle: str
+
+
+class VolumeNodeAffinity(Struct):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Struct):
+    capacity: ResourceList | None = None
+    accessModes: list[str] | None = None
+    claimRef: ObjectReference | None = None
+    storageClassName: str | None = None
+    volumeMode: str | None = None
+    nodeAffinity: VolumeNodeAffinity | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    gcePersistentDisk: Anything | None = None
+    awsElasticBlockStore: Anything | None = None
+    azureDisk: Anything | None = None
+    azureFile: Anything | None = None
+    cinder: Anything | None = None
+    vsphereVolume: Anything | None = None
+
+
+class PersistentVolumeStatus(Struct):
+    phase: str | None = None
+
+
+class PersistentVolume(Struct):
+    metadata: ObjectMeta
+    spec: PersistentVolumeSpec | None = None
+    status: PersistentVolumeStatus | None = None
+
+
+class TopologySelectorLabelRequirement(Struct):
+    key: str
+    values: list[str] | None = None
+
+
+class TopologySelectorTerm(Struct):
+    matchLabelExpressions: list[TopologySelectorLabelRequirement] | None = None
+
+
+class StorageClass(Struct):
+    metadata: ObjectMeta
+    provisioner: str = ""
+    volumeBindingMode: str | None = None
+    allowedTopologies: list[TopologySelectorTerm] | None = None
+
+
+class VolumeNodeResources(Struct):
+    count: int | None = None
+
+
+class CSINodeDriver(Struct):
+    name: str
+    nodeID: str | None = None
+    topologyKeys: list[str] | None = None
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(Struct):
+    drivers: list[CSINodeDriver] | None = None
+
+
+class CSINode(Struct):
+    metadata: ObjectMeta
+    spec: CSINodeSpec | None = None

@@ -1,0 +1,192 @@
+"""Objects that make pods and group them: controllers (core/v1, apps/v1, batch/v1), pod groups. See :mod:`models.kube.objects`."""
+
+from __future__ import annotations
+
+from models.kube.objects import (
+    Anything,
+    LabelSelector,
+    ObjectMeta,
+    PersistentVolumeClaimTemplate,
+    PodCondition,
+    PodSpec,
+    ResourceList,
+    Struct,
+)
+
+
+class PodTemplateSpec(Struct):
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
+
+
+class RollingUpdate(Struct):
+    maxSurge: int | str | None = None
+    maxUnavailable: int | str | None = None
+
+
+class DeploymentStrategy(Struct):
+    type: str | None = None
+    rollingUpdate: RollingUpdate | None = None
+
+
+class StatefulSetOrdinals(Struct):
+    start: int | None = None
+
+
+class WorkloadSpec(Struct):
+    """Spec of Deployment, ReplicaSet, StatefulSet and DaemonSet: what placement reads of them."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec | None = None
+    strategy: DeploymentStrategy | None = None
+    updateStrategy: DeploymentStrategy | None = None
+    serviceName: str | None = None
+    volumeClaimTemplates: list[PersistentVolumeClaimTemplate] | None = None
+    ordinals: StatefulSetOrdinals | None = None
+    paused: bool | None = None
+
+
+class Deployment(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec | None = None
+
+
+class ReplicaSet(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec | None = None
+
+
+class StatefulSet(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec | None = None
+
+
+class DaemonSet(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec | None = None
+
+
+class ReplicationControllerSpec(Struct):
+    replicas: int | None = None
+    selector: dict[str, str] | None = None
+    template: PodTemplateSpec | None = None
+
+
+class ReplicationController(Struct):
+    metadata: ObjectMeta
+    spec: ReplicationControllerSpec | None = None
+
+
+class JobSpec(Struct):
+    parallelism: int | None = None
+    completions: int | None = None
+    completionMode: str | None = None
+    suspend: bool | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec | None = None
+
+
+class JobStatus(Struct):
+    succeeded: int | None = None
+    completedIndexes: str | None = None
+    failedIndexes: str | None = None
+    conditions: list[PodCondition] | None = None
+
+
+class Job(Struct):
+    metadata: ObjectMeta
+    spec: JobSpec | None = None
+    status: JobStatus | None = None
+
+
+class JobTemplateSpec(Struct):
+    metadata: ObjectMeta | None = None
+    spec: JobSpec | None = None
+
+
+class CronJobSpec(Struct):
+    jobTemplate: JobTemplateSpec | None = None
+    suspend: bool | None = None
+
+
+class CronJob(Struct):
+    metadata: ObjectMeta
+    spec: CronJobSpec | None = None
+
+
+class PodTemplate(Struct):
+    metadata: ObjectMeta
+    template: PodTemplateSpec | None = None
+
+
+# --- groups of pods ---------------------------------------------------------------------------------------------------
+
+
+class GangPolicy(Struct):
+    minCount: int | None = None
+
+
+class SchedulingPolicy(Struct):
+    """scheduling.k8s.io: exactly one of them is set."""
+
+    basic: Anything | None = None
+    gang: GangPolicy | None = None
+
+
+class GroupTopology(Struct):
+    key: str | None = None
+
+
+class SchedulingConstraints(Struct):
+    topology: list[GroupTopology] | None = None
+
+
+class NetworkTopology(Struct):
+    mode: str | None = None
+    highestTierAllowed: int | None = None
+    highestTierName: str | None = None
+
+
+class PodGroupSpec(Struct):
+    """scheduling.k8s.io has ``schedulingPolicy`` and ``schedulingConstraints``, the other two ``minMember`` and ``minResources``, and
+    Volcano alone the rest."""
+
+    schedulingPolicy: SchedulingPolicy | None = None
+    schedulingConstraints: SchedulingConstraints | None = None
+    parentCompositePodGroupName: str | None = None
+    minMember: int | None = None
+    minResources: ResourceList | None = None
+    minTaskMember: dict[str, int] | None = None
+    networkTopology: NetworkTopology | None = None
+    subGroupPolicy: list[Anything] | None = None
+
+
+class PodGroup(Struct):
+    """Any of the three PodGroup kinds (scheduling.k8s.io, scheduling.x-k8s.io, scheduling.volcano.sh): their objects are different ones
+    even under one name."""
+
+    metadata: ObjectMeta
+    spec: PodGroupSpec | None = None
+    apiVersion: str | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group; empty where the object does not state it."""
+        return (self.apiVersion or "").rpartition("/")[0]
+
+
+class PodGroupTemplate(Struct):
+    name: str | None = None
+    policy: SchedulingPolicy | None = None
+
+
+class SchedulingWorkloadSpec(Struct):
+    podGroups: list[PodGroupTemplate] | None = None
+
+
+class Workload(Struct):
+    """scheduling.k8s.io/v1alpha1 (1.35). From 1.36 on PodGroup objects say by themselves what counts."""
+
+    metadata: ObjectMeta
+    spec: SchedulingWorkloadSpec | None = None
