@@ -32,7 +32,7 @@ from models.documents import rebalance_plan
 from models.snapshot.snapshot import load
 from report.kubectl.checks_text import WORLD
 from solver.rebalance import search
-from solver.rebalance.problem import objective
+from solver.rebalance.tiers import improvement
 
 ROOT = Path(cli.__file__).resolve().parent
 #: Pages whose commands other tests run (tests/test_docs_complete.py says which); of these, runs with their output are looked at here.
@@ -180,7 +180,7 @@ def test_the_page_about_plans_names_what_there_is() -> None:
         rebalance_plan.Obstacle,
     ):
         assert {f"`{name}`" for name in section.__struct_encode_fields__} <= set(re.findall("`[A-Za-z0-9]+`", document)), section
-    for phrase in (f"up to {search.EXACT_LIMIT:,} (class, node) pairs", f"improve = {objective.POINT} · soft + balance"):
+    for phrase in (f"up to {search.EXACT_LIMIT:,} (class, node) pairs", f"improve = {improvement.POINT} · soft + balance"):
         assert phrase in text
     for name, seconds in re.findall(r"`([A-Z_]+_SECONDS)` \((\d+)\)", text):
         assert f"{name}=${{{name}:-{seconds}}}" in WORLD

@@ -36,6 +36,14 @@ class Points:
             self.least += min(weight * low, weight * high)
             self.most += max(weight * low, weight * high)
 
+    def extend(self, other: Points, factor: int = 1) -> None:
+        """Add another sum, times a positive factor."""
+        self.constant += factor * other.constant
+        self.variables += other.variables
+        self.weights += [factor * w for w in other.weights]
+        self.least += factor * other.least
+        self.most += factor * other.most
+
     def value(self, solution: Sequence[int]) -> int:
         """The sum in a solution (values by variable index)."""
         return self.constant + sum(w * solution[v.index] for v, w in zip(self.variables, self.weights, strict=True))

@@ -16,14 +16,14 @@ from models.cluster.cluster import Ints
 from solver import rules
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.run import CpSat, add_hint
-from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import POINT, PlanObjective, Tier, steps_to
+from solver.rebalance.problem.end_state import steps_to
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.sequencing.sequence import Ordered, len_of, order
-from solver.rebalance.target import objective
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
+from solver.rebalance.tiers.objective import PlanObjective
+from solver.rebalance.tiers.tier import Tier
 from solver.runtime.deadline import Deadline
 
 #: (phase, tier, value, bound) of the tier that is being solved
@@ -89,9 +89,8 @@ class Exact:
         self.values = PlanObjective(problem, options.goals)
         active = rules.build(problem.cluster)
         self.model = TargetModel(problem, active)
-        self.points = objective.encode(self.model, TargetRules(self.model, active).broken, self.values)
-        known = bounds(problem, self.values)
-        self._ceilings = [min(most, p.constant + p.most) for most, p in zip(known, self.points, strict=True)]
+        self.points = self.values.encode(TargetRules(self.model, active))
+        self._ceilings = [min(most, p.constant + p.most) for most, p in zip(self.values.bounds(), self.points, strict=True)]
         self._bounds: list[_Bound] = []
         self._open: list[Vector] = []  # what end states may be worth for which no order was found, nor that there is none
         self._notes: list[str] = []
@@ -157,12 +156,7 @@ class Exact:
         at_best = list(self.values.of(relaxed.counts))
         if found.fewest:  # in steps; those of the fewest need not be the cheapest
             extra = len_of(found.steps) - len_of(steps_to(self.problem, relaxed.counts))
-            cheapest = int(self.problem.cost[self.problem.movable].min(initial=1))
-            for t, tier in enumerate(self.values.tiers):
-                if tier.name == "moves":
-                    at_best[t] -= extra * cheapest
-                elif tier.name == "improve":
-                    at_best[t] -= POINT * self.problem.limits.minGain * extra
+            at_best = [value - extra * tier.per_move(self.problem) for value, tier in zip(at_best, self.values.tiers, strict=True)]
         if tuple(at_best) > worth:
             self._note("an end state was set aside because no order of fewest steps was found in time; bounds count it as possible")
             self._open.append(tuple(at_best))

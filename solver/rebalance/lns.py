@@ -16,13 +16,12 @@ from models.cluster.cluster import Ints
 from solver import rules
 from solver.cpsat.cells import Cells
 from solver.cpsat.run import CpSat, add_hint
-from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rebalance.sequencing.sequence import order
-from solver.rebalance.target import objective
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import Known, TargetRules
+from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class Lns:
             return False
         model = TargetModel(self.problem, self._active, part, counts, room=self.values.room)
         self.cpsat.budget.charge(BUILD * len(model.x))
-        points = objective.encode(model, TargetRules(model, self._active, self._known).broken, self._searched)
+        points = self._searched.encode(TargetRules(model, self._active, self._known))
         inside = {(g, n): int(counts[g, n]) for g, n in model.x if counts[g, n]}
         # with the pods fixed, what the tiers count is free to be as good as it is: all of them at once
         every = [cp_model.LinearExpr.weighted_sum(tier.variables, tier.weights) for tier in points if tier.variables]

@@ -19,12 +19,12 @@ from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from solver.rebalance.named_moves import Reasons, deal
-from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.search import search
+from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.unmet_goals import obstacles
 from solver.rebalance.waves.schedule import waves as group
 from solver.runtime.options import OnProgress, Progress

@@ -12,12 +12,12 @@ from models.cluster.cluster import Ints
 from solver import rules
 from solver.rebalance.goals import admit, drain_and_consolidate, improve, repair
 from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.result import PlanSearchResult, ReportProgress
 from solver.rebalance.sequencing.sequence import order
+from solver.rebalance.tiers.improvement import Improvement
+from solver.rebalance.tiers.objective import PlanObjective
 from solver.rules.eligibility import possible
 from solver.runtime.deadline import Deadline
 
@@ -53,7 +53,7 @@ def search(
     tell("greedy")
     builder = MoveBuilder(problem, stop, over)
     best = construct(builder, values, asked.goals)
-    found = PlanSearchResult(best, values.of_steps(best), bounds(problem, values))
+    found = PlanSearchResult(best, values.of_steps(best), values.bounds())
     _straighten(problem, values, found, builder.state.counts, options.deterministic, stop, left() / 4)
     _report(found, values, tell)
     if _proved(found) or options.engine == "greedy" or stop.is_set() or left() <= 0:
@@ -70,7 +70,7 @@ def search(
         return _better(found, result, values, tell)
     from solver.rebalance.lns import Lns
 
-    if values.tiers[0].name == "improve":
+    if isinstance(values.tiers[0], Improvement):
         if options.engine == "lns":
             found.notes.append("neighbourhoods do not search preferences and balance: construction alone was asked")
         return found
@@ -102,27 +102,25 @@ def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str])
     problem = builder.problem
     if problem.drain:
         drain_and_consolidate.drain(builder)
-    most = problem.limits.maxFreed if values.price is None else None
     work: dict[str, Callable[[MoveBuilder], object]] = {
         "repair": repair.repair,
         "admit": admit.admit,
-        "consolidate": lambda builder: drain_and_consolidate.consolidate(builder, values.worth, most),
+        "consolidate": lambda builder: drain_and_consolidate.consolidate(
+            builder, values.worth, problem.limits.maxFreed if values.price is None else None
+        ),
         "improve": improve.improve,
     }
     reached = 1 if problem.drain else 0  # tiers, from the first, that the goals so far speak of
     for goal in goals:
-        before, kept = len(builder.steps), values.of(builder.state.counts, state=builder.state) if reached else ()
+        before, kept = len(builder.steps), values.of(builder.state.counts, builder.state) if reached else ()
         work[goal](builder)
-        now = values.of(builder.state.counts, state=builder.state) if reached else ()
+        now = values.of(builder.state.counts, builder.state) if reached else ()
         if any(now[i] < kept[i] for i in range(reached)):
             builder.back_to(before)
-        reached = max([reached, *(i + 1 for i, tier in enumerate(values.tiers) if tier.name in _TIERS[goal])])
+        reached = max([reached, *(i + 1 for i, tier in enumerate(values.tiers) if tier.goal == goal)])
         if goal == "consolidate":
             builder.shut |= values.freed(builder.state.counts)
     return list(builder.steps)
-
-
-_TIERS = {"repair": ("rules",), "admit": ("placed", "evictions"), "consolidate": ("freed",), "improve": ("improve",)}
 
 
 def _proved(found: PlanSearchResult) -> bool:

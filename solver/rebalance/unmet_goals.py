@@ -10,11 +10,13 @@ import numpy as np
 from models.documents.rebalance_plan import Obstacle
 from models.kube import objects
 from models.kube.selectors import Bools
-from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.result import PlanSearchResult
+from solver.rebalance.tiers.objective import PlanObjective
+from solver.rebalance.tiers.pods import BrokenRules, Drained, Placed
+from solver.rebalance.tiers.tier import Tier
 
 #: Obstacles listed of one kind; the rest is summed up in the last one.
 LISTED = 50
@@ -34,24 +36,20 @@ _WHY = {
 def obstacles(problem: RebalanceProblem, values: PlanObjective, reached: PlanSearchResult, asked: PlanOptions) -> list[Obstacle]:
     """Of every goal that the steps do not reach: pods left on drained nodes, rules still broken, pods still pending, and moves that wait
     for each other."""
-    if not problem.drain and {"repair", "admit"}.isdisjoint(asked.goals):
+    goals = {*asked.goals, *(["drain"] if problem.drain else [])}
+    if goals.isdisjoint(kind.goal for kind in _FIND):
         return []
     state = PlanState(problem)
     for step in reached.steps:
         state.apply(step)
-    found: list[Obstacle] = []
-    if problem.drain:
-        found += _left(problem, state)
-    if "repair" in asked.goals:
-        found += _broken(problem, state)
-    if "admit" in asked.goals:
-        found += _pending(problem, state)
+    found = [obstacle for kind, find in _FIND.items() if kind.goal in goals for obstacle in find(problem, state)]
     if found and reached.stuck:
         found.append(_circle(problem, found[0].goal, reached.stuck))
     ends = dict(zip(values.tiers, zip(reached.values, reached.bounds, strict=True), strict=True))
     for obstacle in found:
-        tier = {"drain": "drained", "repair": "rules", "admit": "placed"}[obstacle.goal]
-        obstacle.proved |= all(value >= bound for t, (value, bound) in ends.items() if t.name == tier)
+        obstacle.proved |= all(
+            value >= bound for tier, (value, bound) in ends.items() if type(tier) in _FIND and tier.goal == obstacle.goal
+        )
     return found
 
 
@@ -192,3 +190,9 @@ def _pending(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
         if left:
             found.append((left, partial(tell, g, left)))
     return _short("admit", found)
+
+
+#: Tiers of which something may be left, and what finds it.
+_FIND: dict[type[Tier], Callable[[RebalanceProblem, PlanState], list[Obstacle]]] = {
+    Drained: _left, BrokenRules: _broken, Placed: _pending,
+}  # fmt: skip

@@ -14,8 +14,8 @@ from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Spread
 from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.objective import POINT
 from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.tiers.improvement import POINT
 
 #: The first sweep asks for moves worth so many times the least gain, each next one for a quarter of that.
 FIRST, LESS = 16, 4

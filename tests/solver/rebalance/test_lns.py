@@ -14,12 +14,11 @@ from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver.rebalance import lns
 from solver.rebalance.lns import Lns
-from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.search import construct
+from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from tests.objects import node
@@ -51,7 +50,7 @@ class Search:
         self.lns = Lns(self.problem, self.values, asked, self.stop, self._tell, Deadline(options, time.monotonic()))
         steps = construct(begin(self.problem), self.values, goals) if greedy else []
         self.before = self.values.of_steps(steps)
-        self.start = PlanSearchResult(steps, self.before, bounds(self.problem, self.values))
+        self.start = PlanSearchResult(steps, self.before, self.values.bounds())
 
     def _tell(
         self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None

@@ -12,10 +12,10 @@ from models.snapshot.snapshot import Snapshot, from_objects
 from report.kubectl.script import script
 from report.terminal.canvas import Surface, render
 from report.terminal.rebalance_plan import plan_table
-from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import read_case
 from solver.rebalance.rebalance import rebalance
+from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.options import Engine, Options
 from tests.plans.medium import Medium
 

@@ -12,11 +12,11 @@ import pytest
 from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver.rebalance import search as searching
-from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.search import construct, search
+from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.plans import tiny
@@ -110,7 +110,7 @@ def test_no_goal_spoils_what_those_before_it_reached(kind: str) -> None:
                 now = values.of_steps(steps)
                 assert now[: len(before)] >= before, (seed, goals[:count])
                 if count:
-                    size += sum(tier.name in searching._TIERS[goals[count - 1]] for tier in values.tiers)
+                    size += sum(tier.goal == goals[count - 1] for tier in values.tiers)
                 before = now[:size]
 
 

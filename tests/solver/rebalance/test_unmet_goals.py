@@ -8,11 +8,10 @@ import pytest
 
 from models.documents.rebalance_plan import Limits, Obstacle
 from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import Step, read_case
 from solver.rebalance.result import PlanSearchResult
+from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.unmet_goals import LISTED, obstacles
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import apart, budget, class_of, gang, near, running
@@ -32,7 +31,7 @@ def _found(
     taken = [Step(class_of(problem, name), a, b) for name, a, b in steps]
     reached = values.of_steps(taken)
     waiting = [Step(class_of(problem, name), a, b) for name, a, b in stuck]
-    found = PlanSearchResult(taken, reached, list(reached) if proved else bounds(problem, values), stuck=waiting)
+    found = PlanSearchResult(taken, reached, list(reached) if proved else values.bounds(), stuck=waiting)
     return obstacles(problem, values, found, asked)
 
 

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.cluster.cluster import Ints
 from models.documents.rebalance_plan import Limits
 from solver.rebalance.goals.improve import Gains, improve
 from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.objective import POINT, PlanObjective
-from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.end_state import EndState
+from solver.rebalance.problem.problem import Step
 from solver.rebalance.problem.state import PlanState
+from solver.rebalance.tiers.improvement import POINT, Improvement
+from solver.rebalance.tiers.measures import Measures
 from tests import tiny_soft
 from tests.objects import node
 from tests.solver.rebalance.goals.test_move_builder import accepted, walk_of
@@ -45,9 +48,9 @@ def _improved(objects: list[Object], min_gain: int = 1, **limits: Any) -> MoveBu
     return builder
 
 
-def _worth(problem: RebalanceProblem, state: PlanState) -> int:
-    """Preferences and balance, moves not counted."""
-    return PlanObjective(problem, ["improve"]).of(state.counts, moves=0)[0]
+def worth(measures: Measures, counts: Ints) -> int:
+    """Return the value of preferences and balance, moves not counted."""
+    return Improvement().value(measures, EndState(measures.problem, counts, moves=0, cost=0))
 
 
 def _wants_ssd(weight: int) -> Object:
@@ -57,7 +60,7 @@ def _wants_ssd(weight: int) -> Object:
 
 def test_a_preference_is_followed_where_it_is_worth_the_move() -> None:
     objects = [node("n0"), node("n1", labels={"disk": "ssd"}), running("p", "n0", cpu="1m", memory="1Ki", affinity=_wants_ssd(5))]
-    points = PlanObjective(case_of(objects, ["improve"]), ["improve"]).objective.node_points(0)
+    points = Measures(case_of(objects, ["improve"])).preferences.node_points(0)
     assert points.tolist() == [0, 5]
     for least, moved in ((0, True), (5, True), (6, False)):
         builder = _improved(objects, least)
@@ -94,17 +97,17 @@ def test_gains_are_differences_of_values(kind: str) -> None:
     compared = 0
     for seed in range(8):
         problem = case_of(preferring(seed, kind), ["improve"])
-        rng, state, values = random.Random(seed), PlanState(problem), PlanObjective(problem, ["improve"])
+        rng, state, measures = random.Random(seed), PlanState(problem), Measures(problem)
         gains = Gains(problem, state.counts)
         for _ in range(3):
             for g, n in np.argwhere(state.counts).tolist():
                 found = gains.moving(g, n)
-                now = values.of(state.counts, moves=0)[0]
+                now = worth(measures, state.counts)
                 for b in range(problem.cluster.n_nodes):
                     counts = state.counts.copy()
                     counts[g, n] -= 1
                     counts[g, b] += 1
-                    assert found[b] - found[n] == values.of(counts, moves=0)[0] - now, (seed, g, n, b)
+                    assert found[b] - found[n] == worth(measures, counts) - now, (seed, g, n, b)
                     compared += bool(found[b] != found[n])
             g, n = rng.choice(np.argwhere(state.counts).tolist())
             b = rng.randrange(problem.cluster.n_nodes)
@@ -122,9 +125,9 @@ def test_every_step_is_worth_a_move_when_it_is_made(least: int) -> None:
             builder = _improved(preferring(seed, kind), least)
             state = PlanState(builder.problem)
             for step in builder.steps:
-                before = _worth(builder.problem, state)
+                before = worth(Measures(builder.problem), state.counts)
                 state.apply(step)
-                assert _worth(builder.problem, state) - before >= max(1, POINT * least), (kind, seed)
+                assert worth(Measures(builder.problem), state.counts) - before >= max(1, POINT * least), (kind, seed)
             made += len(builder.steps)
     assert made > (20 if least > 1 else 60)
 
@@ -134,9 +137,9 @@ def test_no_single_move_is_left_that_would_be_worth_it(kind: str) -> None:
     for seed in range(20):
         builder = _improved(preferring(seed, kind), 1)
         problem, state = builder.problem, builder.state
-        now = _worth(problem, state)
+        now = worth(Measures(problem), state.counts)
         for g, n in np.argwhere(state.counts * problem.movable[:, None]).tolist():
             for b in np.flatnonzero(state.landing(g, n)).tolist():
                 state.apply(Step(g, n, b))
-                assert _worth(problem, state) - now < POINT, (seed, g, n, b)
+                assert worth(Measures(problem), state.counts) - now < POINT, (seed, g, n, b)
                 state.undo(Step(g, n, b))

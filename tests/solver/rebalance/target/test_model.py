@@ -14,13 +14,12 @@ from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
-from solver.rebalance.problem.objective import PlanObjective
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
 from solver.rebalance.problem.state import PlanState
-from solver.rebalance.target import objective
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
+from solver.rebalance.tiers.objective import PlanObjective
 from tests import tiny_soft
 from tests.plans import tiny
 
@@ -34,7 +33,7 @@ class Relaxation:
         self.problem, self.values = problem, PlanObjective(problem, goals)
         active = rules.build(problem.cluster)
         self.model = TargetModel(problem, active)
-        self.points = objective.encode(self.model, TargetRules(self.model, active).broken, self.values)
+        self.points = self.values.encode(TargetRules(self.model, active))
 
     def at(self, counts: Ints) -> tuple[int, ...] | None:
         """What the model says each tier is worth in a state, at best; None where it has no such state."""
@@ -42,7 +41,7 @@ class Relaxation:
             return None
         everything = Points()
         for points in self.points:
-            objective._add(everything, points, 1)
+            everything.extend(points)
         self.model.model.maximize(everything.expression())
         solution = self.model.assignment(counts, objective=True)
         return None if solution is None else tuple(points.value(solution) for points in self.points)
@@ -150,10 +149,10 @@ def test_a_part_has_the_state_that_it_is_a_part_of_and_gains_what_the_whole_gain
             continue
         active = rules.build(problem.cluster)
         model = TargetModel(problem, active, part, base)
-        points = objective.encode(model, TargetRules(model, active).broken, whole_model.values)
+        points = whole_model.values.encode(TargetRules(model, active))
         everything = Points()
         for each in points:
-            objective._add(everything, each, 1)
+            everything.extend(each)
         model.model.maximize(everything.expression())
         start = model.assignment(base, objective=True)
         assert start is not None, (seed, base.tolist())

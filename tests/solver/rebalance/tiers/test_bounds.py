@@ -13,13 +13,14 @@ import pytest
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
-from solver.rebalance.problem.bounds import bounds
-from solver.rebalance.problem.objective import POINT, PlanObjective
 from solver.rebalance.problem.problem import RebalanceProblem
+from solver.rebalance.tiers.improvement import POINT
+from solver.rebalance.tiers.measures import Measures
+from solver.rebalance.tiers.objective import PlanObjective
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Brute, Score, TooLarge, best
-from tests.solver.rebalance.goals.test_improve import SOFT, preferring
+from tests.solver.rebalance.goals.test_improve import SOFT, preferring, worth
 from tests.solver.rebalance.problem.test_problem import budget, case_of, running
 
 Object = dict[str, Any]
@@ -31,7 +32,7 @@ def _bounds(
     """By tier and priority."""
     problem = case_of(objects, goals, drain, limits, **options)
     values = PlanObjective(problem, goals)
-    return {(tier.name, tier.priority): bound for tier, bound in zip(values.tiers, bounds(problem, values), strict=True)}
+    return {(tier.name, tier.priority): bound for tier, bound in zip(values.tiers, values.bounds(), strict=True)}
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
@@ -127,7 +128,7 @@ def test_nodes_that_are_kept_cost_their_price_in_any_case() -> None:
 
 def _score(problem: RebalanceProblem) -> Score:
     """Preferences and balance of pods at nodes by name, in hundredths of a point."""
-    values, pods = PlanObjective(problem, ["improve"]), problem.cluster.snapshot.pods
+    measures, pods = Measures(problem), problem.cluster.snapshot.pods
     class_of = {pod_key(pods[i]): g for g, cls in enumerate(problem.cluster.classes) for i in cls.pods}
     index = {name: n for n, name in enumerate(problem.cluster.nodes.names)}
 
@@ -136,7 +137,7 @@ def _score(problem: RebalanceProblem) -> Score:
         counts = np.zeros_like(problem.start)
         for g, n, k in placed:
             counts[g, n] = k
-        return values.of(counts, moves=0)[0]
+        return worth(measures, counts)
 
     def score(where: Any) -> int:
         cells: dict[tuple[int, int], int] = {}

@@ -1,0 +1,107 @@
+"""The tier of consolidation: nodes that are freed, or the price of those that are not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import gcd
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ints
+from solver.cpsat.linear_sum import Points
+from solver.rebalance.problem.end_state import EndState
+from solver.rebalance.target.rules import TargetRules
+from solver.rebalance.tiers.measures import Measures
+from solver.rebalance.tiers.tier import Tier
+
+
+class Freed(Tier):
+    """Nodes that are freed; with a price label, what the nodes cost that are not."""
+
+    name, goal = "freed", "consolidate"
+
+    def value(self, measures: Measures, end: EndState) -> int:
+        free = measures.freed(end.counts)
+        return min(int(free.sum()), measures.enough) if measures.price is None else -int(measures.price[~free].sum())
+
+    def bound(self, measures: Measures) -> int:
+        """The running pods need their demand somewhere: nodes that cannot be freed, then as few (or cheap) of the others as hold the
+        rest."""
+        problem, cluster = measures.problem, measures.problem.cluster
+        gone = np.where(problem.evictable, 0, problem.start.sum(axis=1))  # evicted pods need no room
+        kept = ~problem.freeable | problem.closed
+        wanted = [*(int(x) for x in cluster.demand.T @ gone), int(gone.sum())]
+        # an overcommitted node keeps what it has
+        rooms = [
+            *np.maximum(cluster.free + problem.spare, problem.start.T @ cluster.demand).T,
+            np.maximum(cluster.slots, problem.start.sum(axis=0)),
+        ]
+        most = 0
+        for want, room in zip(wanted, rooms, strict=True):
+            need = want - int(room[kept].sum())
+            nodes = np.flatnonzero(~kept & (room > 0))
+            most = max(most, _fewest(room[nodes], need) if measures.price is None else _cheapest(room[nodes], measures.price[nodes], need))
+        if measures.price is None:
+            return min(int(np.count_nonzero(problem.freeable)) - most, measures.enough)
+        return -(int(measures.price[~problem.freeable].sum()) + most)
+
+    def encode(self, measures: Measures, rules: TargetRules) -> Points:
+        """A node is free or has room: rows of capacity say it for the relaxation, cells say it for sure."""
+        problem, model, points = measures.problem, rules.model, Points()
+        leaving = problem.movable | problem.pending
+        prices = measures.price
+        if prices is not None:
+            points.constant -= int(prices.sum())
+        free_nodes: list[cp_model.IntVar] = []
+        for n in np.flatnonzero(problem.freeable & ~model.rest[leaving].any(axis=0)).tolist():
+            price = 1 if prices is None else int(prices[n])
+            here = [g for g in model.classes_on(n) if leaving[g]]
+            if not here:
+                points.constant += price
+                continue
+            free = model.model.new_bool_var("")
+            points.add(free, price, 0, 1)
+            free_nodes.append(free)
+            variables = [model.x[g, n] for g in here]
+            for g, variable in zip(here, variables, strict=True):
+                model.model.add(variable + model.upper(g, n) * free <= model.upper(g, n))
+            for weights, room in _rows(rules, n, here):
+                unit = gcd(*weights)
+                if unit and room > 0:
+                    model.model.add(model.weighted_sum([*variables, free], [*(w // unit for w in weights), room // unit]) <= room // unit)
+        if problem.limits.maxFreed is not None and prices is None:  # a node that is free need not count as free
+            model.model.add(model.sum(free_nodes) <= max(0, measures.enough - points.constant))
+        return points
+
+
+def _rows(rules: TargetRules, n: int, classes: list[int]) -> list[tuple[list[int], int]]:
+    """Return demand of each class and room of node n: of pod slots, then of each resource."""
+    cluster, start = rules.problem.cluster, rules.problem.start[:, n]
+    rows = [([1] * len(classes), max(int(cluster.slots[n]), int(start.sum())))]
+    for r in range(len(cluster.resources)):
+        demand = cluster.demand[:, r]
+        rows.append(([int(demand[g]) for g in classes], max(int(cluster.free[n, r]), int(start @ demand))))
+    return rows
+
+
+def _fewest(room: Ints, need: int) -> int:
+    """Return how many nodes hold so much at least, the roomiest first."""
+    count = 0
+    for space in sorted(room.tolist(), reverse=True):
+        if need <= 0:
+            break
+        need -= space
+        count += 1
+    return count
+
+
+def _cheapest(room: Ints, price: Ints, need: int) -> int:
+    """Return what nodes cost at least that hold so much: fractions of the cheapest per unit, rounded up."""
+    cost = Fraction(0)
+    for each, space in sorted(zip(price.tolist(), room.tolist(), strict=True), key=lambda node: Fraction(*node)):
+        if need <= 0:
+            break
+        cost += each * Fraction(min(need, space), space)
+        need -= space
+    return -((-cost.numerator) // cost.denominator)

@@ -1,0 +1,135 @@
+"""Tiers that count pods: left on drained nodes, breaking rules, placed, evicted, moved."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.kube.selectors import Bools
+from solver.cpsat.linear_sum import Points
+from solver.rebalance.problem.end_state import EndState
+from solver.rebalance.problem.problem import RebalanceProblem
+from solver.rebalance.target.rules import TargetRules
+from solver.rebalance.tiers.measures import Measures
+from solver.rebalance.tiers.tier import Tier
+from solver.rules.eligibility import fits
+
+
+class Drained(Tier):
+    """Pods that are left on nodes to be drained."""
+
+    name, goal = "drained", "drain"
+
+    def value(self, measures: Measures, end: EndState) -> int:
+        problem = measures.problem
+        return self.bound(measures) - int(end.counts[np.ix_(problem.movable, problem.closed)].sum())
+
+    def bound(self, measures: Measures) -> int:
+        return -len(measures.problem.left_over)
+
+    def encode(self, measures: Measures, rules: TargetRules) -> Points:
+        problem, model, points = measures.problem, rules.model, Points()
+        points.constant = self.bound(measures) - int(model.rest[np.ix_(problem.movable, problem.closed)].sum())
+        for (g, n), variable in model.x.items():
+            if problem.closed[n] and problem.movable[g]:
+                points.add(variable, -1, 0, model.upper(g, n))
+        return points
+
+
+class BrokenRules(Tier):
+    """Rules that running pods break."""
+
+    name, goal = "rules", "repair"
+
+    def value(self, measures: Measures, end: EndState) -> int:
+        return -sum(end.state.broken().values())
+
+    def encode(self, measures: Measures, rules: TargetRules) -> Points:
+        """All pods of a class on a node break a rule, unless every literal of it holds."""
+        model, points = rules.model, Points()
+        for (g, n, _), literals in rules.broken.items():
+            variable, resting = model.x.get((g, n)), int(model.rest[g, n])
+            if variable is None:
+                points.constant -= 0 if literals else resting
+                if literals and resting:
+                    still = model.model.new_bool_var("")
+                    for clear in literals:
+                        model.model.add_bool_or([still, clear])
+                    points.add(still, -resting, 0, 1)
+            elif not literals:
+                points.add(variable, -1, 0, model.upper(g, n))
+            else:
+                most = model.upper(g, n)
+                pods = model.model.new_int_var(0, most, "")
+                for clear in literals:
+                    model.model.add(pods >= variable - most * clear)
+                points.add(pods, -1, 0, most)
+        return points
+
+
+class _OfPriority(Tier):
+    """Pods of one priority, by how many of them have a node."""
+
+    def _absent(self, chosen: Bools, rules: TargetRules) -> Points:
+        """Return -1 for each of the chosen classes' pods (bool[G]) that has no node."""
+        points = Points()
+        for g, left in rules.model.left.items():
+            if chosen[g]:
+                points.add(left, -1, 0, rules.model.fits[g])
+        return points
+
+
+class Placed(_OfPriority):
+    """Pending pods that get a node."""
+
+    name, goal = "placed", "admit"
+
+    def _chosen(self, problem: RebalanceProblem) -> Bools:
+        return np.asarray(problem.pending & (problem.cluster.priority == self.priority))
+
+    def value(self, measures: Measures, end: EndState) -> int:
+        return int(end.counts[self._chosen(measures.problem)].sum())
+
+    def bound(self, measures: Measures) -> int:
+        return int(fits(measures.problem.cluster, measures.room)[self._chosen(measures.problem)].sum())
+
+    def encode(self, measures: Measures, rules: TargetRules) -> Points:
+        chosen = self._chosen(measures.problem)
+        points = self._absent(chosen, rules)
+        points.constant = sum(rules.model.fits[g] for g in rules.model.left if chosen[g])
+        return points
+
+
+class Evictions(_OfPriority):
+    """Pods that are evicted for good."""
+
+    name, goal = "evictions", "admit"
+
+    def _chosen(self, problem: RebalanceProblem) -> Bools:
+        return np.asarray(problem.evictable & (problem.cluster.priority == self.priority))
+
+    def value(self, measures: Measures, end: EndState) -> int:
+        chosen = self._chosen(measures.problem)
+        return int(end.counts[chosen].sum()) - int(measures.problem.start[chosen].sum())
+
+    def encode(self, measures: Measures, rules: TargetRules) -> Points:
+        return self._absent(self._chosen(measures.problem), rules)
+
+
+class Moves(Tier):
+    """What all moves cost: the plan that disrupts least."""
+
+    name = "moves"
+
+    def value(self, measures: Measures, end: EndState) -> int:
+        return -end.cost
+
+    def encode(self, measures: Measures, rules: TargetRules) -> Points:
+        problem, model, points = measures.problem, rules.model, Points()
+        came = model.rest_came.sum(axis=1)
+        points.constant = -int((came * problem.cost)[problem.movable].sum())
+        for g, variable in model.moved:
+            points.add(variable, -int(problem.cost[g]), 0, int(variable.proto.domain[1]))
+        return points
+
+    def per_move(self, problem: RebalanceProblem) -> int:
+        return int(problem.cost[problem.movable].min(initial=1))
