@@ -22,6 +22,7 @@ from solver.rules.base import Rule
 from solver.rules.eligibility import fits, short
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
     from solver.cpsat.model import PlacementModel
@@ -199,7 +200,7 @@ class PlacedSearch:
             encoding = build_model(site, rules.build(site), limits=limits)
             encoding.model.add(encoding.sum(list(encoding.left.values())) <= sum(encoding.fits) - needed)
             tight = len(encoding.x) <= TIGHT_LIMIT
-            answer = CpSat(self.options, budget, self.stop).run(encoding.model, (budget.left() - until) * SITE, tight=tight)
+            answer = CpSat(RunContext(self.options, budget, self.stop)).run(encoding.model, (budget.left() - until) * SITE, tight=tight)
             return None if answer.solution is None else encoding.counts(answer.solution)
 
         ask = None if self.options.engine == "greedy" else exact
@@ -266,7 +267,7 @@ class PlacedSearch:
             self.objective, rules.replay(self.cluster, answer.sequence), self.limits, answer.counts, seed=self.options.seed
         )
         keep = budget.left() - min(budget.left(), LONG) * (0.9 if self.objective.empty else 0.5)
-        lns = Lns(search, CpSat(self.options, budget, self.stop))
+        lns = Lns(search, CpSat(RunContext(self.options, budget, self.stop)))
         lns.place(fits(self.cluster, self.limits), lambda: budget.left() <= keep)
         self._adopt(answer, search.counts.copy())
         self._report("lns", answer)

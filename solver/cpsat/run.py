@@ -11,8 +11,7 @@ from typing import TypedDict
 import numpy as np
 from ortools.sat.python import cp_model
 
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 #: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
 DETERMINISTIC_WORKERS = 4
@@ -49,10 +48,11 @@ class Short(TypedDict):
 
 
 class CpSat:
-    """Solves models under the options of one run, within its budget, and stops when told to."""
+    """Solves models under the options of one run, within its deadline, and stops when told to."""
 
-    def __init__(self, options: Options, budget: Deadline, stop: threading.Event) -> None:
-        self.options, self.budget, self.stop = options, budget, stop
+    def __init__(self, context: RunContext) -> None:
+        self.context, self.options = context, context.options
+        self.deadline, self.stop = context.deadline, context.stop
 
     def _solver(self, seconds: float, *, tight: bool, quick: bool, workers: int | None) -> cp_model.CpSolver:
         solver = cp_model.CpSolver()
@@ -70,7 +70,7 @@ class CpSat:
             parameters.max_presolve_iterations = 1
         if tight:
             parameters.linearization_level = 2
-        self.budget.grant(solver, seconds)
+        self.deadline.grant(solver, seconds)
         return solver
 
     def run(
@@ -98,7 +98,7 @@ class CpSat:
             if self.stop.is_set():
                 solver.stop_search()
         status = result[0] if result else cp_model.UNKNOWN
-        self.budget.spend(solver)
+        self.deadline.spend(solver)
         solved = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
         # Without a solution the response's bound may be an unset 0: only what was reported on the way counts then.
         maximise = model.proto.objective.scaling_factor < 0
@@ -110,10 +110,10 @@ class CpSat:
 
     def short(self) -> Short:
         """The time that completing a hint may take."""
-        return {"seconds": min(10.0, max(0.2, self.budget.left() / 4)), "deterministic": self.options.deterministic}
+        return {"seconds": min(10.0, max(0.2, self.deadline.left() / 4)), "deterministic": self.options.deterministic}
 
     def done(self) -> bool:
-        return self.stop.is_set() or self.budget.left() <= 0
+        return self.context.over()
 
 
 def add_hint(model: cp_model.CpModel, values: Sequence[int]) -> None:

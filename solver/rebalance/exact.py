@@ -25,6 +25,7 @@ from solver.rebalance.target.rules import TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.tiers.tier import Tier
 from solver.runtime.deadline import Deadline
+from solver.runtime.run_context import RunContext
 
 #: (phase, tier, value, bound) of the tier that is being solved
 Report = Callable[[str, str, int, int], None]
@@ -85,7 +86,7 @@ class Exact:
         self, problem: RebalanceProblem, options: PlanOptions, budget: Deadline, stop: threading.Event, report: Report | None = None
     ) -> None:
         self.problem, self.options, self.budget, self.stop, self.report = problem, options, budget, stop, report
-        self.cpsat = CpSat(options.options, budget, stop)
+        self.cpsat = CpSat(RunContext(options.options, budget, stop))
         self.values = PlanObjective(problem, options.goals)
         active = rules.build(problem.cluster)
         self.model = TargetModel(problem, active)

@@ -23,6 +23,7 @@ from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import Known, TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.deadline import Deadline
+from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
     from solver.rebalance.result import PlanSearchResult, ReportProgress
@@ -48,7 +49,7 @@ class Lns:
         budget: Deadline,
     ) -> None:
         self.problem, self.values, self.stop, self.tell, self.left = problem, values, stop, tell, budget.left
-        self.cpsat = CpSat(asked.options, budget, stop)
+        self.cpsat = CpSat(RunContext(asked.options, budget, stop))
         self.deterministic = asked.options.deterministic
         self.rng = np.random.default_rng(asked.options.seed)
         self._active = rules.build(problem.cluster)
@@ -97,7 +98,7 @@ class Lns:
         if part is None:
             return False
         model = TargetModel(self.problem, self._active, part, counts, room=self.values.room)
-        self.cpsat.budget.charge(BUILD * len(model.x))
+        self.cpsat.deadline.charge(BUILD * len(model.x))
         points = self._searched.encode(TargetRules(model, self._active, self._known))
         inside = {(g, n): int(counts[g, n]) for g, n in model.x if counts[g, n]}
         # with the pods fixed, what the tiers count is free to be as good as it is: all of them at once

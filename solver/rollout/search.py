@@ -22,6 +22,7 @@ from solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, Ro
 from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 #: Assignments without a bind order that are cut off before a packing is given up.
 CUTS = 20
@@ -171,7 +172,7 @@ class RolloutSearch:
             variables.append(variable)
             weights.append(PLACED + (n in prefer))
         encoding.model.maximize(encoding.weighted_sum(variables, weights))
-        cpsat, sure = CpSat(self.options, self.budget, self.stop), True
+        cpsat, sure = CpSat(RunContext(self.options, self.budget, self.stop)), True
         for _ in range(CUTS):
             answer = cpsat.run(encoding.model, self.budget.left() * SHARE)
             if answer.solution is None:

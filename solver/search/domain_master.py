@@ -135,7 +135,7 @@ class Master:
         if not self.layouts:
             return 0
         self.tried += 1
-        self.cpsat.budget.charge(LOOK)
+        self.cpsat.deadline.charge(LOOK)
         layout = self.layouts[int(search.rng.integers(len(self.layouts)))]
         classes = self._choose(layout)
         wanted = self._solve(layout, classes) if classes else None
@@ -205,7 +205,7 @@ class Master:
         inside = layout.cell >= 0
         present = np.where(inside, search.counts[classes], 0)
         have = np.stack([present[:, nodes].sum(axis=1) for nodes in layout.nodes], axis=1)
-        self.cpsat.budget.charge(BUILD * (have.size * PIECES + np.count_nonzero(present)))
+        self.cpsat.deadline.charge(BUILD * (have.size * PIECES + np.count_nonzero(present)))
         pods = present.sum(axis=1)
         finer = _Finer(search, layout.keys, classes, present)
         room = np.minimum.reduce([np.stack([rule.room(g) for g in classes]) for rule in self._hard])

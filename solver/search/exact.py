@@ -16,6 +16,7 @@ from solver.cpsat.run import CpSat, OnValue, add_hint
 from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 #: Up to this many variables the feasibility problem is solved with the full linear relaxation: perfect packings need it, large models
 #: are found faster without.
@@ -45,7 +46,7 @@ class Exact:
 
     def __init__(self, cluster: Cluster, options: Options, budget: Deadline, stop: threading.Event, report: Report | None = None) -> None:
         self.cluster, self.options, self.budget, self.stop = cluster, options, budget, stop
-        self.cpsat = CpSat(options, budget, stop)
+        self.cpsat = CpSat(RunContext(options, budget, stop))
         self.report = report
         self.encoding = build_model(cluster, rules.build(cluster))
         self.tiers = sorted({int(p) for p in cluster.priority}, reverse=True)

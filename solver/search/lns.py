@@ -47,7 +47,7 @@ class Lns:
         """Improve the soft tier until ``over``; gives the gain."""
         gained = 0
         while not (over() or self.cpsat.done()):
-            self.cpsat.budget.charge(LOOK)
+            self.cpsat.deadline.charge(LOOK)
             chosen = self.neighbourhoods.draw()
             if chosen is None:
                 if not self.search.pairs:
@@ -70,7 +70,7 @@ class Lns:
             waiting = np.array([g for g in np.flatnonzero(left > 0).tolist() if self.search.loose(g)], dtype=np.int64)
             if not len(waiting):
                 break
-            self.cpsat.budget.charge(LOOK)
+            self.cpsat.deadline.charge(LOOK)
             first = self.cluster.priority[waiting] == self.cluster.priority[waiting].max()
             g = int(self.search.rng.choice(waiting[first] if self.search.rng.random() < FIRST else waiting))
             highest = self.cluster.priority[g]
@@ -93,7 +93,7 @@ class Lns:
         search.take_out(chosen.free)
         part = self._part(chosen, extra)
         encoding = build_model(self.cluster, self._rules, part)
-        self.cpsat.budget.charge(BUILD * len(encoding.x))
+        self.cpsat.deadline.charge(BUILD * len(encoding.x))
         tiers: dict[int, list[int]] = {}
         for g in encoding.left:
             tiers.setdefault(int(self.cluster.priority[g]), []).append(g)
@@ -132,7 +132,7 @@ class Lns:
         search = self.search
         before = search.take_out(chosen.free)
         encoding = build_model(self.cluster, self._rules, self._part(chosen))
-        self.cpsat.budget.charge(BUILD * len(encoding.x))
+        self.cpsat.deadline.charge(BUILD * len(encoding.x))
         for left in encoding.left.values():
             encoding.model.add(left == 0)
         points = objective_encoding.encode(encoding, search.objective, search.soft)
@@ -151,7 +151,7 @@ class Lns:
 
     def _now(self) -> float:
         """Seconds, of the clock or deterministic ones, from wherever."""
-        return -self.cpsat.budget.left()
+        return -self.cpsat.deadline.left()
 
     def _part(self, chosen: Neighbourhood, extra: Mapping[int, int] | None = None) -> Cells:
         pods = dict(extra or {})

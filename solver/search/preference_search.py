@@ -31,6 +31,7 @@ from solver.rules.base import Rule
 from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, LocalSearch
 from solver.search.domain_master import Master
 from solver.search.lns import Lns
@@ -73,7 +74,7 @@ class SoftSearch:
         report: Callable[[int, int], None] | None = None,
     ) -> None:
         self.cluster, self.objective, self.limits, self.options = cluster, objective, limits, options
-        self.cpsat = CpSat(options, budget, stop)
+        self.cpsat = CpSat(RunContext(options, budget, stop))
         self.report = report
         self._sound = True
         self._made: tuple[PlacementModel, Points] | None = None
@@ -104,7 +105,7 @@ class SoftSearch:
         engine = self.options.engine
         whole = engine != "lns" and size <= (LARGE if engine == "exact" else WHOLE)
         if size <= SMALL and whole and not self._finished(best):
-            self._whole(best, left, self.cpsat.budget.left() * FIRST, encoding)
+            self._whole(best, left, self.cpsat.deadline.left() * FIRST, encoding)
             self._state = None
         if not self._finished(best):
             keep = self._left() * reserve
@@ -116,7 +117,7 @@ class SoftSearch:
                 best.notes.append(f"engine auto chose lns for the preferences: an exact model would have {size} variables (limit {WHOLE})")
             self._turns(best, components, search, until)
         if not self._finished(best) and whole:
-            self._whole(best, left, self.cpsat.budget.left() * (1 - reserve), encoding)
+            self._whole(best, left, self.cpsat.deadline.left() * (1 - reserve), encoding)
         return best
 
     def _finished(self, best: SoftOutcome) -> bool:
@@ -161,14 +162,14 @@ class SoftSearch:
             spent = time.monotonic() - started
             if self.options.deterministic:
                 spent = (blocks - 1) * cost
-                self.cpsat.budget.charge(cost)
+                self.cpsat.deadline.charge(cost)
             done = max((blocks - 1) / most, spent / max(seconds, 1e-3))
             return 1.0 if self.cpsat.stop.is_set() else done
 
         return share
 
     def _anneal(self, best: SoftOutcome, search: LocalSearch) -> None:
-        seconds = min(SECONDS, self.cpsat.budget.left() * ANNEAL)
+        seconds = min(SECONDS, self.cpsat.deadline.left() * ANNEAL)
         base = best.value
 
         search.run(self._clock(search, seconds, SWEEPS), on_better=lambda gain: self._report(base + gain, best.bound))
@@ -176,7 +177,7 @@ class SoftSearch:
 
     def _settle(self, best: SoftOutcome, sweeps: int) -> None:
         search = self._search(best)
-        seconds = min(SETTLE_SECONDS, self.cpsat.budget.left() * ANNEAL)
+        seconds = min(SETTLE_SECONDS, self.cpsat.deadline.left() * ANNEAL)
         search.run(self._clock(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
         self._adopt(best, search.counts.copy())
 
@@ -285,7 +286,7 @@ class SoftSearch:
         before = search.counts.copy()
         base = self.objective.total(self.objective.families(before))
         if search.force(component.classes, component.counts):
-            seconds = min(SETTLE_SECONDS, self.cpsat.budget.left() * ANNEAL)
+            seconds = min(SETTLE_SECONDS, self.cpsat.deadline.left() * ANNEAL)
             search.run(self._clock(search, seconds, SETTLE), hot=HOT / 10, cold=COLD)
             gain = self.objective.total(self.objective.families(search.counts)) - base
             if gain > 0:
@@ -294,7 +295,7 @@ class SoftSearch:
         return 0
 
     def _left(self) -> float:
-        return self.cpsat.budget.left()
+        return self.cpsat.deadline.left()
 
     def _report(self, value: int, bound: int) -> None:
         if self.report is not None:

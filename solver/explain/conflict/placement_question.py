@@ -20,6 +20,7 @@ from solver.cpsat.run import CpSat
 from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 #: Assignments without a bind order that are cut off before the question stays open.
 CUTS = 20
@@ -64,7 +65,7 @@ class PlacementQuestion:
         encoding.model.add(placed >= self.needed)
         sure = True
         for _ in range(CUTS):
-            answer = CpSat(options, budget, stop).run(encoding.model, budget.left(), tight=len(encoding.x) <= 2_000)
+            answer = CpSat(RunContext(options, budget, stop)).run(encoding.model, budget.left(), tight=len(encoding.x) <= 2_000)
             if answer.solution is None:
                 return False if answer.status == cp_model.INFEASIBLE and sure else None
             counts = encoding.counts(answer.solution)

@@ -11,6 +11,7 @@ from solver.cpsat.run import CpSat
 from solver.explain.conflict.fact_model import FactEncoding, Tag
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 #: For a search without presolve, and per variable: what it does not find quickly it does not find.
 PLAIN_SECONDS, PLAIN_EACH = 0.05, 1e-4
@@ -21,7 +22,7 @@ class SubsetCheck:
 
     def __init__(self, encoding: FactEncoding, options: Options, budget: Deadline, stop: threading.Event) -> None:
         self.encoding, self.budget, self._options = encoding, budget, options
-        self._cpsat = CpSat(options, budget, stop)
+        self._cpsat = CpSat(RunContext(options, budget, stop))
 
     def impossible(self, tags: Collection[Tag], seconds: float) -> bool | None:
         """Whether the needed pods cannot be placed under these facts alone; None: not known in time. First a plain search, which often

@@ -12,6 +12,7 @@ from solver.cpsat.run import Answer, CpSat
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 #: Most questions are decided by presolve: each counts this part of its share.
 CHARGED = 10
@@ -58,7 +59,7 @@ class TimeSlices:
             return Answer(cp_model.UNKNOWN, None, None)
         options = Options(time_limit=granted, seed=self.seed, deterministic=self.deterministic)
         budget = Deadline(options, time.monotonic())
-        answer = CpSat(options, budget, self.stop).run(model, granted, tight=tight)
+        answer = CpSat(RunContext(options, budget, self.stop)).run(model, granted, tight=tight)
         self._charge(granted - budget.left())
         return answer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from solver.rules.eligibility import fits, possible
 from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from solver.solve import place
 from tests import tiny_soft
 from tests.objects import Object, node, pod
@@ -123,7 +123,7 @@ def best(cluster: Cluster, left: dict[int, int]) -> tuple[PlacementModel, int | 
 
 def cpsat() -> CpSat:
     options = Options(time_limit=None, workers=1)
-    return CpSat(options, Deadline(options, 0.0), threading.Event())
+    return CpSat(RunContext(options, Deadline(options, 0.0)))
 
 
 def tighten(found: Components, component: Component, counts: Ints) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,7 @@ from solver.rules.eligibility import possible
 from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from solver.search import domain_master as masters
 from solver.search.annealing import COLD, HOT, LocalSearch
 from solver.search.domain_master import Master
@@ -60,7 +60,7 @@ def start(objects: list[Object], where: dict[str, str] | None = None) -> tuple[L
     assert sequence is not None
     search = LocalSearch(objective, rules.replay(cluster, sequence), limits, counts, seed=0)
     options = Options(time_limit=60, deterministic=True)
-    return search, Master(search, CpSat(options, Deadline(options, 0.0), threading.Event())), options
+    return search, Master(search, CpSat(RunContext(options, Deadline(options, 0.0)))), options
 
 
 def value(search: LocalSearch) -> int:
@@ -172,7 +172,7 @@ def test_a_run_is_repeatable() -> None:
     def once() -> tuple[Any, ...]:
         search, master, _ = start(*swapped())
         gains = [master.round(blocks(2)) for _ in range(3)]
-        return gains, search.counts.tolist(), master.cpsat.budget.left()
+        return gains, search.counts.tolist(), master.cpsat.deadline.left()
 
     assert once() == once()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -25,6 +24,7 @@ from solver.rules.eligibility import fits, possible
 from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, LocalSearch
 from solver.search.lns import Lns
 from solver.search.neighbourhoods import Neighbourhood
@@ -52,7 +52,7 @@ def searching(cluster: Cluster, sequence: Sequence_, seed: int = 0) -> Lns:
         counts[g, n] += k
     search = LocalSearch(objective, rules.replay(cluster, sequence), limits, counts, seed=seed)
     options = Options(time_limit=1e6, deterministic=True, workers=1)
-    return Lns(search, CpSat(options, Deadline(options, 0.0), threading.Event()))
+    return Lns(search, CpSat(RunContext(options, Deadline(options, 0.0))))
 
 
 def greedily(cluster: Cluster, seed: int = 0) -> Sequence_:
