@@ -28,6 +28,7 @@ from solver.objective.tie_break import Strategy, choose
 from solver.placed_tiers import Answer, PlacedSearch
 from solver.rules.base import Rule
 from solver.rules.eligibility import fits, possible
+from solver.rules.gang_scheduling import GangScheduling
 from solver.runtime.options import OnProgress, Options, Progress
 from solver.runtime.progress_trace import Trace
 
@@ -371,7 +372,7 @@ def _torn(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]:
         text = f"gang {gang.name} needs {gang.needed} more pods, and only {pods} of it wait"
     elif gang.needed < pods:
         text = f"gang {gang.name} is placed with at least {gang.needed} of its {pods} pods or not at all"
-    return [doc.Reason("GangScheduling", cluster.n_nodes, text)]
+    return [doc.Reason(GangScheduling.name, cluster.n_nodes, text)]
 
 
 def _reasons(active: Sequence[Rule], g: int) -> list[doc.Reason]:

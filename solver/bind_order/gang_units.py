@@ -22,8 +22,8 @@ class Binder:
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self.cluster, self.rules = cluster, rules
-        self.pods = next(r for r in rules if isinstance(r, InterPodAffinity))
-        self.spread = next(r for r in rules if isinstance(r, PodTopologySpread))
+        self.pods = InterPodAffinity.of(rules)
+        self.spread = PodTopologySpread.of(rules)
         self._others = [r for r in rules if r is not self.pods and r is not self.spread]
 
     def put(self, g: int, n: int, k: int) -> None:

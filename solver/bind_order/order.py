@@ -46,7 +46,7 @@ def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: in
     rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster), NodeVolumeLimits(cluster)]
     groups = _groups(rules)
     numa = NodeResourceTopologyMatch(cluster)
-    aligned = [g for g in range(cluster.n_classes) if numa.touches(g) and counts[g].any()]
+    aligned = [g for g in range(cluster.n_classes) if numa.concerned(g) and counts[g].any()]
     alone: list[_Left] = []
     if aligned:
         rules.append(numa)
@@ -81,9 +81,7 @@ def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: in
 
 def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence_ | None:
     """A bind order of pods, by class and node, from the state that ``rules`` (affinity and spread among them) are in, which is kept."""
-    affinity = next(r for r in rules if isinstance(r, InterPodAffinity))
-    spread = next(r for r in rules if isinstance(r, PodTopologySpread))
-    search = _Search(cluster, rules, affinity, spread)
+    search = _Search(cluster, rules)
     for units, late in search.levels(sorted(left)):
         found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units, late=late)
         if found is not None:
@@ -107,10 +105,7 @@ def _groups(rules: Sequence[Rule]) -> list[list[int]]:
 
 
 def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, restarts: int, states: int, seed: int) -> Ordering:
-    affinity, spread = rules[0], rules[1]
-    assert isinstance(affinity, InterPodAffinity)
-    assert isinstance(spread, PodTopologySpread)
-    search = _Search(cluster, rules, affinity, spread)
+    search = _Search(cluster, rules)
     rng = random.Random(seed)
     sizes = sum(len(nodes) for nodes in left.values())
     levels = search.levels(sorted(left))
@@ -126,8 +121,9 @@ def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, restarts:
 
 
 class _Search:
-    def __init__(self, cluster: Cluster, rules: Sequence[Rule], affinity: InterPodAffinity, spread: PodTopologySpread) -> None:
-        self.cluster, self.rules, self.affinity, self.spread = cluster, rules, affinity, spread
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
+        self.cluster, self.rules = cluster, rules
+        self.affinity, self.spread = InterPodAffinity.of(rules), PodTopologySpread.of(rules)
         self.binder = Binder(cluster, rules)
 
     def levels(self, classes: Sequence[int]) -> list[tuple[list[list[int]], bool]]:
@@ -147,7 +143,7 @@ class _Search:
 
     def aligned(self, g: int) -> bool:
         """Whether kubelets have a say on pods of the class."""
-        return any(isinstance(rule, NodeResourceTopologyMatch) and rule.touches(g) for rule in self.rules)
+        return any(rule.arrivals_only and rule.concerned(g) for rule in self.rules)
 
     def _put(self, g: int, n: int, k: int) -> None:
         for rule in self.rules:

@@ -27,7 +27,6 @@ from solver.objective.sparse_placement import Placed
 from solver.rules.base import Rule
 from solver.rules.batch_quota import single
 from solver.rules.graph import connected
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.placement_model import build_model
 
 #: Seconds that a group gets first; each time it comes up again, twice as many.
@@ -61,7 +60,7 @@ def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
     """Classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
     links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
     links += [tally.owners + tally.matches.tolist() for tally in objective.tallies]
-    links += [link for rule in active if not isinstance(rule, NodeResourceTopologyMatch) for link in rule.order_links()]
+    links += [link for rule in active if not rule.arrivals_only for link in rule.order_links()]
     found = objective.containers
     for predicate in found.predicates(found.involved):
         links.append(

@@ -59,9 +59,9 @@ class _Builder:
         self.cluster, self.active, self.limits = cluster, active, limits
         self.even, self.soft = even, soft
         self._concerned = [[r for r in active if r.concerned(g)] for g in range(cluster.n_classes)]
-        self.fit = next(r for r in active if isinstance(r, NodeResourcesFit))
-        self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
-        self.spread = next(r for r in active if isinstance(r, PodTopologySpread))
+        self.fit = NodeResourcesFit.of(active)
+        self.pods = InterPodAffinity.of(active)
+        self.spread = PodTopologySpread.of(active)
         self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
         self.only: Bools | None = None  # nodes to build on

@@ -68,7 +68,9 @@ class RepairState:
         self.cluster, self.active = cluster, active
         size, width = cluster.n_nodes, cluster.n_classes
         self.nothing = width
-        self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
+        self.pods = InterPodAffinity.of(active)
+        counted = [NodeResourcesFit.of(active), PodTopologySpread.of(active)]  # room and spread, apart from ``block``
+        self._blocking = [rule for rule in active if rule not in counted]
         self.spread = PodTopologySpread(cluster)
         self.exclusions = Exclusions(cluster)
         self.touchy = [self.spread.touches(g) for g in range(width)]
@@ -99,8 +101,8 @@ class RepairState:
         cls = self.cluster.classes[g]
         if self.pods.provides(g) or cls.claims or cls.containers is not None:
             return False
-        known = (NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity)
-        return not any(rule.concerned(g) for rule in self.active if not isinstance(rule, known))
+        known = (NodePorts.of(self.active), self.pods)
+        return not any(rule.concerned(g) for rule in self._blocking if rule not in known)
 
     def _measure(self) -> None:
         """Columns that no pod asks for are left out."""
@@ -178,9 +180,8 @@ class RepairState:
         fine: Bools = self.block[g] == 0
         if not self.mobile[g]:
             self.settle()
-            for rule in self.active:
-                if not isinstance(rule, NodeResourcesFit | PodTopologySpread):
-                    fine &= ~rule.rejects(g)
+            for rule in self._blocking:
+                fine &= ~rule.rejects(g)
         if self.touchy[g]:
             fine &= self.spread.obeyed(g)
         return fine

@@ -21,6 +21,8 @@ from models.kube.selectors import Bools, tolerates
 from solver.objective.container_affinity import ContainerPoints
 from solver.objective.sparse_placement import Placed
 from solver.rules.base import Rule
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.node_static import NodeAffinity, NodeName, NodeUnschedulable, TaintToleration
 
 NODE_AFFINITY: Final = "nodeAffinity"
 TAINTS: Final = "taints"
@@ -33,7 +35,7 @@ FAMILIES: Final = (NODE_AFFINITY, TAINTS, POD_AFFINITY, REQUIRED_AFFINITY, TOPOL
 TAINT_COST: Final = 100
 SKEW_COST: Final = 100
 #: The rules that say whether a pending pod could ever use a node, for the minimum of a soft spread constraint.
-USABLE: Final = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeResourcesFit")
+USABLE: Final[tuple[type[Rule], ...]] = (NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeResourcesFit)
 
 
 @dataclass
@@ -149,7 +151,7 @@ class Objective:
 
     def _tallies(self, rules: Sequence[Rule]) -> list[SoftTally]:
         cluster = self.cluster
-        judges = [rule for rule in rules if rule.name in USABLE]
+        judges = [kind.of(rules) for kind in USABLE]
         owners: dict[SoftSpread, list[int]] = {}
         for g, cls in enumerate(cluster.classes):
             for spread in dict.fromkeys(cls.soft_spread):

@@ -8,8 +8,8 @@ x[g, n], the number of pods of class g on node n, to a CP-SAT model. Tests hold 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -26,14 +26,25 @@ PLENTY = 2**31
 class Rule(ABC):
     """One scheduler plugin over a compiled cluster.
 
-    ``name`` is the scheduler's plugin name. ``local``: placing a pod on a node changes this rule's verdicts on that node only.
+    Attributes:
+        name: The scheduler's plugin name.
+        local: Placing a pod on a node changes this rule's verdicts on that node only.
+        static: The verdict depends on pod and node alone, never on other pods.
+        arrivals_only: The state covers pods that arrive, and nothing is known of what pods that run already hold of it.
     """
 
     name: ClassVar[str]
     local: ClassVar[bool] = True
+    static: ClassVar[bool] = False
+    arrivals_only: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule]) -> Self:
+        """Return the rule of this class among those that are active."""
+        return next(rule for rule in rules if isinstance(rule, cls))
 
     @abstractmethod
     def rejects(self, g: int) -> Bools:
@@ -56,6 +67,21 @@ class Rule(ABC):
     def breaks(self, g: int) -> Bools:
         """bool[N]: nodes where the filter accepts one more pod of class g, but the final state would break this rule for another."""
         return np.zeros(self.cluster.n_nodes, dtype=bool)
+
+    def broken_by(self, g: int, nodes: Ints) -> Bools:
+        """Return bool[len(nodes)]: whether running pods of class g on these nodes, each without itself, are rejected there. The pods are in
+        the state, which is kept."""
+        mask = np.zeros(len(nodes), dtype=bool)
+        if self.concerned(g):
+            for i, n in enumerate(nodes.tolist()):
+                self.remove(g, n)
+                mask[i] = self.stranded(g, n)
+                self.place(g, n)
+        return mask
+
+    def stranded(self, g: int, n: int) -> bool:
+        """Return whether a pod of class g that runs on node n, and is not in the state now, is rejected there."""
+        return bool(self.rejects(g)[n])
 
     def room(self, g: int) -> Ints:
         """int64[N]: how many more pods of class g this rule admits on each node at once, if no other node changes."""
@@ -95,9 +121,13 @@ class StaticRule(Rule):
     """A rule whose verdict depends on pod and node alone."""
 
     text: ClassVar[str]
+    static = True
 
     def concerned(self, g: int) -> bool:
         return False
+
+    def broken_by(self, g: int, nodes: Ints) -> Bools:
+        return self.never(g)[nodes]
 
     def rejects(self, g: int) -> Bools:
         return self.never(g)

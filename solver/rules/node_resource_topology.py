@@ -26,6 +26,7 @@ class NodeResourceTopologyMatch(Rule):
 
     name = "NodeResourceTopologyMatch"
     local = False  # what one node takes at most depends on the order, see ``most``
+    arrivals_only = True  # what running pods hold of their zones is in what the zones have available
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -59,12 +60,12 @@ class NodeResourceTopologyMatch(Rule):
                 asks[n] = wanted
         return asks, never
 
-    def touches(self, g: int) -> bool:
-        """Whether the kubelet of some node aligns pods of the class."""
+    def concerned(self, g: int) -> bool:
+        """Return whether the kubelet of some node aligns pods of the class."""
         return bool(self._asks[g])
 
-    def concerned(self, g: int) -> bool:
-        return self.touches(g)
+    def broken_by(self, g: int, nodes: Ints) -> Bools:
+        return np.zeros(len(nodes), dtype=bool)
 
     def never(self, g: int) -> Bools:
         return self._never[g]
@@ -121,7 +122,7 @@ class NodeResourceTopologyMatch(Rule):
 
     def order_links(self) -> list[list[int]]:
         """Aligned classes matter to each other wherever they may meet."""
-        touching = [g for g in range(self.cluster.n_classes) if self.touches(g)]
+        touching = [g for g in range(self.cluster.n_classes) if self.concerned(g)]
         return [touching] if touching else []
 
     def encode(self, encoding: PlacementModel) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import HARD_EFFECTS, Cluster
+from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
 from solver.rules.base import StaticRule
 
@@ -25,6 +25,9 @@ class NodeUnschedulable(StaticRule):
             return np.zeros(cluster.n_nodes, dtype=bool)
         return cluster.nodes.unschedulable
 
+    def broken_by(self, g: int, nodes: Ints) -> Bools:
+        return np.zeros(len(nodes), dtype=bool)  # a cordon is about new pods
+
 
 class NodeName(StaticRule):
     """A pod that names its node (a static pod, seen through its mirror) runs there only."""
@@ -37,6 +40,9 @@ class NodeName(StaticRule):
         if wanted is None:
             return np.zeros(self.cluster.n_nodes, dtype=bool)
         return np.array([name != wanted for name in self.cluster.nodes.names], dtype=bool)
+
+    def broken_by(self, g: int, nodes: Ints) -> Bools:
+        return np.zeros(len(nodes), dtype=bool)  # a running pod is on its node
 
 
 class TaintToleration(StaticRule):
@@ -51,6 +57,17 @@ class TaintToleration(StaticRule):
 
     def never(self, g: int) -> Bools:
         return self._masks[self.cluster.classes[g].tolerations]
+
+    def broken_by(self, g: int, nodes: Ints) -> Bools:
+        """Return where a taint other than that of a cordon is not tolerated."""
+        mask = np.array(self.never(g)[nodes])
+        tolerations = self.cluster.toleration_sets[self.cluster.classes[g].tolerations]
+        for i in np.flatnonzero(mask).tolist():
+            mask[i] = any(
+                taint.effect in HARD_EFFECTS and taint.key != UNSCHEDULABLE_TAINT.key and not any(tolerates(t, taint) for t in tolerations)
+                for taint in self.cluster.nodes.taints(int(nodes[i]))
+            )
+        return mask
 
     def message(self, g: int, rejected: Bools) -> str:
         tolerations = self.cluster.toleration_sets[self.cluster.classes[g].tolerations]

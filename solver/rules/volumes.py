@@ -140,8 +140,7 @@ class VolumeBinding(Rule):
         return mask
 
     def stranded(self, g: int, n: int) -> bool:
-        """Whether the scheduler's filter would not let a pod of class g come to node n, where it runs, again; that pods of one claim meet
-        is a rule for those that are placed together."""
+        """Return whether a running pod's claims are out of reach; that pods of one claim meet is a rule for pods placed together."""
         return bool(self._never[g][n]) or self._choices.pick(g, n, meeting=False) is None
 
     def concerned(self, g: int) -> bool:

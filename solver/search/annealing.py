@@ -19,7 +19,9 @@ from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import NODE_AFFINITY, POD_AFFINITY, REQUIRED_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective
 from solver.objective.tie_break import Spread
 from solver.rules.base import Rule
+from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_ports import NodePorts
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread
 
@@ -47,9 +49,9 @@ class LocalSearch:
         if soft is None:
             for g, n in zip(*np.nonzero(counts), strict=True):
                 self.soft.place(int(g), int(n), int(counts[g, n]))
-        self.fit = next(r for r in active if isinstance(r, NodeResourcesFit))
-        self.spread = next(r for r in active if isinstance(r, PodTopologySpread))
-        self.pods = next(r for r in active if isinstance(r, InterPodAffinity))
+        self.fit = NodeResourcesFit.of(active)
+        self.spread = PodTopologySpread.of(active)
+        self.pods = InterPodAffinity.of(active)
         self._possible = limits > 0
         self._dynamic = [self._watchers(g) for g in range(self.cluster.n_classes)]
         self.mobile = {g for g in range(self.cluster.n_classes) if self._movable(g)}
@@ -66,9 +68,7 @@ class LocalSearch:
 
     def _watchers(self, g: int) -> list[Rule]:
         """The rules beside resources whose verdict on the class can change."""
-        cls = self.cluster.classes[g]
-        found: list[Rule] = [r for r in self.active if r.name == "NodePorts" and cls.ports]
-        found += [r for r in self.active if r.name == "GangScheduling" and cls.gang is not None]
+        found: list[Rule] = [r for r in (NodePorts.of(self.active), GangScheduling.of(self.active)) if r.concerned(g)]
         if self.pods.concerned(g):
             found.append(self.pods)
         if self.spread.touches(g):

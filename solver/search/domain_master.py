@@ -26,7 +26,9 @@ from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import PreferenceTerm
 from solver.rules.base import Rule
 from solver.rules.batch_quota import single
+from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_ports import NodePorts
 from solver.rules.placement_model import build_model
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.search.annealing import COLD, HOT, LocalSearch
@@ -85,7 +87,7 @@ class Master:
         self.tried = self.kept = 0
         self._free: dict[int, list[int]] = {}
         # Resources come first.
-        self._hard = [search.fit, search.pods, *(r for r in search.active if r.name in ("NodePorts", "GangScheduling"))]
+        self._hard = [search.fit, search.pods, NodePorts.of(search.active), GangScheduling.of(search.active)]
         self.layouts = [layout for key in self._keys() if (layout := self._layout(key)).groups]
 
     # --- keys ------------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from models.cluster.cluster import Ids, Ints
 from solver.cpsat.cells import Cells
 from solver.cpsat.run import CpSat, add_hint
 from solver.objective import encoding as objective_encoding
+from solver.rules.gang_scheduling import GangScheduling
+from solver.rules.node_ports import NodePorts
 from solver.rules.placement_model import build_model
 from solver.search.annealing import LocalSearch
 from solver.search.neighbourhoods import Neighbourhood, Neighbourhoods
@@ -41,7 +43,7 @@ class Lns:
         self.search, self.cpsat = search, cpsat
         self.cluster = search.cluster
         self.neighbourhoods = Neighbourhoods(search, search.rng)
-        self._rules = [search.fit, search.spread, search.pods, *(r for r in search.active if r.name in ("NodePorts", "GangScheduling"))]
+        self._rules = [search.fit, search.spread, search.pods, NodePorts.of(search.active), GangScheduling.of(search.active)]
 
     def improve(self, over: Callable[[], bool], on_better: Callable[[int], None] | None = None) -> int:
         """Improve the soft tier until ``over``; gives the gain."""

@@ -66,7 +66,7 @@ class Order:
 
     def aligned(self, g: int, n: int) -> bool:
         """Whether the kubelet of a node decides on pods of the class there."""
-        return n >= 0 and n in self.cluster.trees and self.cluster.trees[n].rejects and self._numa.touches(g)
+        return n >= 0 and n in self.cluster.trees and self.cluster.trees[n].rejects and self._numa.concerned(g)
 
     def _attaches(self, g: int) -> bool:
         """Whether the class has claims of a driver that some node limits."""
