@@ -6,7 +6,6 @@ search ends when its best end state is worth no more than the best plan.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,18 +16,14 @@ from solver import rules
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.run import CpSat, add_hint
 from solver.rebalance.problem.end_state import steps_to
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.problem import Step
 from solver.rebalance.sequencing.sequence import Ordered, len_of, order
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.tiers.tier import Tier
-from solver.runtime.deadline import Deadline
 from solver.runtime.run_context import RunContext
 
-#: (phase, tier, value, bound) of the tier that is being solved
-Report = Callable[[str, str, int, int], None]
 #: Up to this many variables tiers are solved with the full linear relaxation.
 TIGHT_LIMIT = 2_000
 #: What one end state may take of the time that is left: the model for it, and its order.
@@ -80,16 +75,13 @@ class _Relaxed:
 
 
 class Exact:
-    """The exact engine over one case."""
+    """The exact engine over one problem."""
 
-    def __init__(
-        self, problem: RebalanceProblem, options: PlanOptions, budget: Deadline, stop: threading.Event, report: Report | None = None
-    ) -> None:
-        self.problem, self.options, self.budget, self.stop, self.report = problem, options, budget, stop, report
-        self.cpsat = CpSat(RunContext(options.options, budget, stop))
-        self.values = PlanObjective(problem, options.goals)
-        active = rules.build(problem.cluster)
-        self.model = TargetModel(problem, active)
+    def __init__(self, values: PlanObjective, context: RunContext) -> None:
+        self.problem, self.values, self.context, self.deadline = values.problem, values, context, context.deadline
+        self.cpsat = CpSat(context)
+        active = rules.build(self.problem.cluster)
+        self.model = TargetModel(self.problem, active)
         self.points = self.values.encode(TargetRules(self.model, active))
         self._ceilings = [min(most, p.constant + p.most) for most, p in zip(self.values.bounds(), self.points, strict=True)]
         self._bounds: list[_Bound] = []
@@ -123,7 +115,14 @@ class Exact:
         reached = tuple(self._bound(t, best_values) for t in range(len(best_values)))
         stuck = self._stuck[1] if self._stuck is not None and self._stuck[0] > best_values else []
         return ExactResult(
-            best, self.problem.end(best), self.values.tiers, best_values, reached, self._notes, interrupted=self.stop.is_set(), stuck=stuck
+            best,
+            self.problem.end(best),
+            self.values.tiers,
+            best_values,
+            reached,
+            self._notes,
+            interrupted=self.context.stop.is_set(),
+            stuck=stuck,
         )
 
     # --- end states that have no order, or a longer one -------------------------------------------------------------------------
@@ -136,11 +135,8 @@ class Exact:
             bound = int(change[problem.pending].sum())
             gone = -int(change[~problem.pending].sum())
             most = problem.limits.maxMoves + bound + gone
-        self.budget.charge(CHECK)
-        return order(
-            problem, counts, seconds=max(0.1, self.budget.left() * ORDER_SHARE), stop=self.stop, steps_at_most=most,
-            deterministic=self.options.options.deterministic,
-        )  # fmt: skip
+        self.deadline.charge(CHECK)
+        return order(problem, counts, self.context, seconds=max(0.1, self.deadline.left() * ORDER_SHARE), steps_at_most=most)
 
     def _set_aside(self, relaxed: _Relaxed, found: Ordered) -> None:
         """Note what the end state may be worth, unless that is known."""
@@ -175,7 +171,7 @@ class Exact:
     def _relax(self, least: Vector, counts: Ints, last: _Relaxed | None) -> _Relaxed | None:
         """The best end state that is left, tier after tier; None where none is worth as much as ``least``, or none is found in time.
         ``counts``: a plan's end state to start from; ``last``: the best one before it was cut off."""
-        began = self.budget.left()
+        began = self.deadline.left()
         solution = self.model.assignment(counts, **self.cpsat.short())
         held: list[int] = []
         proved, tied = True, True  # tied: so far as good as ``least``, no better
@@ -198,7 +194,7 @@ class Exact:
                 attempt.maximize(target)
                 if solution is not None:
                     add_hint(attempt, solution)
-                share = max(0.0, self.budget.left() - began * (1 - MODEL_SHARE)) / (size - t)
+                share = max(0.0, self.deadline.left() - began * (1 - MODEL_SHARE)) / (size - t)
                 answer = self.cpsat.run(attempt, max(share, 0.05), self._reporter(t), tight=len(self.model.x) <= TIGHT_LIMIT)
                 if answer.status == cp_model.INFEASIBLE and floor is not None:
                     # nothing that is left is as good as the plan: what it has from here on is all that there is
@@ -223,9 +219,8 @@ class Exact:
         assert solution is not None
         return _Relaxed(self.model.counts(solution), solution, tuple(held), proved)
 
-    def _reporter(self, t: int) -> Callable[[int, int], None] | None:
-        report, tier = self.report, self.values.tiers[t]
-        return None if report is None else lambda value, bound: report("exact", tier.name, value, bound)
+    def _reporter(self, t: int) -> Callable[[int, int], None]:
+        return lambda value, bound: self.context.report("exact", self.values.tiers[t].name, value, bound)
 
     def _bound(self, t: int, best: Vector) -> int:
         """No plan with at least the values ``best`` in the tiers before has more in tier t."""

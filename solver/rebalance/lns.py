@@ -6,8 +6,7 @@ better end state counts only once an order of accepted steps leads to it; that i
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -16,17 +15,12 @@ from models.cluster.cluster import Ints
 from solver import rules
 from solver.cpsat.cells import Cells
 from solver.cpsat.run import CpSat, add_hint
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem
+from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import Known, TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.deadline import Deadline
 from solver.runtime.run_context import RunContext
-
-if TYPE_CHECKING:
-    from solver.rebalance.result import PlanSearchResult, ReportProgress
 
 #: Model variables of a neighbourhood, at the start, at least and at most; seconds for one tier of it.
 START, LEAST, MOST, GLANCE = 800.0, 60.0, 4_000.0, 2.0
@@ -39,25 +33,17 @@ BUILD = 2e-4
 class Lns:
     """Preferences and balance are not searched here, only the tiers that come before them."""
 
-    def __init__(
-        self,
-        problem: RebalanceProblem,
-        values: PlanObjective,
-        asked: PlanOptions,
-        stop: threading.Event,
-        tell: ReportProgress,
-        budget: Deadline,
-    ) -> None:
-        self.problem, self.values, self.stop, self.tell, self.left = problem, values, stop, tell, budget.left
-        self.cpsat = CpSat(RunContext(asked.options, budget, stop))
-        self.deterministic = asked.options.deterministic
-        self.rng = np.random.default_rng(asked.options.seed)
+    def __init__(self, values: PlanObjective, goals: Sequence[str], context: RunContext) -> None:
+        problem = values.problem
+        self.problem, self.values, self.context, self.left = problem, values, context, context.deadline.left
+        self.cpsat = CpSat(context)
+        self.rng = np.random.default_rng(context.options.seed)
         self._active = rules.build(problem.cluster)
         self._known = Known(problem)
         self._mobile = problem.movable | problem.pending
-        goals = asked.goals[: asked.goals.index("improve")] if "improve" in asked.goals else asked.goals
-        self._searched = PlanObjective(problem, goals)
-        if len(goals) < len(asked.goals):  # moves that preferences ask for are none too many
+        searched = goals[: goals.index("improve")] if "improve" in goals else goals
+        self._searched = PlanObjective(problem, searched)
+        if len(searched) < len(goals):  # moves that preferences ask for are none too many
             self._searched.tiers = self._searched.tiers[:-1]
         self.size = START
 
@@ -69,20 +55,20 @@ class Lns:
         kept = self.left() * ORDER
         counts = self.problem.end(found.steps)
         idle, changed = 0, False
-        while not self.stop.is_set() and self.left() > kept and idle < PATIENCE:
+        while not self.context.stop.is_set() and self.left() > kept and idle < PATIENCE:
             if not self._step(counts):
                 idle += 1
                 continue
             idle, changed = 0, True
             for tier, value, bound in zip(self.values.tiers, self.values.of(counts), found.bounds, strict=True):
-                self.tell("lns", tier.name, value, max(value, bound), priority=tier.priority)
+                self.context.report("lns", tier.name, value, max(value, bound), priority=tier.priority)
         if changed:
             self._take(found, counts)
         return found
 
     def _take(self, found: PlanSearchResult, counts: Ints) -> None:
         """Take an end state over, if some order of steps leads there and it is worth more."""
-        ordered = order(self.problem, counts, seconds=max(1.0, self.left()), stop=self.stop, deterministic=self.deterministic)
+        ordered = order(self.problem, counts, self.context, seconds=max(1.0, self.left()))
         if ordered.steps is None:
             found.notes.append("a better end state was set aside because no order of steps was found in time")
             return

@@ -27,8 +27,13 @@ from solver.rebalance.search import search
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.unmet_goals import obstacles
 from solver.rebalance.waves.schedule import waves as group
-from solver.runtime.options import OnProgress, Progress
-from solver.runtime.progress_trace import Trace
+from solver.runtime.deadline import Deadline
+from solver.runtime.options import OnProgress
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
+
+#: What comes after the search (waves, check, writing) takes so many times as long as compiling.
+AFTER = 6.0
 
 
 def rebalance(
@@ -47,43 +52,34 @@ def rebalance(
         InternalFault: the independent checker found the plan invalid.
     """
     started = time.monotonic()
-    stop = stop or threading.Event()
     options = asked.options
-    trace = Trace()
-
-    def tell(
-        phase: str,
-        tier: str | None = None,
-        value: int | None = None,
-        bound: int | None = None,
-        detail: str | None = None,
-        priority: int | None = None,
-    ) -> None:
-        if tier is not None and value is not None:
-            trace.note(tier, priority, time.monotonic() - started, value, bound)
-        if on_progress is not None:
-            on_progress(Progress(phase, tier, priority, value, bound, time.monotonic() - started, detail))
-
-    tell("compile")
+    report = ProgressReporter(on_progress, started)
+    report("compile")
     problem = read_case(snapshot, asked)
     values = PlanObjective(problem, asked.goals)
     compiled = time.monotonic()
     running = int(problem.start[problem.movable].sum())
-    tell("compile", detail=f"{running} movable pods in {int(problem.movable.sum())} classes, {problem.cluster.n_nodes} nodes")
-    found = search(problem, values, asked, stop, tell, started if began is None else began, compiled - started)
-    tell("waves")
+    report("compile", detail=f"{running} movable pods in {int(problem.movable.sum())} classes, {problem.cluster.n_nodes} nodes")
+    deadline = Deadline(options, (started if began is None else began) - _reserve(options.time_limit, compiled - started))
+    found = search(problem, values, asked.goals, RunContext(options, deadline, stop or threading.Event(), report))
+    report("waves")
     waves = group(problem, found.steps)
     solved = time.monotonic()
     plan = _document(problem, values, asked, found, waves)
-    tell("verify")
+    report("verify")
     plan.before, plan.after = summary(snapshot, plan)
     insist(verify_plan(snapshot, plan))
     if not options.deterministic:
         plan.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
-        plan.search = trace.finish(plan.objective, solved - started)
+        plan.search = report.trace.finish(plan.objective, solved - started)
     return plan
+
+
+def _reserve(limit: float | None, compiling: float) -> float:
+    """Return the seconds of the time limit that are kept for what comes after the search."""
+    return min(AFTER * compiling, limit / 3) if limit is not None else 0.0
 
 
 def _document(

@@ -1,19 +1,10 @@
-"""What a search for a plan finds, and how it reports on the way."""
+"""What a search for a plan finds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from solver.rebalance.problem.problem import Step
-
-
-class ReportProgress(Protocol):
-    """Progress: phase, and for a tier its name, incumbent, bound and priority."""
-
-    def __call__(
-        self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
-    ) -> None: ...
 
 
 @dataclass

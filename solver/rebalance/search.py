@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,62 +11,51 @@ from models.cluster.cluster import Ints
 from solver import rules
 from solver.rebalance.goals import admit, drain_and_consolidate, improve, repair
 from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.result import PlanSearchResult, ReportProgress
+from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.tiers.improvement import Improvement
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.rules.eligibility import possible
-from solver.runtime.deadline import Deadline
+from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
     from solver.rebalance.exact import ExactResult
 
 #: Above this many (class, node) pairs `auto` leaves the exact model of the whole alone.
 EXACT_LIMIT = 15_000
-#: Shares of the time: construction at most; what comes after the search (waves, check, writing) takes so many times as long as compiling.
-CONSTRUCT, AFTER = 0.6, 6.0
+#: The share of the time that construction may take.
+CONSTRUCT = 0.6
+#: Seconds at most that finding fewer moves to construction's end state may take.
+STRAIGHTEN_SECONDS = 60.0
 
 
-def search(
-    problem: RebalanceProblem,
-    values: PlanObjective,
-    asked: PlanOptions,
-    stop: threading.Event,
-    tell: ReportProgress,
-    began: float,
-    compiling: float,
-) -> PlanSearchResult:
-    """The best steps that the engine finds in time."""
-    options = asked.options
-    limit = options.time_limit
-    after = min(AFTER * compiling, limit / 3) if limit is not None else 0.0
-
-    budget = Deadline(options, began - after)
-    left, whole = budget.left, budget.left()
+def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str], context: RunContext) -> PlanSearchResult:
+    """Return the best steps that the engine finds in time."""
+    options, left = context.options, context.deadline.left
+    whole = left()
 
     def over() -> bool:  # construction does not look at the clock of a deterministic run
-        return not options.deterministic and left() < whole * (1 - CONSTRUCT)
+        return context.stop.is_set() or (not options.deterministic and left() < whole * (1 - CONSTRUCT))
 
-    tell("greedy")
-    builder = MoveBuilder(problem, stop, over)
-    best = construct(builder, values, asked.goals)
+    context.report("greedy")
+    builder = MoveBuilder(problem, over)
+    best = construct(builder, values, goals)
     found = PlanSearchResult(best, values.of_steps(best), values.bounds())
-    _straighten(problem, values, found, builder.state.counts, options.deterministic, stop, left() / 4)
-    _report(found, values, tell)
-    if _proved(found) or options.engine == "greedy" or stop.is_set() or left() <= 0:
+    _straighten(values, found, builder.state.counts, context)
+    _report(found, values, context)
+    if _proved(found) or options.engine == "greedy" or context.over():
         return found
     pairs = int(np.count_nonzero((possible(problem.cluster, rules.build(problem.cluster)) > 0)[problem.movable | problem.pending]))
     if options.engine == "exact" or (options.engine == "auto" and pairs <= EXACT_LIMIT):
         from solver.rebalance.exact import Exact
 
         try:
-            result = Exact(problem, asked, budget, stop, tell).solve(found.steps)
+            result = Exact(values, context).solve(found.steps)
         except OverflowError:
             found.notes.append("utilisation beyond what CP-SAT can sum: construction alone was asked")
             return found
-        return _better(found, result, values, tell)
+        return _better(found, result, values, context)
     from solver.rebalance.lns import Lns
 
     if isinstance(values.tiers[0], Improvement):
@@ -76,22 +64,14 @@ def search(
         return found
     if options.engine == "auto":
         found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {EXACT_LIMIT})")
-    return Lns(problem, values, asked, stop, tell, budget).run(found)
+    return Lns(values, goals, context).run(found)
 
 
-def _straighten(
-    problem: RebalanceProblem,
-    values: PlanObjective,
-    found: PlanSearchResult,
-    counts: Ints,
-    deterministic: bool,
-    stop: threading.Event,
-    seconds: float,
-) -> None:
-    """The same end state by fewer moves, where construction moved pods more than once."""
+def _straighten(values: PlanObjective, found: PlanSearchResult, counts: Ints, context: RunContext) -> None:
+    """Reach the same end state by fewer moves, where construction moved pods more than once."""
     moves = sum(step.k for step in found.steps if step.a >= 0 and step.b >= 0)
-    if moves > problem.moves(counts):
-        ordered = order(problem, counts, seconds=max(1.0, min(seconds, 60.0)), stop=stop, deterministic=deterministic)
+    if moves > values.problem.moves(counts):
+        ordered = order(values.problem, counts, context, seconds=max(1.0, min(context.deadline.left() / 4, STRAIGHTEN_SECONDS)))
         worth = found.values if ordered.steps is None else values.of_steps(ordered.steps)
         if ordered.steps is not None and worth > found.values:
             found.steps, found.values = ordered.steps, worth
@@ -127,12 +107,12 @@ def _proved(found: PlanSearchResult) -> bool:
     return all(value >= bound for value, bound in zip(found.values, found.bounds, strict=True))
 
 
-def _report(found: PlanSearchResult, values: PlanObjective, tell: ReportProgress) -> None:
+def _report(found: PlanSearchResult, values: PlanObjective, context: RunContext) -> None:
     for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True):
-        tell("search", tier.name, value, max(value, bound), priority=tier.priority)
+        context.report("search", tier.name, value, max(value, bound), priority=tier.priority)
 
 
-def _better(found: PlanSearchResult, result: ExactResult, values: PlanObjective, tell: ReportProgress) -> PlanSearchResult:
+def _better(found: PlanSearchResult, result: ExactResult, values: PlanObjective, context: RunContext) -> PlanSearchResult:
     """What the exact engine says, its bounds in any case."""
     steps = result.steps
     reached = values.of_steps(steps)
@@ -140,5 +120,5 @@ def _better(found: PlanSearchResult, result: ExactResult, values: PlanObjective,
         steps, reached = found.steps, found.values
     lower = [min(a, b) for a, b in zip(found.bounds, result.bounds, strict=True)] if reached[:-1] == found.values[:-1] else result.bounds
     better = PlanSearchResult(steps, reached, list(lower), "exact", [*found.notes, *result.notes], result.stuck)
-    _report(better, values, tell)
+    _report(better, values, context)
     return better

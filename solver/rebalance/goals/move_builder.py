@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -14,13 +13,14 @@ from solver.rebalance.problem.state import PlanState
 
 
 class MoveBuilder:
-    """``steps``: taken so far, each accepted in the state that those before it left. ``over``: whether time is up."""
+    """``steps``: taken so far, each accepted in the state that those before it left. ``over``: returns whether time is up or a stop was
+    asked for."""
 
-    def __init__(self, problem: RebalanceProblem, stop: threading.Event, over: Callable[[], bool]) -> None:
+    def __init__(self, problem: RebalanceProblem, over: Callable[[], bool]) -> None:
         self.problem, self.state = problem, PlanState(problem)
         self.steps: list[Step] = []
         self.shut = np.zeros(problem.cluster.n_nodes, dtype=bool)  # freed nodes, which stay empty
-        self._stop, self._over = stop, over
+        self.over = over
         limits = problem.limits
         self._most = {
             "moves": limits.maxMoves, "evictions": limits.maxEvictions, "namespace": limits.maxMovesPerNamespace,
@@ -31,10 +31,6 @@ class MoveBuilder:
         weight = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
         self._share = problem.cluster.demand / weight
         self._weight = weight
-
-    def over(self) -> bool:
-        """Whether time is up or somebody said stop."""
-        return self._stop.is_set() or self._over()
 
     # --- limits -----------------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ then searched for the fewest steps, which decides whether there is an order at a
 from __future__ import annotations
 
 import random
-import threading
 import time
 from dataclasses import dataclass, field
 
@@ -22,6 +21,7 @@ from solver.rebalance.sequencing.greedy_pass import Walker
 from solver.rebalance.sequencing.remaining_moves import Gap
 from solver.rebalance.sequencing.shorten import shorten
 from solver.rebalance.target.affinity_openings import reaches
+from solver.runtime.run_context import RunContext
 
 #: The search for the fewest steps is for placements that so many steps lead to, at least.
 SMALL = 40
@@ -44,34 +44,31 @@ class Ordered:
 def order(
     problem: RebalanceProblem,
     target: Ints,
+    context: RunContext,
     *,
     seconds: float,
-    stop: threading.Event,
     steps_at_most: int | None = None,
-    deterministic: bool = False,
 ) -> Ordered:
     """Find a sequence of accepted steps from ``problem.start`` to ``target``, int64[G, N]: running pods after it.
 
     Movable classes have as many pods in the target as at the start, or fewer (the others are evicted); pending classes those that are to be
     bound; all others are where they were. Steps are counted by pods, bindings and evictions among them; ``steps_at_most`` bounds them all.
-    A pending pod is bound once, where the target has it. Gangs are bound whole, their steps next to each other. ``deterministic``: the work
-    is counted, and the clock looked at only after twice the time.
+    A pending pod is bound once, where the target has it. Gangs are bound whole, their steps next to each other. In a deterministic run
+    the work is counted, and the clock looked at only after twice the time.
     """
-    found = _order(problem, target, seconds, stop, steps_at_most, deterministic=deterministic)
+    found = _order(problem, target, context, seconds, steps_at_most)
     if found.steps and problem.evictable.any():
         steps = respecting(problem, found.steps)
         return Ordered(steps, fewest=found.fewest and steps is not None, stuck=found.stuck)
     return found
 
 
-def _order(
-    problem: RebalanceProblem, target: Ints, seconds: float, stop: threading.Event, steps_at_most: int | None, *, deterministic: bool
-) -> Ordered:
-    """The same with no look at budgets."""
-    began = time.monotonic()
+def _order(problem: RebalanceProblem, target: Ints, context: RunContext, seconds: float, steps_at_most: int | None) -> Ordered:
+    """Find a sequence as :func:`order`, with no look at PodDisruptionBudgets."""
+    began, deterministic = time.monotonic(), context.options.deterministic
 
     def over(share: float = 1.0) -> bool:
-        return stop.is_set() or time.monotonic() - began > seconds * (2.0 if deterministic else share)
+        return context.stop.is_set() or time.monotonic() - began > seconds * (2.0 if deterministic else share)
 
     gap = Gap(problem, target, steps_at_most)
     most = gap.most_detours()

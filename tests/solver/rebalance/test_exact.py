@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +15,9 @@ from solver.rebalance.exact import Exact, ExactResult
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
 from solver.rebalance.problem.state import PlanState
-from solver.runtime.deadline import Deadline
+from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import TooLarge, best
@@ -32,7 +32,7 @@ def solve(
     options = Options(**{"time_limit": 60.0, "workers": 1, **more})
     asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
     problem = read_case(from_objects(list(objects)), asked)
-    exact = Exact(problem, asked, Deadline(options, time.monotonic()), threading.Event())
+    exact = Exact(PlanObjective(problem, asked.goals), RunContext.start(options))
     found = exact.solve()
     if all(cls.gang is None for cls in problem.cluster.classes):
         carried_out(problem, found)
@@ -141,7 +141,7 @@ def test_a_run_that_is_stopped_keeps_the_plan_and_says_no_more_than_it_knows() -
     stop = threading.Event()
     stop.set()
     g = next(g for g, cls in enumerate(problem.cluster.classes) if cls.pod.metadata.name == "p1")
-    found = Exact(problem, asked, Deadline(asked.options, time.monotonic()), stop).solve([Step(g, 1, 2)])
+    found = Exact(PlanObjective(problem, asked.goals), RunContext.start(asked.options, stop)).solve([Step(g, 1, 2)])
     assert (found.values, found.steps, found.interrupted) == ((-1, -1), [Step(g, 1, 2)], True)
     assert found.bounds == (0, 0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +18,9 @@ from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.search import construct
 from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
+from solver.runtime.options import Options, Progress
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
 from tests.objects import node
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_move_builder import accepted, begin
@@ -47,15 +47,13 @@ class Search:
         self.values = PlanObjective(self.problem, goals)
         self.told: list[tuple[str, str | None, int | None, int | None]] = []
         self.stop = threading.Event()
-        self.lns = Lns(self.problem, self.values, asked, self.stop, self._tell, Deadline(options, time.monotonic()))
+        self.lns = Lns(self.values, asked.goals, RunContext.start(options, self.stop, ProgressReporter(self._told)))
         steps = construct(begin(self.problem), self.values, goals) if greedy else []
         self.before = self.values.of_steps(steps)
         self.start = PlanSearchResult(steps, self.before, self.values.bounds())
 
-    def _tell(
-        self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
-    ) -> None:
-        self.told.append((phase, tier, value, bound))
+    def _told(self, progress: Progress) -> None:
+        self.told.append((progress.phase, progress.tier, progress.value, progress.bound))
 
     def run(self) -> PlanSearchResult:
         found = self.lns.run(self.start)

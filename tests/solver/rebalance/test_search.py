@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +15,9 @@ from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.search import construct, search
 from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.options import Options
+from solver.runtime.options import Options, Progress
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_improve import SOFT, preferring
@@ -36,27 +36,17 @@ def _built(
     return problem, steps
 
 
-class Told:
-    """What a search tells of itself."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str | None, int | None, int | None]] = []
-
-    def __call__(
-        self, phase: str, tier: str | None = None, value: int | None = None, bound: int | None = None, *, priority: int | None = None
-    ) -> None:
-        self.calls.append((phase, tier, value, bound))
-
-
 def _search(
     objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), *, stop: bool = False, **options: Any
-) -> tuple[PlanSearchResult, Told]:
+) -> tuple[PlanSearchResult, list[Progress]]:
+    """What is found, and all progress on the way."""
     asked = PlanOptions(tuple(goals), tuple(drain), Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
     problem = read_case(from_objects(objects), asked)
-    event, tell = threading.Event(), Told()
+    told: list[Progress] = []
+    context = RunContext.start(asked.options, report=ProgressReporter(told.append))
     if stop:
-        event.set()
-    return search(problem, PlanObjective(problem, goals), asked, event, tell, time.monotonic(), 0.01), tell
+        context.stop.set()
+    return search(problem, PlanObjective(problem, goals), asked.goals, context), told
 
 
 # --- construction -----------------------------------------------------------------------------------------------------------------------
@@ -134,7 +124,7 @@ def _hard() -> list[Object]:
 def test_the_greedy_engine_searches_no_further() -> None:
     found, tell = _search(_hard(), ["consolidate"], engine="greedy")
     assert found.engine == "greedy"
-    assert {phase for phase, *_ in tell.calls} == {"greedy", "search"}
+    assert {progress.phase for progress in tell} == {"greedy", "search"}
 
 
 def test_what_is_proved_at_once_needs_no_other_engine() -> None:
@@ -161,7 +151,7 @@ def test_the_exact_engine_is_never_worse_than_the_start_and_proves_it() -> None:
         exact, tell = _search(objects, ["consolidate"], engine="exact")
         assert exact.values >= greedy.values
         assert list(exact.values) == exact.bounds
-        last = {tier: (value, bound) for phase, tier, value, bound in tell.calls if phase == "search"}
+        last = {each.tier: (each.value, each.bound) for each in tell if each.phase == "search"}
         assert last == {"freed": (exact.values[0],) * 2, "moves": (exact.values[1],) * 2}
 
 
@@ -189,7 +179,7 @@ def test_moves_that_construction_made_in_vain_are_straightened() -> None:
     found = PlanSearchResult(list(steps), values.of_steps(steps), [0] * len(values.tiers))
     end = problem.start.copy()
     end[0] = [0, 0, 1]
-    searching._straighten(problem, values, found, end, True, threading.Event(), 1.0)
+    searching._straighten(values, found, end, RunContext.start(Options(deterministic=True)))
     assert found.steps == [Step(0, 0, 2)]
     assert found.values == values.of_steps([Step(0, 0, 2)])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +25,7 @@ def walk_of(objects: Sequence[Object], goals: Sequence[str] = (), drain: Sequenc
 
 
 def begin(problem: RebalanceProblem) -> MoveBuilder:
-    return MoveBuilder(problem, threading.Event(), lambda: False)
+    return MoveBuilder(problem, lambda: False)
 
 
 def accepted(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
@@ -122,14 +121,11 @@ def test_the_fullest_place_is_taken_and_the_largest_pod_goes_first() -> None:
     assert builder.places(small, 0).tolist() == [False, False, True, True]
 
 
-def test_it_is_over_when_time_is_up_or_somebody_says_stop() -> None:
-    stop, late = threading.Event(), False
-    builder = MoveBuilder(case_of([node("n1")]), stop, lambda: late)
+def test_it_is_over_when_its_caller_says_so() -> None:
+    late = False
+    builder = MoveBuilder(case_of([node("n1")]), lambda: late)
     assert not builder.over()
     late = True
-    assert builder.over()
-    late = False
-    stop.set()
     assert builder.over()
 
 

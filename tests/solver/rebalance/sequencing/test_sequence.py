@@ -20,6 +20,8 @@ from solver.rebalance.sequencing import astar
 from solver.rebalance.sequencing.deadlocks import waiting_in_circle
 from solver.rebalance.sequencing.sequence import Ordered, len_of, order
 from solver.rebalance.sequencing.shorten import shorten
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from tests import objects
 from tests.plans import tiny
 
@@ -55,7 +57,7 @@ def target_of(problem: RebalanceProblem, moves: dict[str, str | None]) -> Ints:
 
 
 def run(problem: RebalanceProblem, target: Ints, *, steps_at_most: int | None = None) -> Ordered:
-    found = order(problem, target, seconds=20, stop=threading.Event(), steps_at_most=steps_at_most, deterministic=True)
+    found = order(problem, target, RunContext.start(Options(deterministic=True)), seconds=20, steps_at_most=steps_at_most)
     if found.steps is not None:
         replay(problem, target, found.steps)
     return found
@@ -285,7 +287,7 @@ def test_a_stopped_search_proves_nothing() -> None:
     problem = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m")])
     stop = threading.Event()
     stop.set()
-    found = order(problem, target_of(problem, {"p": "b", "q": "a"}), seconds=10, stop=stop)
+    found = order(problem, target_of(problem, {"p": "b", "q": "a"}), RunContext.start(Options(), stop), seconds=10)
     assert found.steps is None
     assert not found.exhausted
 

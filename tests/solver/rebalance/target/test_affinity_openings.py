@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,8 @@ from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.target.affinity_openings import encode, reaches
 from solver.rebalance.target.model import TargetModel
 from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from tests.solver.rebalance.sequencing.test_sequence import ZONE, case_of, node, pod
 
 Object = dict[str, Any]
@@ -105,13 +106,13 @@ def test_two_zones_are_not_opened() -> None:
     nodes = [node(f"n{i}", zone=f"z{i % 2}") for i in range(4)]
     problem = case_of([*nodes, *(pod(f"p{i}", None, app="a", affinity=_near()) for i in range(4))], goals=("admit",))
     target = np.ones_like(problem.start)
-    found = order(problem, target, seconds=20, stop=threading.Event())
+    found = order(problem, target, RunContext.start(Options()), seconds=20)
     assert found.steps is None
     assert found.exhausted
     assert not _allowed(problem, target)
     assert not _feasible(problem, target)
     one = target * np.array([1, 0, 1, 0])
-    assert order(problem, one, seconds=20, stop=threading.Event()).steps is not None
+    assert order(problem, one, RunContext.start(Options()), seconds=20).steps is not None
     assert _allowed(problem, one)
     assert _feasible(problem, one)
 
@@ -121,7 +122,7 @@ def test_who_is_alone_may_open_another_zone(running: int, *, free: bool) -> None
     nodes = [node(f"n{i}", cpu="2", zone=f"z{i}") for i in range(2)]
     problem = case_of([*nodes, *(pod(f"p{i}", "n0", app="a", affinity=_near()) for i in range(running))])
     target = np.ascontiguousarray(problem.start[:, ::-1])
-    assert (order(problem, target, seconds=20, stop=threading.Event()).steps is not None) == free
+    assert (order(problem, target, RunContext.start(Options()), seconds=20).steps is not None) == free
     assert _allowed(problem, target) == free
     assert _feasible(problem, target) == free
 
@@ -136,7 +137,7 @@ def test_who_opens_another_zone_leaves_nobody_behind() -> None:
     for target, fine in ((apart, False), (together, True)):
         assert _allowed(problem, target) == fine
         assert _feasible(problem, target) == fine
-        assert (order(problem, target, seconds=20, stop=threading.Event()).steps is not None) == fine
+        assert (order(problem, target, RunContext.start(Options()), seconds=20).steps is not None) == fine
 
 
 def test_who_is_matched_by_others_is_not_judged() -> None:
