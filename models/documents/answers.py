@@ -7,74 +7,72 @@ is that of their schema (:mod:`report.documents.schemas`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from models.documents.placement import Cause, Doc
 
 
 class Violation(Doc):
-    """A rule that a document breaks. ``pod``: which pod breaks it (``namespace/name``), empty where it is the document; ``node``: which
-    node, empty or null where none is concerned; ``rule``: the scheduler plugin's name, or what else is broken; ``why``: the sentence."""
+    """A rule that a document breaks."""
 
-    pod: str
-    node: str | None
-    rule: str
-    why: str
+    pod: Annotated[str, Meta(description="The pod that breaks it, `namespace/name`; empty where it is the document.")]
+    node: Annotated[str | None, Meta(description="The node concerned, empty or null where there is none.")]
+    rule: Annotated[str, Meta(description="The scheduler plugin's name, or what else is broken.")]
+    why: Annotated[str, Meta(description="What is wrong, as a sentence.")]
 
 
 class Verification(Doc):
-    """What ``verify`` found in a Placement or a RebalancePlan. ``valid``: whether nothing is wrong; ``violations``: what is."""
+    """What ``verify`` found in a Placement or a RebalancePlan."""
 
-    valid: bool
-    violations: list[Violation]
+    valid: Annotated[bool, Meta(description="Whether nothing is wrong.")]
+    violations: Annotated[list[Violation], Meta(description="The rules that are broken, and by what.")]
 
 
 class PodCounts(Doc):
-    """Where a pod could go, in numbers. ``pod``: ``namespace/name``; ``feasible``: how many nodes no rule rejects; ``rejected``: by rule
-    (the scheduler plugin's name), how many nodes it rejects; a node may count under several."""
+    """Where a pod could go, in numbers."""
 
-    pod: str
-    feasible: int
-    rejected: dict[str, int]
+    pod: Annotated[str, Meta(description="The pod, `namespace/name`.")]
+    feasible: Annotated[int, Meta(description="How many nodes no rule rejects.")]
+    rejected: Annotated[
+        dict[str, int], Meta(description="The number of nodes that each rule (scheduler plugin) rejects; a node may count under several.")
+    ]
 
 
 class Explanation(Doc, omit_defaults=True):
-    """What ``explain`` answers. ``pods``: the pods asked about; ``causes``: why those that fit nowhere do not, and what would help; absent
-    if there are none."""
+    """What ``explain`` answers."""
 
-    pods: list[PodCounts]
-    causes: list[Cause] = []
+    pods: Annotated[list[PodCounts], Meta(description="The pods asked about.")]
+    causes: Annotated[list[Cause], Meta(description="Why pods that fit nowhere do not, and what would help; absent if all fit.")] = []
 
 
 class PodNodes(Doc):
-    """Where a pod could go, node by node. ``pod``: ``namespace/name``; ``feasible``: the nodes that no rule rejects; ``rejected``: by name
-    of every other node, the rules (scheduler plugins' names) that reject it."""
+    """Where a pod could go, node by node."""
 
-    pod: str
-    feasible: Sequence[str]
-    rejected: Mapping[str, Sequence[str]]
+    pod: Annotated[str, Meta(description="The pod, `namespace/name`.")]
+    feasible: Annotated[Sequence[str], Meta(description="The nodes that no rule rejects.")]
+    rejected: Annotated[Mapping[str, Sequence[str]], Meta(description="The rules (scheduler plugins) that reject each of the other nodes.")]
 
 
 class NodeExplanation(Doc):
-    """What ``explain --per-node`` answers. ``pods``: the pods asked about."""
+    """What ``explain --per-node`` answers."""
 
-    pods: list[PodNodes]
+    pods: Annotated[list[PodNodes], Meta(description="The pods asked about.")]
 
 
 class ContainerPair(Doc):
-    """What one container wants of another, both ``namespace/pod/container``. ``from``: the one that wants; ``to``: the one that it wants
-    near; ``weight``: A(from, to); below zero it wants it far."""
+    """What one container wants of another, both ``namespace/pod/container``."""
 
-    source: str = msgspec.field(name="from")
-    to: str
-    weight: int
+    source: Annotated[str, Meta(description="The container that wants something.")] = msgspec.field(name="from")
+    to: Annotated[str, Meta(description="The container that it wants near, or far.")]
+    weight: Annotated[int, Meta(description="A(from, to); below zero it wants it far.")]
 
 
 class ContainerAffinity(Doc):
-    """What ``explain --affinity`` answers. ``pod``: the pod, or the workload whose template it is (``namespace/name``); ``containers``: its
-    containers; ``affinity``: the pairs whose A is not zero, from or to one of them."""
+    """What ``explain --affinity`` answers."""
 
-    pod: str
-    containers: list[str]
-    affinity: list[ContainerPair]
+    pod: Annotated[str, Meta(description="The pod, or the workload whose template it is (`namespace/name`).")]
+    containers: Annotated[list[str], Meta(description="The containers of the pod.")]
+    affinity: Annotated[list[ContainerPair], Meta(description="The pairs whose A is not zero, from or to one of them.")]

@@ -5,94 +5,94 @@ A finding has a stable code; what each means, with an example that triggers it a
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled, expect
 
 Severity = Literal["error", "warning", "info"]
-#: The gravest first.
+Etcd = Literal["stacked", "external", "unknown"]
+Grade = Literal["non-distributed", "unknown", "machines", "clouds", "locations"]
+#: The most serious first.
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 
 class Finding(Doc, omit_defaults=True):
-    """Something that is wrong, or will be. ``code``: KS and three digits, which never change their meaning; ``name``: the code in words,
-    kebab-case; ``severity``: how grave it is; ``object``: whose it is (``Kind namespace/name``, or ``Kind name``); ``message``: what is
-    wrong here; ``why``: why it matters; ``fix``: what to do; ``field``: where in the object; ``rule``: the scheduler plugin's name, where
-    one is concerned; ``pods``: those concerned, namespace/name; ``nodes``: names of nodes concerned; ``domain``: the topology domain
-    concerned, key=value."""
+    """Something that is wrong, or will be."""
 
-    code: str
-    name: str
-    severity: Severity
-    object: str
-    message: str
-    why: str
-    fix: str
-    field: str | None = None
-    rule: str | None = None
-    pods: list[str] = []
-    nodes: list[str] = []
-    domain: str | None = None
+    code: Annotated[str, Meta(description="KS and three digits, which never change their meaning.")]
+    name: Annotated[str, Meta(description="The code in words, in kebab-case.")]
+    severity: Annotated[Severity, Meta(description="How serious the finding is.")]
+    object: Annotated[str, Meta(description="The object that it is about, `Kind namespace/name` or `Kind name`.")]
+    message: Annotated[str, Meta(description="What is wrong here.")]
+    why: Annotated[str, Meta(description="Why it matters.")]
+    fix: Annotated[str, Meta(description="What to do.")]
+    field: Annotated[str | None, Meta(description="The field of the object.")] = None
+    rule: Annotated[str | None, Meta(description="The scheduler plugin's name, where one is concerned.")] = None
+    pods: Annotated[list[str], Meta(description="The pods concerned, namespace/name.")] = []
+    nodes: Annotated[list[str], Meta(description="The names of the nodes concerned.")] = []
+    domain: Annotated[str | None, Meta(description="The topology domain concerned, key=value.")] = None
 
 
 class ComponentSpread(Doc):
-    """A component of the control plane. ``component``: its name; ``instances``: how many run; ``nodes``: on how many nodes; ``machines``:
-    by machine, its instances (by node where no label of the nodes names machines); ``most``: instances on the machine that holds the most;
-    ``survives``: failures of any machines, one after the other, after which enough of it is left (a majority of etcd's members, one of the
-    others)."""
+    """A component of the control plane."""
 
-    component: str
-    instances: int
-    nodes: int
-    machines: dict[str, int]
-    most: int
-    survives: int
+    component: Annotated[str, Meta(description="The name of the component.")]
+    instances: Annotated[int, Meta(description="The number of instances that run.")]
+    nodes: Annotated[int, Meta(description="The number of nodes that they run on.")]
+    machines: Annotated[dict[str, int], Meta(description="Instances on each machine, or on each node where no label names machines.")]
+    most: Annotated[int, Meta(description="Instances on the machine that holds the most.")]
+    survives: Annotated[
+        int,
+        Meta(description="Machines that may fail, one after the other, with enough left: a majority of etcd's members, one of the others."),
+    ]
 
 
 class Stage(Doc, omit_defaults=True):
-    """A stage of distribution: ``name``: machines, zones, clouds or locations; ``label``: the node label that tells them apart (None: none
-    that all nodes of the control plane carry); ``domains``: how many the control plane's nodes are in; ``survives``: failures of any of
-    them that every component seen outlives; ``reached``: it is shown that one is outlived, by this label or by that of a stage whose
-    domains hold whole ones of this; ``known``: the domains are told apart. Where machines are not, their numbers are those of nodes (at
-    most so many machines), or of zones (at least)."""
+    """A stage of distribution."""
 
-    name: Literal["machines", "zones", "clouds", "locations"]
-    domains: int
-    survives: int
-    reached: bool
-    label: str | None = None
-    known: bool = True
+    name: Annotated[Literal["machines", "zones", "clouds", "locations"], Meta(description="What the stage distributes over.")]
+    domains: Annotated[int, Meta(description="The number of domains that the control plane's nodes are in.")]
+    survives: Annotated[int, Meta(description="Failures of domains that every component seen survives.")]
+    reached: Annotated[
+        bool, Meta(description="Whether one failure is shown to be survived, by this label or that of a stage with larger domains.")
+    ]
+    label: Annotated[
+        str | None, Meta(description="The node label that names the domains; null: no label that all control-plane nodes carry.")
+    ] = None
+    known: Annotated[
+        bool,
+        Meta(description="Whether domains are known; where machines are not, nodes (at most so many) or zones (at least) are counted."),
+    ] = True
 
 
 class ControlPlane(Doc, omit_defaults=True):
-    """How the control plane stands (seed 002). ``nodes``: its nodes by name; ``etcd``: stacked (members beside API servers), external
-    (members on other nodes) or unknown (none is seen); ``grade``: the furthest stage that is reached, zones being of the stage machines;
-    non-distributed where it is shown that one machine's failure is too much, else unknown; ``machineLabel``: the label that names machines;
-    ``components``: those that were seen; ``stages``: of distribution, the nearest first; ``workers``: by machine, the worker nodes on
-    it."""
+    """How the control plane is distributed over failure domains (docs/control-plane.md)."""
 
-    nodes: list[str]
-    etcd: Literal["stacked", "external", "unknown"]
-    grade: Literal["non-distributed", "unknown", "machines", "clouds", "locations"]
-    components: list[ComponentSpread] = []
-    stages: list[Stage] = []
-    workers: dict[str, int] = {}
-    machineLabel: str | None = None
+    nodes: Annotated[list[str], Meta(description="The names of its nodes.")]
+    etcd: Annotated[Etcd, Meta(description="Where its members run: beside API servers (stacked), on other nodes (external), or unknown.")]
+    grade: Annotated[
+        Grade, Meta(description="The furthest stage reached (zones count as machines); non-distributed: one machine's failure is too much.")
+    ]
+    components: Annotated[list[ComponentSpread], Meta(description="The components that were seen.")] = []
+    stages: Annotated[list[Stage], Meta(description="The stages of distribution, the nearest first.")] = []
+    workers: Annotated[dict[str, int], Meta(description="The number of worker nodes on each machine.")] = {}
+    machineLabel: Annotated[str | None, Meta(description="The node label that names machines.")] = None
 
 
 class Audit(Doc):
-    """An audit. ``snapshot``: what was audited; ``counts``: how many findings there are of each severity; ``findings``: the gravest first;
-    ``controlPlane``: how it stands, where the snapshot shows one; ``notChecked``: what could not be looked at, and why; ``unmodelled``:
-    what of the input is not honoured."""
+    """An audit."""
 
-    snapshot: SnapshotRef
-    counts: dict[str, int]
-    findings: list[Finding]
-    controlPlane: ControlPlane | None = None
-    notChecked: list[str] = []
-    unmodelled: list[Unmodelled] = []
+    snapshot: Annotated[SnapshotRef, Meta(description="What was audited.")]
+    counts: Annotated[dict[str, int], Meta(description="The number of findings of each severity.")]
+    findings: Annotated[list[Finding], Meta(description="The findings, the most serious first.")]
+    controlPlane: Annotated[
+        ControlPlane | None, Meta(description="How the control plane is distributed, where the snapshot shows one.")
+    ] = None
+    notChecked: Annotated[list[str], Meta(description="What could not be looked at, and why.")] = []
+    unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
     apiVersion: str = API_VERSION
     kind: str = "Audit"
 
@@ -101,7 +101,7 @@ _ORDER: Final = ("apiVersion", "kind", "snapshot", "counts", "findings", "contro
 
 
 def to_builtins(audit: Audit) -> dict[str, Any]:
-    """Plain dicts and lists, in the document's order; ``controlPlane`` is left out where there is none."""
+    """Return plain dicts and lists, in the document's order; ``controlPlane`` is left out where there is none."""
     plain = msgspec.to_builtins(audit)
     return {key: plain[key] for key in _ORDER if plain[key] is not None}
 

@@ -1,13 +1,14 @@
 """The Placement document: what ``kubestow solve`` prints and ``kubestow verify`` judges.
 
-Field names and meaning are those of the command specification; the document is versioned by ``apiVersion``.
+The document is versioned by ``apiVersion``; docs/cli.md shows it, docs/schema/ has its JSON Schema.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from models.documents.policy import Policy
 from models.kube.lenient_decode import shorten
@@ -22,102 +23,87 @@ class Doc(msgspec.Struct, omit_defaults=False, forbid_unknown_fields=False):
 
 
 class Edits(Doc, omit_defaults=True):
-    """What-if edits of a snapshot, each as the command line writes it. ``addNodes``: so many nodes more, like one of them, N:LIKE_NODE;
-    ``removeNodes``: names of nodes that are left out; ``removeDomains``: labels whose nodes are left out, KEY=VALUE; ``replicas``:
-    workloads that are scaled, [KIND/][NAMESPACE/]NAME=N; ``partial``: whether manifests need not be placed whole."""
+    """What-if edits of a snapshot, each as the command line writes it."""
 
-    addNodes: list[str] = []
-    removeNodes: list[str] = []
-    removeDomains: list[str] = []
-    replicas: list[str] = []
-    partial: bool = False
+    addNodes: Annotated[list[str], Meta(description="Nodes that are added, like one that there is: N:LIKE_NODE.")] = []
+    removeNodes: Annotated[list[str], Meta(description="Names of nodes that are left out.")] = []
+    removeDomains: Annotated[list[str], Meta(description="Labels whose nodes are left out, KEY=VALUE.")] = []
+    replicas: Annotated[list[str], Meta(description="Workloads that are scaled, [KIND/][NAMESPACE/]NAME=N.")] = []
+    partial: Annotated[bool, Meta(description="Whether manifests need not be placed whole.")] = False
 
 
 class SnapshotRef(Doc, omit_defaults=True):
-    """Which snapshot a result belongs to.
+    """Which snapshot a result belongs to."""
 
-    ``sha256``: hash of the input files, manifests included. ``nodes``: number of Node objects, after manifests and edits. ``pods``: number
-    of Pod objects, after manifests and edits. ``pending``: number of pods that were to be placed. ``fromScratch``: whether movable bound
-    pods were treated as pending. ``includeGated``: whether pods with scheduling gates were placed too. ``daemonNamespaces``: namespaces
-    exempt from hard anti-affinity. ``workloads``: manifests that were added (``Kind namespace/name``). ``edits``: what-if edits that were
-    made before anything else. ``rollout``: the Deployment whose new revision is placed, as it was named.
-    """
-
-    sha256: str
-    nodes: int
-    pods: int
-    pending: int
-    fromScratch: bool = False
-    includeGated: bool = False
-    daemonNamespaces: list[str] = []
-    workloads: list[str] = []
-    edits: Edits | None = None
-    rollout: str | None = None
+    sha256: Annotated[str, Meta(description="Hash of the input files, manifests included.")]
+    nodes: Annotated[int, Meta(description="Number of Node objects, after manifests and edits.")]
+    pods: Annotated[int, Meta(description="Number of Pod objects, after manifests and edits.")]
+    pending: Annotated[int, Meta(description="Number of pods that were to be placed.")]
+    fromScratch: Annotated[bool, Meta(description="Whether movable bound pods were treated as pending.")] = False
+    includeGated: Annotated[bool, Meta(description="Whether pods with scheduling gates were placed too.")] = False
+    daemonNamespaces: Annotated[list[str], Meta(description="Namespaces exempt from hard anti-affinity.")] = []
+    workloads: Annotated[list[str], Meta(description="Manifests that were added (`Kind namespace/name`).")] = []
+    edits: Annotated[Edits | None, Meta(description="What-if edits that were made before anything else.")] = None
+    rollout: Annotated[str | None, Meta(description="The Deployment whose new revision is placed, as it was named.")] = None
 
 
 class TierResult(Doc, omit_defaults=True):
-    """One tier of the lexicographic objective. ``tier``: its name, as placed, soft or strategy; ``value``: what the result reaches, the
-    more the better; ``bound``: what no result can exceed, proved; ``priority``: that of the pods it counts, for the tiers placed."""
+    """One tier of the lexicographic objective."""
 
-    tier: str
-    value: int
-    bound: int
-    priority: int | None = None
+    tier: Annotated[str, Meta(description="The name of the tier, such as placed, soft or strategy.")]
+    value: Annotated[int, Meta(description="What the result reaches, the more the better.")]
+    bound: Annotated[int, Meta(description="What no result can exceed, proved.")]
+    priority: Annotated[int | None, Meta(description="The priority of the pods that it counts, for the tiers placed.")] = None
 
     @property
     def gap(self) -> float:
-        """|bound - value| / max(1, |value|)."""
+        """Return ``|bound - value| / max(1, |value|)``."""
         return abs(self.bound - self.value) / max(1, abs(self.value))
 
 
 class SearchPoint(Doc, omit_defaults=True):
-    """Incumbent and bound of a tier, whenever one of them changed. ``tier``: its name, as in the objective; ``seconds``: since the start of
-    the search; ``value``: the best result by then; ``bound``: what no result can exceed, None while none is known; ``priority``: as in the
-    objective."""
+    """Incumbent and bound of a tier, whenever one of them changed."""
 
-    tier: str
-    seconds: float
-    value: int
-    bound: int | None = None
-    priority: int | None = None
+    tier: Annotated[str, Meta(description="The name of the tier, as in the objective.")]
+    seconds: Annotated[float, Meta(description="Seconds since the start of the search.")]
+    value: Annotated[int, Meta(description="The value of the best result by then.")]
+    bound: Annotated[int | None, Meta(description="What no result can exceed, null while none is known.")] = None
+    priority: Annotated[int | None, Meta(description="The priority of the tier, as in the objective.")] = None
 
 
 class ContainerZones(Doc):
-    """The NUMA zones a container gets on its node. ``name``: the container; ``zones``: the names of its zones."""
+    """The NUMA zones a container gets on its node."""
 
-    name: str
-    zones: list[str]
+    name: Annotated[str, Meta(description="The name of the container.")]
+    zones: Annotated[list[str], Meta(description="The names of its NUMA zones.")]
 
 
 class Assignment(Doc):
-    """A pod goes to a node. ``pod``: the pod, namespace/name; ``node``: the name of its node; ``order``: its place in the bind order, from
-    1; pods of one gang may share it; ``gang``: its gang, namespace/name, None if it is in none; ``containers``: those that get NUMA
-    zones."""
+    """A pod and the node that it goes to."""
 
-    pod: str
-    node: str
-    order: int
-    gang: str | None = None
-    containers: list[ContainerZones] = []
+    pod: Annotated[str, Meta(description="The pod, namespace/name.")]
+    node: Annotated[str, Meta(description="The name of its node.")]
+    order: Annotated[int, Meta(description="Its position in the bind order, from 1; pods of one gang may share it.")]
+    gang: Annotated[str | None, Meta(description="The gang of the pod, namespace/name, null if it is in none.")] = None
+    containers: Annotated[list[ContainerZones], Meta(description="The containers that get NUMA zones.")] = []
 
 
 class Reason(Doc):
-    """A rule that rejects a pod. ``rule``: the scheduler plugin's name; ``nodes``: on how many nodes it does, each of which may be counted
-    under several rules; ``message``: a few words on it."""
+    """A rule that rejects a pod."""
 
-    rule: str
-    nodes: int
-    message: str
+    rule: Annotated[str, Meta(description="The scheduler plugin's name.")]
+    nodes: Annotated[int, Meta(description="The number of nodes on which it does; a node may count under several rules.")]
+    message: Annotated[str, Meta(description="What is wrong, in a few words.")]
 
 
 class Unplaced(Doc, omit_defaults=True):
-    """A pod without a node. ``pod``: the pod, namespace/name; ``reasons``: the rules that reject it once everything else is placed,
-    SchedulingGates alone for a gated pod, which does not make a placement incomplete; ``gang``: its gang, namespace/name, if it is in
-    one."""
+    """A pod without a node. One that only SchedulingGates rejects does not make a placement incomplete."""
 
-    pod: str
-    reasons: list[Reason]
-    gang: str | None = None
+    pod: Annotated[str, Meta(description="The pod, namespace/name.")]
+    reasons: Annotated[
+        list[Reason], Meta(description="The rules that reject it once all others are placed; only SchedulingGates if it is gated.")
+    ]
+    gang: Annotated[str | None, Meta(description="The gang of the pod, namespace/name, if it is in one.")] = None
 
     @property
     def gated(self) -> bool:
@@ -125,180 +111,158 @@ class Unplaced(Doc, omit_defaults=True):
 
 
 class GangResult(Doc):
-    """What became of a gang. ``gang``: the gang, namespace/name; ``pending``: members that were to be placed; ``placed``: how many of these
-    were, none or at least as many as are needed; ``needed``: how many of these must be placed, if any is; ``bound``: members that ran
-    already; ``topologyKey``: the node label of which all members are to share a value, None if they need not; ``domain``: the value that
-    all placed members share, None if there is none."""
+    """What became of a gang."""
 
-    gang: str
-    pending: int
-    placed: int
-    needed: int
-    bound: int = 0
-    topologyKey: str | None = None
-    domain: str | None = None
+    gang: Annotated[str, Meta(description="The gang, namespace/name.")]
+    pending: Annotated[int, Meta(description="Members that were to be placed.")]
+    placed: Annotated[int, Meta(description="Members that were placed, none or at least as many as are needed.")]
+    needed: Annotated[int, Meta(description="Members that must be placed if any is.")]
+    bound: Annotated[int, Meta(description="Members that run already.")] = 0
+    topologyKey: Annotated[
+        str | None, Meta(description="The node label of which all members must share a value, null if they need not.")
+    ] = None
+    domain: Annotated[str | None, Meta(description="The value that all placed members share, null if there is none.")] = None
 
 
 class Fact(Doc, omit_defaults=True):
-    """One rule or capacity of a cause. ``rule``: the scheduler plugin's name; ``object``: whose rule it is (``Pod``, ``Node``, ``Gang`` or
-    workload, with its name); ``domain``: the topology domain, key=value, where it concerns one; ``resource``: the resource, where it is a
-    capacity; ``message``: the fact as a sentence."""
+    """One rule or capacity of a cause."""
 
-    rule: str
-    object: str
-    message: str
-    domain: str | None = None
-    resource: str | None = None
+    rule: Annotated[str, Meta(description="The scheduler plugin's name.")]
+    object: Annotated[str, Meta(description="The object whose rule it is (`Pod`, `Node`, `Gang` or workload, with its name).")]
+    message: Annotated[str, Meta(description="The fact as a sentence.")]
+    domain: Annotated[str | None, Meta(description="The topology domain, key=value, where it concerns one.")] = None
+    resource: Annotated[str | None, Meta(description="The resource, where it is a capacity.")] = None
 
 
 class Remedy(Doc, omit_defaults=True):
-    """A change after which the pods can be placed, proved by solving again. ``change``: what kind of change it is; ``message``: the change
-    as a sentence; ``arguments``: what the change is made of, by name, all of them texts; ``options``: options of the command line that try
-    it, where there are any."""
+    """A change after which the pods can be placed, proved by solving again."""
 
-    change: str
-    message: str
-    arguments: dict[str, str] = {}
-    options: list[str] = []
+    change: Annotated[str, Meta(description="What kind of change it is.")]
+    message: Annotated[str, Meta(description="The change as a sentence.")]
+    arguments: Annotated[dict[str, str], Meta(description="The parts of the change by name, all of them texts.")] = {}
+    options: Annotated[list[str], Meta(description="Options of the command line that try it, where there are any.")] = []
 
 
 class Cause(Doc, omit_defaults=True):
-    """Why pods cannot be placed. ``pods``: the pods concerned, namespace/name; ``facts``: what together makes it impossible; ``gang``:
-    their gang, namespace/name, if they are one; ``alone``: whether it is impossible even without the other waiting pods; otherwise the
-    others are taken where the result puts them; ``together``: how many of the pods are asked for at once, all that a gang needs, else one;
-    ``minimal``: whether no smaller part of the facts makes it impossible; ``proved``: whether the impossibility is proved; ``waysOut``:
-    changes that were tried and work, the cheapest first."""
+    """Why pods cannot be placed."""
 
-    pods: list[str]
-    facts: list[Fact]
-    gang: str | None = None
-    alone: bool = True
-    together: int = 1
-    minimal: bool = False
-    proved: bool = True
-    waysOut: list[Remedy] = []
+    pods: Annotated[list[str], Meta(description="The pods concerned, namespace/name.")]
+    facts: Annotated[list[Fact], Meta(description="The rules and capacities that together make it impossible.")]
+    gang: Annotated[str | None, Meta(description="The gang of the pods, namespace/name, if they are one.")] = None
+    alone: Annotated[
+        bool, Meta(description="Whether it holds without the other pending pods; if not, they are where the result puts them.")
+    ] = True
+    together: Annotated[int, Meta(description="How many of the pods are asked for at once: all that a gang needs, or one.")] = 1
+    minimal: Annotated[bool, Meta(description="Whether no fact can be left out.")] = False
+    proved: Annotated[bool, Meta(description="Whether the impossibility is proved.")] = True
+    waysOut: Annotated[list[Remedy], Meta(description="Changes that were tried and work, the cheapest first.")] = []
 
 
 class RolloutPod(Doc):
-    """A pod of the new revision gets a node. ``pod``: the pod, namespace/name; ``node``: the name of its node; ``order``: its place in the
-    bind order of the whole rollout, from 1."""
+    """A pod of the new revision and the node that it goes to."""
 
-    pod: str
-    node: str
-    order: int
+    pod: Annotated[str, Meta(description="The pod, namespace/name.")]
+    node: Annotated[str, Meta(description="The name of its node.")]
+    order: Annotated[int, Meta(description="Its position in the bind order of the whole rollout, from 1.")]
 
 
 class Wave(Doc):
-    """One round of a rollout. ``wave``: its number, from 1; ``create``: pods that are placed; ``waiting``: pods created by now that nothing
-    takes yet; then ``delete``: pods of old revisions that go."""
+    """One round of a rollout."""
 
-    wave: int
-    create: list[RolloutPod]
-    waiting: list[str]
-    delete: list[str]
+    wave: Annotated[int, Meta(description="The number of the wave, from 1.")]
+    create: Annotated[list[RolloutPod], Meta(description="Pods that are placed.")]
+    waiting: Annotated[list[str], Meta(description="Pods created by now that fit nowhere yet.")]
+    delete: Annotated[list[str], Meta(description="Pods of old revisions that are deleted.")]
 
 
 class Rollout(Doc):
-    """A Deployment's rollout, wave by wave. ``workload``: the Deployment, Deployment namespace/name; ``strategy``: as the Deployment states
-    it; ``replicas``: how many pods it asks for; ``maxSurge``, ``maxUnavailable``: number of pods, percentages resolved; ``complete``:
-    whether it goes through, or comes to a halt; ``proved``: whether it comes to a halt whatever earlier waves choose; ``waves``: its
-    rounds, in their order; ``stuck``: new pods that nothing takes when it halts; ``waysOut``: single changes with which it goes through."""
+    """A Deployment's rollout, wave by wave."""
 
-    workload: str
-    strategy: Literal["RollingUpdate", "Recreate"]
-    replicas: int
-    maxSurge: int
-    maxUnavailable: int
-    complete: bool
-    proved: bool
-    waves: list[Wave] = []
-    stuck: list[Unplaced] = []
-    waysOut: list[Remedy] = []
+    workload: Annotated[str, Meta(description="The Deployment, `Deployment namespace/name`.")]
+    strategy: Annotated[Literal["RollingUpdate", "Recreate"], Meta(description="The strategy type that the Deployment states.")]
+    replicas: Annotated[int, Meta(description="The number of pods that it asks for.")]
+    maxSurge: Annotated[int, Meta(description="Pods that may exist beyond these, percentages resolved.")]
+    maxUnavailable: Annotated[int, Meta(description="Pods that may be unavailable, percentages resolved.")]
+    complete: Annotated[bool, Meta(description="Whether it completes, or comes to a halt.")]
+    proved: Annotated[bool, Meta(description="Whether it comes to a halt whatever earlier waves choose.")]
+    waves: Annotated[list[Wave], Meta(description="The waves, in their order.")] = []
+    stuck: Annotated[list[Unplaced], Meta(description="New pods that fit nowhere when it halts.")] = []
+    waysOut: Annotated[list[Remedy], Meta(description="Single changes with which it completes.")] = []
 
 
 class Unmodelled(Doc):
-    """Something in the input that kubestow does not model. ``pod``: the pod, namespace/name, or another object, Kind/name; ``field``: where
-    in the object; ``effect``: what becomes of it."""
+    """Something in the input that kubestow does not model."""
 
-    pod: str
-    field: str
-    effect: str
+    pod: Annotated[str, Meta(description="The pod, namespace/name, or another object, Kind/name.")]
+    field: Annotated[str, Meta(description="The field of the object.")]
+    effect: Annotated[str, Meta(description="What becomes of it, in a few words.")]
 
 
 class Seconds(Doc):
-    """Wall-clock seconds of a run, by phase. ``load``: reading the input; ``compile``: making an instance of it; ``solve``: the search;
-    ``verify``: checking the result."""
+    """Wall-clock seconds of a run, by phase."""
 
-    load: float = 0.0
-    compile: float = 0.0
-    solve: float = 0.0
-    verify: float = 0.0
+    load: Annotated[float, Meta(description="Reading the input.")] = 0.0
+    compile: Annotated[float, Meta(description="Compiling it into an instance.")] = 0.0
+    solve: Annotated[float, Meta(description="The search.")] = 0.0
+    verify: Annotated[float, Meta(description="Checking the result.")] = 0.0
 
 
 class FamilyResult(Doc):
-    """One family of preferences. ``family``: its name; ``value``: its points, before the multiplier; ``best``: the most it could have on
-    its own; ``multiplier``: what a point counts in the soft tier."""
+    """One family of preferences."""
 
-    family: str
-    value: int
-    best: int
-    multiplier: int = 1
+    family: Annotated[str, Meta(description="The name of the family.")]
+    value: Annotated[int, Meta(description="The points it gained, before the multiplier.")]
+    best: Annotated[int, Meta(description="The most it could have on its own.")]
+    multiplier: Annotated[int, Meta(description="What a point counts in the soft tier.")] = 1
 
 
 class WorkloadResult(Doc):
-    """The preferences of one workload's pods. ``workload``: whose pods, Kind namespace/name; ``value``: the weighted points they gained;
-    ``lost``: the weighted points they lack to have all they ask for."""
+    """The preferences of one workload's pods."""
 
-    workload: str
-    value: int
-    lost: int = 0
+    workload: Annotated[str, Meta(description="The workload, Kind namespace/name.")]
+    value: Annotated[int, Meta(description="The weighted points they gained.")]
+    lost: Annotated[int, Meta(description="The weighted points they lack to have all they ask for.")] = 0
 
 
 class Unmet(Doc):
-    """A preference that was not met in full. ``workload``: whose it is; ``family``: the family it belongs to; ``preference``: what it asks
-    for; ``pods``: how many pods lost points by it; ``lost``: the weighted points that they lost."""
+    """A preference that was not met in full."""
 
-    workload: str
-    family: str
-    preference: str
-    pods: int
-    lost: int
+    workload: Annotated[str, Meta(description="The workload, Kind namespace/name.")]
+    family: Annotated[str, Meta(description="The family it belongs to.")]
+    preference: Annotated[str, Meta(description="What it asks for.")]
+    pods: Annotated[int, Meta(description="The number of pods that lost points by it.")]
+    lost: Annotated[int, Meta(description="The weighted points that they lost.")]
 
 
 class Preferences(Doc):
-    """How the soft tier comes about. ``families``: the points of each family; ``workloads``: who gained and lost; ``unmet``: preferences
-    that were not met in full, the costliest first."""
+    """What the soft tier consists of."""
 
-    families: list[FamilyResult] = []
-    workloads: list[WorkloadResult] = []
-    unmet: list[Unmet] = []
+    families: Annotated[list[FamilyResult], Meta(description="The points of each family.")] = []
+    workloads: Annotated[list[WorkloadResult], Meta(description="The points that each workload gained and lost.")] = []
+    unmet: Annotated[list[Unmet], Meta(description="Preferences that were not met in full, the costliest first.")] = []
 
 
 class Placement(Doc):
-    """A placement of all pending pods. ``snapshot``: what was placed, and how that was asked for; ``engine``: what made it, greedy, or
-    exact or lns where CP-SAT took part; ``status``: optimal where every tier is proved, feasible where there is a placement, infeasible
-    where it is proved that nothing can be placed, else unknown; ``objective``: the tiers, the first counts before all others;
-    ``assignments``: pods with their nodes; ``unplaced``: pods without a node; ``gangs``: those with members to be placed; ``causes``: why
-    pods are left, and what would help; ``rollout``: its waves, where one was asked for; ``unmodelled``: what of the input is not honoured;
-    ``preferences``: where the soft tier comes from; ``policy``: the policy that the objective was computed under, where it is not the
-    default; ``notes``: what a reader must know to read the proof (cuts, engine choice); ``seconds``: how long it took, absent in a
-    deterministic run; ``search``: how incumbent and bound came about, where the run kept time."""
+    """A placement of all pending pods."""
 
-    snapshot: SnapshotRef
-    engine: str
-    status: Status
-    objective: list[TierResult]
-    assignments: list[Assignment]
-    unplaced: list[Unplaced] = []
-    gangs: list[GangResult] = []
-    causes: list[Cause] = []
-    rollout: Rollout | None = None
-    unmodelled: list[Unmodelled] = []
-    preferences: Preferences | None = None
-    policy: Policy | None = None
-    notes: list[str] = []
-    seconds: Seconds | None = None
-    search: list[SearchPoint] = []
+    snapshot: Annotated[SnapshotRef, Meta(description="What was placed, and how that was asked for.")]
+    engine: Annotated[str, Meta(description="What computed it: greedy, or exact or lns where CP-SAT took part.")]
+    status: Annotated[
+        Status,
+        Meta(description="Optimal: every tier that was asked for is proved; feasible: one is not; infeasible: proved that nothing fits."),
+    ]
+    objective: Annotated[list[TierResult], Meta(description="The tiers in their order of importance.")]
+    assignments: Annotated[list[Assignment], Meta(description="Pods with their nodes.")]
+    unplaced: Annotated[list[Unplaced], Meta(description="Pods without a node.")] = []
+    gangs: Annotated[list[GangResult], Meta(description="The gangs with members to be placed.")] = []
+    causes: Annotated[list[Cause], Meta(description="Why pods are left, and what would help.")] = []
+    rollout: Annotated[Rollout | None, Meta(description="The rollout wave by wave, where one was asked for.")] = None
+    unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
+    preferences: Annotated[Preferences | None, Meta(description="What the soft tier consists of.")] = None
+    policy: Annotated[Policy | None, Meta(description="The policy that the objective was computed under, if it is not the default.")] = None
+    notes: Annotated[list[str], Meta(description="What a reader must know to read the proof (cuts, engine choice).")] = []
+    seconds: Annotated[Seconds | None, Meta(description="How long it took, absent in a deterministic run.")] = None
+    search: Annotated[list[SearchPoint], Meta(description="How incumbents and bounds developed, where the run kept time.")] = []
     apiVersion: str = API_VERSION
     kind: str = "Placement"
 
@@ -311,7 +275,7 @@ _ORDER: Final = (
 
 
 def to_builtins(placement: Placement) -> dict[str, Any]:
-    """Plain dicts and lists, in the document's order. What a run does not have (``seconds`` and ``search`` of a deterministic one,
+    """Return plain dicts and lists, in the document's order. What a run does not have (``seconds`` and ``search`` of a deterministic one,
     ``preferences``, ``policy``, ``rollout``) is left out."""
     plain = msgspec.to_builtins(placement)
     return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
@@ -328,13 +292,13 @@ def from_builtins(plain: object) -> Placement:
 
 
 def expect(plain: object, kind: str) -> None:
-    """That a decoded document says it is of this kind and version.
+    """Require that a decoded document states this kind and version.
 
     Raises:
         msgspec.ValidationError: it does not.
     """
     if not isinstance(plain, dict):
-        return  # what else is wrong with it says the conversion
+        return  # the conversion says what is wrong with it
     for field, wanted in (("apiVersion", API_VERSION), ("kind", kind)):
         if plain.get(field) != wanted:
             raise msgspec.ValidationError(f"expected {field} {wanted!r}, got {shorten(plain.get(field))} - at `$.{field}`")

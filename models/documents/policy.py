@@ -31,30 +31,22 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class Multipliers(_Section, frozen=True):
-    """What one point of each family counts in the soft tier; 0 switches the family off.
+    """What one point of each family counts in the soft tier; 0 switches the family off."""
 
-    ``nodeAffinity``: preferred node affinity. ``taints``: PreferNoSchedule taints. ``podAffinity``: preferred pod affinity and
-    anti-affinity. ``requiredAffinity``: the implicit weight of required pod affinity. ``topologySpread``: ScheduleAnyway constraints.
-    ``containerAffinity``: container-affinity annotations.
-    """
-
-    nodeAffinity: _Multiplier = 1
-    taints: _Multiplier = 1
-    podAffinity: _Multiplier = 1
-    requiredAffinity: _Multiplier = 1
-    topologySpread: _Multiplier = 1
-    containerAffinity: _Multiplier = 1
+    nodeAffinity: Annotated[_Multiplier, Meta(description="Preferred node affinity.")] = 1
+    taints: Annotated[_Multiplier, Meta(description="PreferNoSchedule taints.")] = 1
+    podAffinity: Annotated[_Multiplier, Meta(description="Preferred pod affinity and anti-affinity.")] = 1
+    requiredAffinity: Annotated[_Multiplier, Meta(description="The implicit weight of required pod affinity.")] = 1
+    topologySpread: Annotated[_Multiplier, Meta(description="ScheduleAnyway constraints.")] = 1
+    containerAffinity: Annotated[_Multiplier, Meta(description="Container-affinity annotations.")] = 1
 
 
 class DefaultConstraint(_Section, frozen=True):
     """A spread constraint for pods that have none of their own and are selected by a Service, or owned by a ReplicaSet,
-    ReplicationController or StatefulSet. It only costs: ScheduleAnyway.
+    ReplicationController or StatefulSet. It only costs: ScheduleAnyway."""
 
-    ``topologyKey``: the node label whose values are the domains. ``maxSkew``: pods that a domain may have above the emptiest one.
-    """
-
-    topologyKey: _Name
-    maxSkew: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    topologyKey: Annotated[_Name, Meta(description="The node label whose values are the domains.")]
+    maxSkew: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Pods that a domain may have above the emptiest one.")]
 
 
 #: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go, systemDefaultConstraints.
@@ -62,15 +54,11 @@ SYSTEM_CONSTRAINTS: Final = (DefaultConstraint("kubernetes.io/hostname", 3), Def
 
 
 class Closeness(_Section, frozen=True):
-    """Points per unit of container affinity; they must not rise outwards.
+    """Points per unit of container affinity; they must not rise outwards."""
 
-    ``sameZone``: both containers in one NUMA zone. ``sameSocket``: in one socket, in different zones. ``sameNode``: on one node, with
-    nothing closer in common.
-    """
-
-    sameZone: _Level = 2
-    sameSocket: _Level = 1
-    sameNode: _Level = 0
+    sameZone: Annotated[_Level, Meta(description="Both containers in one NUMA zone.")] = 2
+    sameSocket: Annotated[_Level, Meta(description="In one socket, in different zones.")] = 1
+    sameNode: Annotated[_Level, Meta(description="On one node, with nothing closer in common.")] = 0
 
     def __post_init__(self) -> None:
         if not self.sameZone >= self.sameSocket >= self.sameNode:
@@ -78,30 +66,26 @@ class Closeness(_Section, frozen=True):
 
 
 class TopologyZone(_Section, frozen=True):
-    """A NUMA zone of a node topology.
+    """A NUMA zone of a node topology."""
 
-    ``name``: the zone's, unique on its node. ``resources``: the quantity of each resource that the zone has to give. ``socket``: zones
-    with the same text here share a socket.
-    """
-
-    name: _Name
-    resources: dict[str, str | int | float]
-    socket: str = ""
+    name: Annotated[_Name, Meta(description="The name of the zone, unique on its node.")]
+    resources: Annotated[dict[str, str | int | float], Meta(description="The quantity of each resource that the zone has to give.")]
+    socket: Annotated[str, Meta(description="Zones with the same text here share a socket.")] = ""
 
 
 class Topology(_Section, frozen=True):
-    """The topology of nodes without a NodeResourceTopology object; the first entry that covers a node counts.
+    """The topology of nodes without a NodeResourceTopology object; the first entry that covers a node counts."""
 
-    ``zones``: the NUMA zones of such a node. ``nodes``: names of nodes that the entry covers. ``nodeLabels``: it also covers every node
-    that has all of these labels. ``topologyManagerPolicy``: the policy of the kubelet's Topology Manager; restricted and single-numa-node
-    turn pods away. ``topologyManagerScope``: whether the kubelet aligns each container by itself, or the pod as a whole.
-    """
-
-    zones: Annotated[tuple[TopologyZone, ...], Meta(min_length=1, max_length=64)]
-    nodes: tuple[str, ...] = ()
-    nodeLabels: dict[str, str] = {}
-    topologyManagerPolicy: Literal["none", "best-effort", "restricted", "single-numa-node"] = "none"
-    topologyManagerScope: Literal["container", "pod"] = "container"
+    zones: Annotated[tuple[TopologyZone, ...], Meta(min_length=1, max_length=64, description="The NUMA zones of such a node.")]
+    nodes: Annotated[tuple[str, ...], Meta(description="Names of nodes that the entry covers.")] = ()
+    nodeLabels: Annotated[dict[str, str], Meta(description="It also covers every node that has all of these labels.")] = {}
+    topologyManagerPolicy: Annotated[
+        Literal["none", "best-effort", "restricted", "single-numa-node"],
+        Meta(description="The kubelet's policy; restricted and single-numa-node reject pods."),
+    ] = "none"
+    topologyManagerScope: Annotated[
+        Literal["container", "pod"], Meta(description="Whether the kubelet aligns each container or the whole pod.")
+    ] = "container"
 
     def __post_init__(self) -> None:
         names = [zone.name for zone in self.zones]
@@ -118,14 +102,14 @@ class Topology(_Section, frozen=True):
                     raise ValueError(f"zone {zone.name}: resources[{name}]: {error}") from None
 
     def covers(self, node: objects.Node) -> bool:
-        """Whether this entry describes the node."""
+        """Return whether this entry describes the node."""
         labels = node.metadata.labels or {}
         if node.metadata.name in self.nodes:
             return True
         return bool(self.nodeLabels) and all(labels.get(k) == v for k, v in self.nodeLabels.items())
 
     def as_object(self, name: str) -> objects.NodeResourceTopology:
-        """The NodeResourceTopology object that says the same."""
+        """Return the NodeResourceTopology object that says the same."""
         grouped = any(zone.socket for zone in self.zones)
         return objects.NodeResourceTopology(
             metadata=objects.ObjectMeta(name=name),
@@ -151,31 +135,25 @@ _Cost = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class PriorityCost(_Section, frozen=True):
-    """A cost for moving important pods. ``atLeast``: the priority from which on it counts. ``cost``: what a move of such a pod
-    costs, where others cost 1."""
+    """A cost for moving important pods."""
 
-    atLeast: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-    cost: _Cost
+    atLeast: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, description="The priority from which on it counts.")]
+    cost: Annotated[_Cost, Meta(description="What a move of such a pod costs, where others cost 1.")]
 
 
 class AgeCost(_Section, frozen=True):
-    """A cost for moving pods that run for long. ``atLeastHours``: the age from which on it counts, by the newest pod of the snapshot.
-    ``cost``: what a move of such a pod costs, where others cost 1."""
+    """A cost for moving pods that run for long."""
 
-    atLeastHours: Annotated[int, Meta(ge=0, le=10**6)]
-    cost: _Cost
+    atLeastHours: Annotated[int, Meta(ge=0, le=10**6, description="The age from which on it counts, by the newest pod of the snapshot.")]
+    cost: Annotated[_Cost, Meta(description="What a move of such a pod costs, where others cost 1.")]
 
 
 class Moves(_Section, frozen=True):
-    """What moving a running pod costs, in plans: its own annotation, else the highest cost that an entry gives it, else 1.
+    """What moving a running pod costs, in plans: its own annotation, or the highest cost that an entry gives it, or 1."""
 
-    ``annotation``: the name of the annotation with which a pod states its own cost. ``priorities``: costs by the priority of the pod.
-    ``ages``: costs by its age.
-    """
-
-    annotation: _Name = "kubestow.dev/move-cost"
-    priorities: tuple[PriorityCost, ...] = ()
-    ages: tuple[AgeCost, ...] = ()
+    annotation: Annotated[_Name, Meta(description="The annotation with which a pod states its own cost.")] = "kubestow.dev/move-cost"
+    priorities: Annotated[tuple[PriorityCost, ...], Meta(description="Costs by the priority of the pod.")] = ()
+    ages: Annotated[tuple[AgeCost, ...], Meta(description="Costs by the age of the pod.")] = ()
 
     def __post_init__(self) -> None:
         if not self.annotation.startswith(ANNOTATIONS):  # others are dropped when a snapshot is read
@@ -183,34 +161,32 @@ class Moves(_Section, frozen=True):
 
 
 class Policy(_Section, frozen=True):
-    """All of a policy file.
-
-    ``multipliers``: what one point of each family of preferences counts. ``closeness``: points for containers that want to be near each
-    other. ``hardPodAffinityWeight``: the implicit weight of each required pod affinity term. ``defaultConstraints``: spread constraints for
-    pods without their own. ``strategy``: what breaks ties after all preferences. ``priceLabel``: the node label that ``pack`` sums instead
-    of counting nodes. ``shorthand``: whether ``c3: [c1]`` also pulls c1 to c3. ``colocatePods``, ``colocateNamespaces``: +10 between
-    containers of a pod or namespace, for those without an entry of their own. ``daemonNamespaces``: namespaces whose pods are exempt from
-    hard anti-affinity. ``refuseAllNamespacesAntiAffinity``: whether required anti-affinity over all namespaces with a key other than the
-    hostname is bad input. ``topologies``: NUMA zones of nodes without a NodeResourceTopology. ``networkTiers``: the node labels that stand
-    for the tiers of Volcano's HyperNodes, tier 1 first. ``moves``: what moving a running pod costs.
-    """
+    """A policy file."""
 
     apiVersion: Literal["kubestow.dev/v1alpha1"] = API_VERSION
     kind: Literal["Policy"] = "Policy"
-    multipliers: Multipliers = Multipliers()
-    hardPodAffinityWeight: _HARD_WEIGHT = 1
-    defaultConstraints: tuple[DefaultConstraint, ...] = SYSTEM_CONSTRAINTS
-    strategy: Strategy = "spread"
-    priceLabel: str = ""
-    closeness: Closeness = Closeness()
-    shorthand: Shorthand = "directed"
-    colocatePods: bool = False
-    colocateNamespaces: bool = False
-    daemonNamespaces: tuple[str, ...] = ()
-    refuseAllNamespacesAntiAffinity: bool = False
-    topologies: tuple[Topology, ...] = ()
-    networkTiers: tuple[_Name, ...] = ()
-    moves: Moves = Moves()
+    multipliers: Annotated[Multipliers, Meta(description="What one point of each family of preferences counts.")] = Multipliers()
+    hardPodAffinityWeight: Annotated[_HARD_WEIGHT, Meta(description="The implicit weight of each required pod affinity term.")] = 1
+    defaultConstraints: Annotated[tuple[DefaultConstraint, ...], Meta(description="Spread constraints of pods without their own.")] = (
+        SYSTEM_CONSTRAINTS
+    )
+    strategy: Annotated[Strategy, Meta(description="What breaks ties after all preferences.")] = "spread"
+    priceLabel: Annotated[str, Meta(description="The node label that `pack` sums instead of counting nodes.")] = ""
+    closeness: Annotated[Closeness, Meta(description="Points for containers that want to be near each other.")] = Closeness()
+    shorthand: Annotated[Shorthand, Meta(description="Whether `c3: [c1]` also pulls c1 to c3.")] = "directed"
+    colocatePods: Annotated[bool, Meta(description="+10 between containers of a pod or namespace without an entry of their own.")] = False
+    colocateNamespaces: Annotated[bool, Meta(description="+10 between containers of a pod or namespace without an entry of their own.")] = (
+        False
+    )
+    daemonNamespaces: Annotated[tuple[str, ...], Meta(description="Namespaces whose pods are exempt from hard anti-affinity.")] = ()
+    refuseAllNamespacesAntiAffinity: Annotated[
+        bool, Meta(description="Whether required anti-affinity over all namespaces with another key than the hostname is refused.")
+    ] = False
+    topologies: Annotated[tuple[Topology, ...], Meta(description="NUMA zones of nodes without a NodeResourceTopology.")] = ()
+    networkTiers: Annotated[
+        tuple[_Name, ...], Meta(description="Node labels that stand for the tiers of Volcano's HyperNodes, tier 1 first.")
+    ] = ()
+    moves: Annotated[Moves, Meta(description="What moving a running pod costs.")] = Moves()
 
     def __post_init__(self) -> None:
         keys = [constraint.topologyKey for constraint in self.defaultConstraints]
@@ -244,13 +220,13 @@ def read(path: str) -> Policy:
 
 
 def _readable(text: str) -> str:
-    """msgspec's "what - at `$.where`" with the field first."""
+    """Return msgspec's "what - at `$.where`" with the field first."""
     what, _, where = text.rpartition(" - at `")
     return f"{where.rstrip('`').removeprefix('$.')}: {what}" if what else text
 
 
 def node_topologies(policy: Policy, snapshot: Snapshot) -> dict[str, objects.NodeResourceTopology]:
-    """The topology of each node that has one, by node name: its NodeResourceTopology, else what the policy says."""
+    """Return the topology of each node that has one, by node name: its NodeResourceTopology, or what the policy says."""
     found = {name: t for name, t in snapshot.node_topologies.items() if t.zones}
     for node in snapshot.nodes:
         name = node.metadata.name or ""

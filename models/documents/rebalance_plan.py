@@ -5,9 +5,10 @@ A move stops a pod where it runs; its replacement is then placed. Moves of one w
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from models.documents.placement import API_VERSION, Doc, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled, expect
 from models.documents.policy import Policy
@@ -22,132 +23,111 @@ Exclusion = Literal[
 
 
 class Limits(Doc, omit_defaults=True):
-    """What a plan may do at most; None: as much as it takes. ``maxMoves``: moves of the whole plan, stopovers included; ``maxEvictions``:
-    pods that go for good; ``maxMovesPerNamespace``: moves of the pods of any one namespace; ``maxMovesPerWorkload``: moves of the pods of
-    any one workload; ``maxFreed``: nodes that the goal consolidate frees, beside those that are free before; ``allowEviction``: whether
-    pods may go for good; ``alsoMove``: exclusions that were lifted (bare, local-storage); ``minGain``: preference points that each move of
-    the goal improve has to bring."""
+    """What a plan may do at most; null: as much as it takes."""
 
-    maxMoves: int | None = None
-    maxEvictions: int | None = None
-    maxMovesPerNamespace: int | None = None
-    maxMovesPerWorkload: int | None = None
-    maxFreed: int | None = None
-    allowEviction: bool = False
-    alsoMove: list[str] = []
-    minGain: int = 1
+    maxMoves: Annotated[int | None, Meta(description="Moves of the whole plan, stopovers included.")] = None
+    maxEvictions: Annotated[int | None, Meta(description="Pods that are evicted and not placed again.")] = None
+    maxMovesPerNamespace: Annotated[int | None, Meta(description="Moves of the pods of any one namespace.")] = None
+    maxMovesPerWorkload: Annotated[int | None, Meta(description="Moves of the pods of any one workload.")] = None
+    maxFreed: Annotated[int | None, Meta(description="Nodes that the goal consolidate frees, beside those that are free before.")] = None
+    allowEviction: Annotated[bool, Meta(description="Whether pods may be evicted without being placed again.")] = False
+    alsoMove: Annotated[list[str], Meta(description="Exclusions that were lifted (bare, local-storage).")] = []
+    minGain: Annotated[int, Meta(description="Preference points that each move of the goal improve has to bring.")] = 1
 
 
 class Move(Doc, omit_defaults=True):
-    """A pod goes to another node. ``step``: its place in the order of the plan, from 1; moves of a gang that bind as a unit share it;
-    ``wave``: the number of its wave, from 1; moves of one wave may run at once; ``pod``: the pod, namespace/name; ``from``: the node that
-    it leaves, None if it is pending; ``to``: the node that it gets; ``reason``: what it goes for, in a few words; ``stopover``: whether it
-    makes room for others there and goes on later; ``gang``: its gang, namespace/name, if it is in one."""
+    """A move of a pod to another node."""
 
-    step: int
-    wave: int
-    pod: str
-    source: str | None = msgspec.field(name="from")
-    to: str
-    reason: str
-    stopover: bool = False
-    gang: str | None = None
+    step: Annotated[int, Meta(description="Its position in the plan, from 1; moves of a gang that bind as a unit share it.")]
+    wave: Annotated[int, Meta(description="The number of its wave, from 1; moves of one wave may run at once.")]
+    pod: Annotated[str, Meta(description="The pod, namespace/name.")]
+    source: Annotated[str | None, Meta(description="The node that it leaves, null if it is pending.")] = msgspec.field(name="from")
+    to: Annotated[str, Meta(description="The node that it goes to.")]
+    reason: Annotated[str, Meta(description="The purpose, in a few words.")]
+    stopover: Annotated[bool, Meta(description="Whether it makes room for others there and goes on later.")] = False
+    gang: Annotated[str | None, Meta(description="The gang of the pod, namespace/name, if it is in one.")] = None
 
 
 class Eviction(Doc):
-    """A pod goes, and nothing is placed in its stead: it will be pending. ``step``: its place in the order of the plan, from 1; ``wave``:
-    the number of its wave, from 1; ``pod``: the pod, namespace/name; ``from``: the node that it leaves; ``reason``: what it goes for, in a
-    few words."""
+    """An eviction of a pod that nothing replaces: it will be pending."""
 
-    step: int
-    wave: int
-    pod: str
-    source: str = msgspec.field(name="from")
-    reason: str
+    step: Annotated[int, Meta(description="Its position in the plan, from 1.")]
+    wave: Annotated[int, Meta(description="The number of its wave, from 1.")]
+    pod: Annotated[str, Meta(description="The pod, namespace/name.")]
+    source: Annotated[str, Meta(description="The node that it leaves.")] = msgspec.field(name="from")
+    reason: Annotated[str, Meta(description="The purpose, in a few words.")]
 
 
 class NodeUse(Doc):
-    """How full a node is. ``node``: its name; ``pods``: how many run on it; ``cpu``: what these request, in mCPU; ``cpuAllocatable``: what
-    the node has for pods, in mCPU; ``memory``: what these request, in bytes; ``memoryAllocatable``: what the node has for pods, in
-    bytes."""
+    """How full a node is."""
 
-    node: str
-    pods: int
-    cpu: int
-    cpuAllocatable: int
-    memory: int
-    memoryAllocatable: int
+    node: Annotated[str, Meta(description="The name of the node.")]
+    pods: Annotated[int, Meta(description="The number of pods that run on it.")]
+    cpu: Annotated[int, Meta(description="What these pods request, in mCPU.")]
+    cpuAllocatable: Annotated[int, Meta(description="What the node has for pods, in mCPU.")]
+    memory: Annotated[int, Meta(description="What these pods request, in bytes.")]
+    memoryAllocatable: Annotated[int, Meta(description="What the node has for pods, in bytes.")]
 
 
 class Summary(Doc, omit_defaults=True):
-    """A cluster before or after a plan. ``emptyNodes``: nodes without pods but DaemonSet and static ones; ``pending``: pods without a node;
-    ``nodes``: those whose pods the plan changes, by name; ``rules``: how many running pods break each rule (a filter that rejects the pod
-    on its own node; node affinity and taints are none of a static pod's); ``preferences``: the points of each family, before multipliers;
-    ``balance``: how even the utilisation is, in the units of the strategy spread, at most 0."""
+    """A cluster before or after a plan."""
 
-    emptyNodes: int
-    pending: int
-    nodes: list[NodeUse] = []
-    rules: dict[str, int] = {}
-    preferences: list[FamilyResult] = []
-    balance: int | None = None
+    emptyNodes: Annotated[int, Meta(description="Nodes with no pods other than those of DaemonSets and static ones.")]
+    pending: Annotated[int, Meta(description="Pods without a node.")]
+    nodes: Annotated[list[NodeUse], Meta(description="The nodes whose pods the plan changes.")] = []
+    rules: Annotated[
+        dict[str, int],
+        Meta(description="Running pods that break each filter on their own node; static pods ignore node affinity and taints."),
+    ] = {}
+    preferences: Annotated[list[FamilyResult], Meta(description="The points of each family, before multipliers.")] = []
+    balance: Annotated[int | None, Meta(description="How even the utilisation is, in the units of the strategy spread, at most 0.")] = None
 
 
 class Excluded(Doc):
-    """Running pods that the plan leaves where they are. ``reason``: why they may not move; ``pods``: those pods, namespace/name."""
+    """Running pods that the plan leaves where they are."""
 
-    reason: Exclusion
-    pods: list[str]
+    reason: Annotated[Exclusion, Meta(description="Why they may not move.")]
+    pods: Annotated[list[str], Meta(description="The pods, namespace/name.")]
 
 
 class Obstacle(Doc, omit_defaults=True):
-    """Something that a goal asks for and that the plan does not reach. ``goal``: which one; ``message``: what is left, and what is in the
-    way; ``pod``: the pod it is about, if it is one; ``node``: the node it is about, if it is one; ``proved``: whether no plan leaves less
-    of this goal undone, though another may leave other pods."""
+    """Something that a goal asks for and that the plan does not reach."""
 
-    goal: str
-    message: str
-    pod: str | None = None
-    node: str | None = None
-    proved: bool = False
+    goal: Annotated[str, Meta(description="The goal.")]
+    message: Annotated[str, Meta(description="What is left, and what is in the way.")]
+    pod: Annotated[str | None, Meta(description="The pod it is about, if it is one.")] = None
+    node: Annotated[str | None, Meta(description="The node it is about, if it is one.")] = None
+    proved: Annotated[bool, Meta(description="Whether no plan leaves less of this goal undone; another may leave other pods.")] = False
 
 
 class RebalancePlan(Doc):
-    """A plan. ``snapshot``: what it is a plan of, and how it was asked for; ``goals``: in order of weight, the goal drain first if nodes
-    are to be drained; ``engine``: what made it, greedy, or exact or lns where CP-SAT took part; ``status``: optimal where every tier is
-    proved, else feasible; ``objective``: the tiers, the first counts before all others; ``moves``: in order of steps, bindings of pending
-    pods included; ``evictions``: pods that go for good, in order of steps; ``before``: the cluster as it is; ``after``: the cluster once
-    all is done; ``drain``: names of nodes that are to be emptied before all goals; ``freed``: nodes that the plan empties; ``limits``: what
-    it was allowed; ``obstacles``: what is in the way of a goal that is not reached; ``excluded``: pods that may not move; ``unmodelled``:
-    what of the input is not honoured; ``policy``: the policy that it was made under, where it is not the default; ``notes``: what a reader
-    must know to read the proof or to carry the plan out; ``seconds``: how long it took, absent in a deterministic run; ``search``: how
-    incumbent and bound came about, where the run kept time."""
+    """A plan of moves and evictions."""
 
-    snapshot: SnapshotRef
-    goals: list[str]
-    engine: str
-    status: PlanStatus
-    objective: list[TierResult]
-    moves: list[Move]
-    evictions: list[Eviction]
-    before: Summary
-    after: Summary
-    drain: list[str] = []
-    freed: list[str] = []
-    limits: Limits = msgspec.field(default_factory=Limits)
-    obstacles: list[Obstacle] = []
-    excluded: list[Excluded] = []
-    unmodelled: list[Unmodelled] = []
-    policy: Policy | None = None
-    notes: list[str] = []
-    seconds: Seconds | None = None
-    search: list[SearchPoint] = []
+    snapshot: Annotated[SnapshotRef, Meta(description="What it is a plan of, and how it was asked for.")]
+    goals: Annotated[list[str], Meta(description="The goals in order of importance, drain first if nodes are to be drained.")]
+    engine: Annotated[str, Meta(description="What computed it: greedy, or exact or lns where CP-SAT took part.")]
+    status: Annotated[PlanStatus, Meta(description="Optimal where every tier is proved, else feasible.")]
+    objective: Annotated[list[TierResult], Meta(description="The tiers in their order of importance.")]
+    moves: Annotated[list[Move], Meta(description="The moves in order of their steps, bindings of pending pods included.")]
+    evictions: Annotated[list[Eviction], Meta(description="The evictions in order of their steps.")]
+    before: Annotated[Summary, Meta(description="The cluster as it is.")]
+    after: Annotated[Summary, Meta(description="The cluster once all is done.")]
+    drain: Annotated[list[str], Meta(description="Names of nodes that are to be emptied before all goals.")] = []
+    freed: Annotated[list[str], Meta(description="Nodes that the plan empties.")] = []
+    limits: Annotated[Limits, Meta(description="What the plan may do at most.")] = msgspec.field(default_factory=Limits)
+    obstacles: Annotated[list[Obstacle], Meta(description="What is in the way of a goal that is not reached.")] = []
+    excluded: Annotated[list[Excluded], Meta(description="Pods that may not move.")] = []
+    unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
+    policy: Annotated[Policy | None, Meta(description="The policy that it was computed under, if it is not the default.")] = None
+    notes: Annotated[list[str], Meta(description="What a reader must know to read the proof or to carry the plan out.")] = []
+    seconds: Annotated[Seconds | None, Meta(description="How long it took, absent in a deterministic run.")] = None
+    search: Annotated[list[SearchPoint], Meta(description="How incumbents and bounds developed, where the run kept time.")] = []
     apiVersion: str = API_VERSION
     kind: str = "RebalancePlan"
 
     @property
     def waves(self) -> int:
-        """How many waves the plan has."""
+        """Return the number of waves."""
         return max([0, *(move.wave for move in self.moves), *(eviction.wave for eviction in self.evictions)])
 
 
@@ -159,7 +139,7 @@ _ORDER: Final = (
 
 
 def to_builtins(plan: RebalancePlan) -> dict[str, Any]:
-    """Plain dicts and lists, in the document's order; ``seconds``, ``search`` and ``policy`` are left out where a run has none."""
+    """Return plain dicts and lists, in the document's order; ``seconds``, ``search`` and ``policy`` are left out where a run has none."""
     plain = msgspec.to_builtins(plan)
     return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
 

@@ -7,7 +7,6 @@ types it says what ``__post_init__`` asks for, as far as a schema can.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import msgspec
@@ -75,7 +74,8 @@ def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
     _, parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     for part, schema in parts.items():
         _merge(schema, _BEYOND.get(part, {}))
-        _describe(schema)
+        if "description" in schema:  # a docstring
+            schema["description"] = " ".join(schema["description"].split()).replace("``", "`")
     parts = _simple(parts)
     root: Schema = parts.pop(kind.__name__)
     # Of results these are text to msgspec, with a default; reading insists on the value (models.documents.placement.expect).
@@ -113,32 +113,3 @@ def _simple(schema: Any) -> Any:
         del found["anyOf"]
         found = {"type": [option["type"] for option in options]} | found
     return found
-
-
-# --- descriptions -----------------------------------------------------------------------------------------------------
-
-#: One or more names of fields, and a colon: what follows is said of them.
-_FIELDS: Final = re.compile(r"(?:(?<=[.:;,] )|\A)(?:then )?((?:``\w+``(?:, | and )?)+)(?: \([^()]*\))?: ")
-
-
-def _describe(schema: Schema) -> None:
-    """Give each property what the docstring says of it in the form "``field``: text". The text ends where the next field has its turn, with
-    or without a colon. The schema itself keeps the docstring whole, since some of these texts need what stands before them."""
-    if "description" not in schema:
-        return
-    text = " ".join(schema["description"].split())
-    schema["description"] = _sentence(text)
-    properties: dict[str, Schema] = schema["properties"]
-    turn = re.compile(rf"(?<=[.;,]) (?:then )?``(?:{'|'.join(properties)})``|\Z")
-    for match in _FIELDS.finditer(text):
-        names = re.findall(r"``(\w+)``", match[1])
-        if set(names) <= properties.keys():
-            end = turn.search(text, match.end())
-            for name in names:
-                properties[name]["description"] = _sentence(text[match.end() : end.start() if end else None])
-
-
-def _sentence(text: str) -> str:
-    """Of a docstring: code between single backticks, ``null`` for None."""
-    text = re.sub(r"\bNone\b", "null", text.replace("``", "`")).rstrip(" .:;,")
-    return f"{text[:1].upper()}{text[1:]}."

@@ -63,6 +63,8 @@ def read(name: str, document: object) -> str | None:
 def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
     """Plain values of a type, nearly all of which it takes."""
     match kind:
+        case inspect.Metadata():
+            return of_type(kind.type)
         case inspect.StrType():
             return st.text(min_size=kind.min_length or 0, max_size=8)
         case inspect.IntType():

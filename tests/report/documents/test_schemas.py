@@ -132,12 +132,12 @@ def test_results_let_fields_of_a_later_version_through(name: str) -> None:
         assert ("additionalProperties" in schema) == (part in of_policies), part
 
 
-def test_what_docstrings_say_of_fields_is_told() -> None:
+def test_what_fields_say_of_themselves_is_told() -> None:
     limits = ALL["rebalance-plan-v1alpha1.json"]["$defs"]["Limits"]
     assert limits["properties"]["alsoMove"]["description"] == "Exclusions that were lifted (bare, local-storage)."
     assert limits["properties"]["maxMoves"]["description"] == "Moves of the whole plan, stopovers included."
     wave = ALL["placement-v1alpha1.json"]["$defs"]["Wave"]["properties"]
-    assert wave["delete"]["description"] == "Pods of old revisions that go."
+    assert wave["delete"]["description"] == "Pods of old revisions that are deleted."
     of_policy = ALL["policy-v1alpha1.json"]["properties"]
     assert of_policy["colocatePods"]["description"] == of_policy["colocateNamespaces"]["description"]
     assert of_policy["priceLabel"]["description"] == "The node label that `pack` sums instead of counting nodes."
