@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,12 +90,12 @@ def test_of_the_solver_everything_either_builds_models_or_must_not_import_ortool
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Iterator[Path]:
+def tree(tmp_path: Path) -> Path:
     """A copy of the packages and their contracts."""
     for package in _listed("", "root_packages"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "*.yaml", "*.json", "*.md"))
     shutil.copy(ROOT / ".importlinter", tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 def _lint(tree: Path) -> tuple[int, str]:
