@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
 
 from models.cluster.cluster import Cluster
 from solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep
-from solver.runtime.deadline import Deadline
+from solver.runtime.run_context import RunContext
 
 #: Deterministic seconds that a state counts.
 PER_STATE = 0.0002
@@ -48,11 +47,9 @@ class Explorer:
     """Depth-first over every way to place the waiting pods of each wave one by one until nothing takes another, with memory of the states
     seen. The controller's part leaves no choice."""
 
-    def __init__(
-        self, problem: RolloutProblem, cluster: Cluster, fallback: Course, states: int, budget: Deadline, over: Callable[[], bool]
-    ) -> None:
-        """``fallback``: the best course so far; ``states``: how many to look at before giving up, as when it is ``over``."""
-        self.problem, self.best, self.states, self.budget, self.over = problem, fallback, states, budget, over
+    def __init__(self, problem: RolloutProblem, cluster: Cluster, fallback: Course, states: int, context: RunContext) -> None:
+        """``fallback``: the best course so far; ``states``: how many to look at before giving up."""
+        self.problem, self.best, self.states, self.context = problem, fallback, states, context
         self.state = RolloutState(problem, cluster)
         self.events: list[_Event] = []
         self.seen: set[tuple[object, ...]] = set()
@@ -70,7 +67,7 @@ class Explorer:
                 stack.pop()
                 self._back(mark)
                 continue
-            if len(self.seen) > self.states or self.over():
+            if len(self.seen) > self.states or self.context.over():
                 return replace(self.best, proved=False)
             mark = len(self.events)
             i, n = choices.pop()
@@ -86,7 +83,7 @@ class Explorer:
             if key in self.seen:
                 return []
             self.seen.add(key)
-            self.budget.charge(PER_STATE)
+            self.context.deadline.charge(PER_STATE)
             found = [(i, n) for i in self.state.heads() for n in self.state.accepted(i).tolist()]
             if found:
                 levels = {self.state.kind(i): self.state.level(i) for i, _ in found}

@@ -15,50 +15,48 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Old, Pace
 from solver.rollout.search import RolloutSearch
 from solver.rollout.state import RolloutProblem
+from solver.runtime.run_context import RunContext
 
-#: Kinds of nodes that are tried, and how many of one kind at most.
-KINDS, NODES = 6, 16
+#: Kinds of nodes that are tried.
+KINDS: Final = 6
+#: Nodes of one kind that are added at most.
+NODES: Final = 16
 #: States that the exhaustive part may look at for one change.
 STATES: Final = 2_000
 
 
 @dataclass
 class RolloutRemedies:
-    """``search``: the one that came to a halt; its options, time and stop are used on. ``workload``: ``namespace/name`` of the
-    Deployment; ``paced``: its strategy with so many replicas."""
+    """``problem``: the rollout that came to a halt. ``workload``: ``namespace/name`` of the Deployment; ``paced``: its strategy with so
+    many replicas."""
 
-    search: RolloutSearch
+    problem: RolloutProblem
+    context: RunContext
     workload: str
     paced: Callable[[int], Pace]
 
     def find(self) -> list[Remedy]:
-        """Those that need no change of rules and cost no capacity first. Times out with what was found so far."""
-        problem = self.search.problem
-        found: list[Remedy] = []
-        for kind in (self._surge, self._unavailable, self._preferred, self._nodes, self._replicas, self._recreate):
-            found += kind(problem)
-        return found
+        """Return remedies, those first that need no change of rules and cost no capacity. Times out with what was found so far."""
+        kinds = (self._surge, self._unavailable, self._preferred, self._nodes, self._replicas, self._recreate)
+        return [remedy for kind in kinds for remedy in kind(self.problem)]
 
     def _through(self, problem: RolloutProblem) -> bool:
-        if self.search.over():
-            return False
-        return RolloutSearch(problem, self.search.options, self.search.budget, self.search.stop, STATES, brief=True).run().complete
+        return not self.context.over() and RolloutSearch(problem, self.context, STATES, brief=True).run().complete
 
     # --- strategy -------------------------------------------------------------------------------------------------------------
 
     def _surge(self, problem: RolloutProblem) -> list[Remedy]:
-        pace = problem.pace
-        if pace.recreate:
-            return []
-        number = least(pace.surge + 1, pace.replicas, lambda n: self._through(replace(problem, pace=replace(pace, surge=n))))
-        return [] if number is None else [_strategy("maxSurge", number, pace.surge)]
+        return self._paced("maxSurge", problem.pace.surge, lambda n: replace(problem, pace=replace(problem.pace, surge=n)))
 
     def _unavailable(self, problem: RolloutProblem) -> list[Remedy]:
         pace = problem.pace
-        if pace.recreate:
-            return []
-        number = least(pace.unavailable + 1, pace.replicas, lambda n: self._through(replace(problem, pace=replace(pace, unavailable=n))))
-        return [] if number is None else [_strategy("maxUnavailable", number, pace.unavailable)]
+        return self._paced("maxUnavailable", pace.unavailable, lambda n: replace(problem, pace=replace(pace, unavailable=n)))
+
+    def _paced(self, field: str, before: int, changed: Callable[[int], RolloutProblem]) -> list[Remedy]:
+        """Return the least greater value of a field of the strategy, if one goes through."""
+        pace = self.problem.pace
+        number = None if pace.recreate else least(before + 1, pace.replicas, lambda n: self._through(changed(n)))
+        return [] if number is None else [Remedy(field, f"{field} {number} instead of {before}", {"to": str(number)})]
 
     def _recreate(self, problem: RolloutProblem) -> list[Remedy]:
         replicas = problem.pace.replicas
@@ -134,10 +132,6 @@ def least(low: int, high: int, works: Callable[[int], bool]) -> int | None:
         else:
             low = middle
     return high
-
-
-def _strategy(field: str, number: int, before: int) -> Remedy:
-    return Remedy(field, f"{field} {number} instead of {before}", {"to": str(number)})
 
 
 def _kept(problem: RolloutProblem, number: int) -> tuple[Old, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,8 +19,6 @@ from solver.cpsat.run import CpSat
 from solver.rollout.exhaustive import Explorer
 from solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep, compiled, ungrouped
 from solver.rules.placement_model import build_model
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
 #: Assignments without a bind order that are cut off before a packing is given up.
@@ -46,22 +43,17 @@ class Packing:
 
 @dataclass
 class RolloutSearch:
-    """The search for one case, within ``budget`` and until ``stop``. ``states``: how many the exhaustive part may look at.
-    ``brief``: it does not matter how far a rollout comes that cannot complete."""
+    """The search for one rollout. ``states``: how many the exhaustive part may look at. ``brief``: it does not matter how far a rollout
+    comes that cannot complete."""
 
     problem: RolloutProblem
-    options: Options
-    budget: Deadline
-    stop: threading.Event
+    context: RunContext
     states: int = STATES
     brief: bool = False
     cluster: Cluster = field(init=False)
 
     def __post_init__(self) -> None:
         self.cluster = compiled(self.problem)
-
-    def over(self) -> bool:
-        return self.stop.is_set() or self.budget.left() <= 0
 
     def run(self) -> Course:
         """The first course that completes, or the one that comes furthest."""
@@ -79,13 +71,13 @@ class RolloutSearch:
     def _course(self) -> Course:
         state = RolloutState(self.problem, self.cluster)
         course = self._guided(state)
-        if course.complete or self.over():
+        if course.complete or self.context.over():
             return course
         hopeless = self._hopeless()
         if hopeless and self.brief:
             return replace(course, proved=True)
         states = min(self.states, FEW) if hopeless else self.states
-        found = Explorer(self.problem, self.cluster, course, states, self.budget, self.over).run()
+        found = Explorer(self.problem, self.cluster, course, states, self.context).run()
         if hopeless:
             found.proved, found.most = True, min(found.most, self.problem.pace.replicas - 1)
         return found
@@ -96,7 +88,7 @@ class RolloutSearch:
         steps: list[RolloutStep] = []
         target: dict[int, int] = {}
         known = False
-        while not state.complete and not self.stop.is_set():
+        while not state.complete and not self.context.stop.is_set():
             made = state.create()
             before = dict(state.placed)
             if state.waiting() and not known and any(len(state.accepted(i)) for i in state.heads()):
@@ -129,7 +121,7 @@ class RolloutSearch:
         """Bind as many waiting pods as possible, on nodes of the target where there is a choice."""
         room = state.room()
         binds = self._greedy(state, dict(target))
-        if not state.waiting() or len(binds) in (0, room) or self.over():
+        if not state.waiting() or len(binds) in (0, room) or self.context.over():
             return binds
         for i, _ in reversed(binds):
             state.unbind(i)
@@ -172,13 +164,13 @@ class RolloutSearch:
             variables.append(variable)
             weights.append(PLACED + (n in prefer))
         encoding.model.maximize(encoding.weighted_sum(variables, weights))
-        cpsat, sure = CpSat(RunContext(self.options, self.budget, self.stop)), True
+        cpsat, sure = CpSat(self.context), True
         for _ in range(CUTS):
-            answer = cpsat.run(encoding.model, self.budget.left() * SHARE)
+            answer = cpsat.run(encoding.model, self.context.deadline.left() * SHARE)
             if answer.solution is None:
                 return Packing([], proved=False)
             counts = encoding.counts(answer.solution)
-            order = find_order(cluster, counts, seed=self.options.seed)
+            order = find_order(cluster, counts, seed=self.context.options.seed)
             if order.sequence is not None:
                 places = {i: k for k, i in enumerate(self.problem.new)}
                 pods = [list(cls.pods) for cls in cluster.classes]

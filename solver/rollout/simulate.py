@@ -23,9 +23,11 @@ from solver.rollout.remedies import RolloutRemedies
 from solver.rollout.search import RolloutSearch
 from solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
 from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress, Options, Progress
+from solver.runtime.options import OnProgress, Options
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
 
-#: The share of the time limit after which the search is over; the rest is for ways out and the check.
+#: The share of the time limit after which the search is over; the rest is for remedies and the check.
 SEARCHING = 0.6
 
 
@@ -50,40 +52,37 @@ def roll_out(
         InternalFault: the independent checker found the result invalid.
     """
     started = time.monotonic()
-    stop = stop or threading.Event()
-
-    def tell(phase: str, detail: str | None = None) -> None:
-        if on_progress is not None:
-            on_progress(Progress(phase, None, None, None, None, time.monotonic() - started, detail))
-
-    tell("compile")
+    report = ProgressReporter(on_progress, started)
+    report("compile")
     revision = read(snapshot, name, manifests, options.edits)
-    problem = case_of(revision, options)
+    problem = problem_of(revision, options)
     clock = started if began is None else began
     limit = options.time_limit
-    search = RolloutSearch(problem, options, Deadline(replace(options, time_limit=limit and limit * SEARCHING), clock), stop)
-    tell("search", f"{len(problem.new)} new pods beside {len(problem.old)} old ones")
+    context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
+    searching = Deadline(replace(options, time_limit=limit and limit * SEARCHING), clock)
+    search = RolloutSearch(problem, context.until(searching))
+    report("search", detail=f"{len(problem.new)} new pods beside {len(problem.old)} old ones")
     course = search.run()
-    ways: list[doc.Remedy] = []
+    remedies: list[doc.Remedy] = []
     if not course.complete:
-        tell("search", "ways out")
-        search.budget = Deadline(options, clock)
-        ways = RolloutRemedies(search, revision.workload, lambda n: pace(revision.deployment, n)).find()
+        report("search", detail="remedies")
+        remedies = RolloutRemedies(problem, context, revision.workload, lambda n: pace(revision.deployment, n)).find()
     finished = time.monotonic()
-    result = _document(snapshot, name, revision, options, search, course, given=manifests is not None)
+    result = _document(snapshot, name, revision, search, course)
     assert result.rollout is not None
-    result.rollout.waysOut = ways
-    if stop.is_set() and not course.complete and not result.assignments:
+    result.rollout.waysOut = remedies
+    result.snapshot.workloads = [f"Deployment {revision.workload}"] if manifests is not None else []
+    if context.stop.is_set() and not course.complete and not result.assignments:
         result.status = "unknown"
-    tell("verify")
+    report("verify")
     insist(verify_rollout(snapshot, result, manifests))
     if not options.deterministic:
         result.seconds = doc.Seconds(solve=round(finished - started, 3), verify=round(time.monotonic() - finished, 3))
     return result
 
 
-def case_of(found: Revision, options: Options) -> RolloutProblem:
-    """The search's view of a rollout."""
+def problem_of(found: Revision, options: Options) -> RolloutProblem:
+    """Return the search's view of a rollout."""
     first = len(found.snapshot.pods)
     with_new = replace(found.snapshot, pods=[*found.snapshot.pods, *found.new])
     new = tuple(range(first, first + len(found.new)))
@@ -102,11 +101,9 @@ def _replayed(search: RolloutSearch, course: Course) -> RolloutState:
     return state
 
 
-def _document(
-    snapshot: Snapshot, name: str, revision: Revision, options: Options, search: RolloutSearch, course: Course, *, given: bool
-) -> doc.Placement:
-    """``given``: a manifest holds the new template."""
+def _document(snapshot: Snapshot, name: str, revision: Revision, search: RolloutSearch, course: Course) -> doc.Placement:
     problem, names, state = search.problem, search.cluster.nodes.names, _replayed(search, course)
+    options = search.context.options
     keys = [pod_key(problem.snapshot.pods[i]) for i in problem.new]
     waves: list[doc.Wave] = []
     assignments: list[doc.Assignment] = []
@@ -118,7 +115,7 @@ def _document(
         waves.append(doc.Wave(number, create, [keys[i] for i in step.waiting], [problem.old[k].key for k in step.deletes]))
     waiting = state.waiting()
     stuck = [doc.Unplaced(keys[i], _reasons(state, i)) for i in waiting]
-    why = _not_created(problem.pace, stopped=search.stop.is_set())
+    why = _not_created(problem.pace, stopped=search.context.stop.is_set())
     never = [doc.Unplaced(keys[i], [why]) for i in range(state.created, len(keys))]
     tiers = [_tier(problem, len(assignments), course)]
     status: doc.Status = "optimal" if course.complete else "feasible"
@@ -127,7 +124,6 @@ def _document(
     return doc.Placement(
         snapshot=doc.SnapshotRef(
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(keys), daemonNamespaces=list(options.exempt),
-            workloads=[f"Deployment {revision.workload}"] if given else [],
             edits=options.edits,
             rollout=name,
         ),

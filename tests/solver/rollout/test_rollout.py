@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,10 +22,10 @@ from report.terminal.rollout import rollout as drawn
 from solver.rollout.exhaustive import alike
 from solver.rollout.remedies import least
 from solver.rollout.search import RolloutSearch
-from solver.rollout.simulate import case_of, roll_out
+from solver.rollout.simulate import problem_of, roll_out
 from solver.rollout.state import compiled
-from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options, Progress
+from solver.runtime.run_context import RunContext
 from tests.objects import Object, node, pod
 from tests.solver.rollout.rollouts import APP, HOST, ZONE, Brute, apart, deployment, even, old, replica_set, rolling, tiny
 
@@ -231,8 +230,8 @@ def test_where_the_first_pod_goes_decides_whether_the_second_has_room(monkeypatc
     found = solve(crossroads())
     assert found.status == "optimal"
     assert [a.node for a in found.assignments] == ["v", "y"]
-    problem = case_of(read(from_objects(crossroads()), "web", None), QUICK)
-    assert not RolloutSearch(problem, QUICK, Deadline(QUICK, time.monotonic()), threading.Event(), 0).run().complete
+    problem = problem_of(read(from_objects(crossroads()), "web", None), QUICK)
+    assert not RolloutSearch(problem, RunContext.start(QUICK), 0).run().complete
 
 
 def test_old_pods_may_lend_the_new_ones_what_they_require() -> None:
@@ -258,10 +257,10 @@ def lent() -> Snapshot:
 
 
 def test_a_halt_that_was_not_searched_to_the_end_is_not_proved() -> None:
-    problem = case_of(read(lent(), "web", None), QUICK)
+    problem = problem_of(read(lent(), "web", None), QUICK)
     found = {}
     for states in (0, 100):
-        found[states] = RolloutSearch(problem, QUICK, Deadline(QUICK, time.monotonic()), threading.Event(), states).run()
+        found[states] = RolloutSearch(problem, RunContext.start(QUICK), states).run()
     assert [(c.complete, c.placed, c.proved) for c in found.values()] == [(False, 1, False), (False, 1, True)]
     assert found[0].most == 2
     assert found[100].most == 1
@@ -291,10 +290,10 @@ def test_nodes_that_are_alike() -> None:
     """Equal but for the name; a label that is shared, other taints or another pod on it make a difference."""
     nodes = [node(f"n{i}") for i in range(4)] + [node("n4", labels={"rack": "r"}), node("n5", unschedulable=True)]
     objects = [*nodes, deployment(1), pod("x", node_name="n1"), pod("y", node_name="n2"), pod("z", cpu="1", node_name="n3")]
-    problem = case_of(read(from_objects(objects), "web", None), QUICK)
+    problem = problem_of(read(from_objects(objects), "web", None), QUICK)
     assert alike(problem, compiled(problem)) == [0, 1, 1, 2, 3, 4]
     racks = [node("a", labels={"rack": "a"}), node("b", labels={"rack": "b"}), node("c", labels={"rack": "a"})]
-    problem = case_of(read(from_objects([*racks, deployment(1)]), "web", None), QUICK)
+    problem = problem_of(read(from_objects([*racks, deployment(1)]), "web", None), QUICK)
     assert alike(problem, compiled(problem)) == [0, 1, 0]
 
 
