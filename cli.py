@@ -539,13 +539,16 @@ def _causes(
     """Minimal causes and ways out of what fits nowhere; a ^C sets ``stop`` and ends them."""
     from report.terminal import progress
     from solver.explain.unplaced import asked, explain_left
+    from solver.runtime.options import Options
+    from solver.runtime.run_context import RunContext
 
     left = asked(snapshot, verdicts, whole=whole, tiers=policy.networkTiers)
     if not left:
         return []
+    options = Options(time_limit=seconds, daemon_namespaces=exempt, policy=policy)
 
     def work(**_: Any) -> list[Cause]:
-        return [cause for _, cause in explain_left(snapshot, left, [], policy=policy, exempt=exempt, seconds=seconds, stop=stop)]
+        return [cause for _, cause in explain_left(snapshot, left, [], RunContext.start(options, stop))]
 
     with progress.choose(quiet=quiet, verbose=False) as display:
         return _in_thread(work, display, stop, time.monotonic())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,7 @@ from solver.rules.eligibility import fits, possible
 from solver.rules.gang_scheduling import GangScheduling
 from solver.runtime.options import OnProgress, Options, Progress
 from solver.runtime.progress_trace import Trace
+from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
     from models.numa.node_topology import NumaTree
@@ -163,12 +165,7 @@ def _causes(
         bound_as(cluster.snapshot, moved) if moved else cluster.snapshot,
         left,
         placed,
-        policy=options.policy,
-        exempt=options.exempt,
-        seconds=seconds,
-        stop=stop,
-        seed=options.seed,
-        deterministic=options.deterministic,
+        RunContext.start(replace(options, time_limit=seconds), stop),
     )
     if len(found) < len(left):
         answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")

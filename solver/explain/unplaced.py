@@ -1,21 +1,20 @@
-"""What could not be placed, and why: a minimal cause and the cheapest ways out for each gang, and for each kind of pod, that is left."""
+"""What could not be placed, and why: a minimal cause and the cheapest remedies for each gang, and for each kind of pod, that is left."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from models.cluster.cluster import Cluster
 from models.documents import placement as doc
-from models.documents.policy import Policy
 from models.edits.binding import bound_as
 from models.gangs import gangs
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
     from solver.explain.per_node import PodVerdict
@@ -24,8 +23,10 @@ if TYPE_CHECKING:
 MOST = 8
 #: Seconds for one of them at least, so that some get an answer where there is no time for all.
 LEAST = 4.0
-#: Shares of the time of one of them: for the cause, and for the ways out.
-CAUSE, OUT = 0.5, 0.5
+#: The share of the time of one of them for its cause.
+CAUSE = 0.5
+#: The share for its remedies.
+REMEDIES = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,40 +43,22 @@ class Left:
     unaided: bool = True
 
 
-def left_of(cluster: Cluster, dealt: Sequence[int]) -> list[Left]:
-    """The gangs that got no node, and of other classes the pods that did not; ``dealt``: pods of each class that did. Highest priority
-    first."""
+def left_of(cluster: Cluster, placed: Sequence[int]) -> list[Left]:
+    """Return the gangs that got no node, and of other classes the pods that did not, highest priority first. ``placed``: pods of each
+    class that did."""
     found = []
     for k, gang in enumerate(cluster.gangs):
-        if gang.needed > 1 and not any(dealt[g] for g in gang.classes):
+        if gang.needed > 1 and not any(placed[g] for g in gang.classes):
             pods = cluster.declared[k].pods
-            found.append(
-                Left(
-                    pods,
-                    pods,
-                    gang.needed,
-                    gang.name,
-                    cluster.classes[gang.classes[0]].priority,
-                    gang.classes,
-                    _unaided(cluster, gang.classes),
-                )
-            )
+            priority = cluster.classes[gang.classes[0]].priority
+            found.append(Left(pods, pods, gang.needed, gang.name, priority, gang.classes, _unaided(cluster, gang.classes)))
     for g, cls in enumerate(cluster.classes):
-        rest = tuple(cls.pods[dealt[g] :])
+        rest = tuple(cls.pods[placed[g] :])
         gang_of = None if cls.gang is None else cluster.gangs[cls.gang]
-        torn = gang_of is not None and gang_of.needed > 1 and not any(dealt[h] for h in gang_of.classes)
-        if rest and not torn:
-            found.append(
-                Left(
-                    rest,
-                    rest[:1],
-                    1,
-                    None if gang_of is None else gang_of.name,
-                    cls.priority,
-                    (g,),
-                    gang_of is None and _unaided(cluster, (g,)),
-                )
-            )
+        gang_left = gang_of is not None and gang_of.needed > 1 and not any(placed[h] for h in gang_of.classes)
+        if rest and not gang_left:
+            name = None if gang_of is None else gang_of.name
+            found.append(Left(rest, rest[:1], 1, name, cls.priority, (g,), gang_of is None and _unaided(cluster, (g,))))
     return sorted(found, key=lambda left: -left.priority)
 
 
@@ -123,47 +106,40 @@ def explain_left(
     snapshot: Snapshot,
     left: Sequence[Left],
     placed: Sequence[tuple[int, str]],
-    *,
-    policy: Policy,
-    exempt: tuple[str, ...],
-    seconds: float,
-    stop: threading.Event,
-    seed: int = 0,
-    deterministic: bool = False,
-    heard: Callable[[str], None] | None = None,
+    context: RunContext,
 ) -> list[tuple[Left, doc.Cause]]:
-    """The cause and the ways out of each, within ``seconds``. ``snapshot``: movable pods that are placed anew are bound to no node in it;
+    """Return the cause and the remedies of each, within the deadline. ``snapshot``: movable pods that are placed again have no node in it;
     ``placed``: (index of a pod, its node) of what was placed. What cannot be placed on its own, and no other waiting pod could help, is
-    explained by running pods and rules alone; otherwise the other pods count where they were placed. Ways out always count them."""
+    explained by running pods and rules alone; otherwise the other pods count where they were placed. Remedies always count them."""
     from solver.explain.conflict.minimal_conflict import minimal_cause  # these take ortools, which takes long to import
     from solver.explain.conflict.placement_question import PlacementQuestion
-    from solver.explain.remedy.search import ways_out
+    from solver.explain.remedy.search import find_remedies
 
     together = bound_as(snapshot, placed) if placed else snapshot
     found = []
-    end = time.monotonic() + seconds
+    options, seconds = context.options, context.deadline.left()
+
+    def part(of: float) -> RunContext:
+        """Return the context of a part of the work that may take so many seconds."""
+        return RunContext.start(Options(time_limit=of, seed=options.seed, deterministic=options.deterministic), context.stop)
+
     for number, entry in enumerate(left[:MOST]):
-        rest = seconds * (1 - number / min(MOST, len(left))) if deterministic else end - time.monotonic()
-        if stop.is_set() or (number and rest <= 0):
+        rest = seconds * (1 - number / min(MOST, len(left))) if options.deterministic else context.deadline.left()
+        if context.stop.is_set() or (number and rest <= 0):
             break
         share = max(0.5, min(rest, LEAST), rest / (min(MOST, len(left)) - number))
-        if heard is not None:
-            heard(entry.gang or pod_key(snapshot.pods[entry.pods[0]]))
-        unit = PlacementQuestion(together, entry.ask, entry.needed, exempt, policy)
-        cause = None
-        if entry.unaided:
-            by_itself = PlacementQuestion(snapshot, entry.ask, entry.needed, exempt, policy)
-            cause = minimal_cause(by_itself, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
+        question = PlacementQuestion(together, entry.ask, entry.needed, options.exempt, options.policy)
+        cause = minimal_cause(replace(question, snapshot=snapshot), part(share * CAUSE / 2)) if entry.unaided else None
         alone = cause is not None
         if cause is None and (placed or not entry.unaided):
-            cause = minimal_cause(unit, seconds=share * CAUSE / 2, stop=stop, seed=seed, deterministic=deterministic)
+            cause = minimal_cause(question, part(share * CAUSE / 2))
         if cause is None:
             continue
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
         cause.gang, cause.alone, cause.together = entry.gang, alone, entry.needed
         rules = sorted({fact.rule for fact in cause.facts})
-        cause.waysOut = ways_out(unit, rules, seconds=share * OUT, stop=stop, seed=seed, deterministic=deterministic)
+        cause.waysOut = find_remedies(question, rules, part(share * REMEDIES))
         ours = {pod_key(snapshot.pods[i]) for i, _ in placed}  # these do not run yet, so they cannot be evicted
-        cause.waysOut = [way for way in cause.waysOut if ours.isdisjoint(way.arguments.get("pods", "").split(","))]
+        cause.waysOut = [remedy for remedy in cause.waysOut if ours.isdisjoint(remedy.arguments.get("pods", "").split(","))]
         found.append((entry, cause))
     return found

@@ -21,6 +21,7 @@ from solver.solve import place
 from tests.benchmarks.bench_packing import PLACED_ONLY
 from tests.instances.planted.gang_causes import Impossible
 from tests.instances.planted.planted_gangs import Planted
+from tests.solver.explain.questions import within
 
 
 def expanded(instance: Planted | Impossible) -> Snapshot:
@@ -121,4 +122,4 @@ def works(answer: Answer, instance: Impossible, given: Cause, seconds: float) ->
     (gang,) = gangs.find(snapshot, select(snapshot))
     assert gang.name == instance.gang
     unit = PlacementQuestion(snapshot, gang.pods, gang.needed)
-    return [applied(unit, way).feasible(seconds) for way in given.waysOut]
+    return [applied(unit, way).feasible(within(seconds)) for way in given.waysOut]

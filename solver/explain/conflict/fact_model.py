@@ -1,4 +1,4 @@
-"""The CP-SAT model of a unit with every constraint under a literal that says what it is about, so that facts can be left out.
+"""The CP-SAT model of a placement question with every constraint under a literal that says what it is about, so that facts can be left out.
 
 Every class has a variable on every node; what rules exclude outright is a constraint like all others. Leaving literals free relaxes the
 model, and a set of facts is to blame where the model with these facts alone is infeasible (minimal unsatisfiable sets and their
@@ -164,11 +164,11 @@ class FactEncoding(PlacementModel):
             with self.about("pods", every, int(nodes[0])):
                 self.model.add(self.sum(totals) <= int(np.maximum(rule.slots[nodes], 0).sum()))
             for r, resource in enumerate(cluster.resources):
-                unit = gcd(*(int(d) for d in cluster.demand[:, r]))
-                if unit:
-                    room = int((np.maximum(rule.free[nodes, r], 0) // unit).sum())
+                divisor = gcd(*(int(d) for d in cluster.demand[:, r]))
+                if divisor:
+                    room = int((np.maximum(rule.free[nodes, r], 0) // divisor).sum())
                     with self.about(resource, every, int(nodes[0])):
-                        self.model.add(self.weighted_sum(totals, [int(d) // unit for d in cluster.demand[:, r]]) <= room)
+                        self.model.add(self.weighted_sum(totals, [int(d) // divisor for d in cluster.demand[:, r]]) <= room)
 
     def _shorter(self, variables: Sequence[cp_model.IntVar]) -> Sequence[cp_model.IntVar]:
         """With the pods of a class in a cell in place of those on all nodes of the cell."""

@@ -1,4 +1,4 @@
-"""Why a unit of pods cannot be placed: a smallest set of rules and capacities that together make it impossible.
+"""Why pods cannot be placed together: a smallest set of rules and capacities that together make it impossible.
 
 The facts of the model (solver.explain.conflict.fact_model) are first taken in coarse groups; a core by CP-SAT's assumptions, where one is
 found quickly, and
@@ -8,10 +8,8 @@ reduced anew, as far as the set stays readable.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,11 +25,11 @@ from solver.explain.conflict.subset_check import SubsetCheck
 from solver.explain.conflict.wording import listed
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
-#: Facts of one cause at most, unless there is no coarser way to say it.
+#: Facts of one cause at most, unless they cannot be told in coarser ones.
 READABLE = 20
+#: CP-SAT workers of one question, unless the run is deterministic: questions are many and small.
 WORKERS = 2
 #: What an operator would rather not have to read comes first, and is left out where the rest is reason enough.
 _DROPPED_FIRST = (
@@ -48,45 +46,41 @@ class Group:
     domain: tuple[str, int] | None = None
 
 
-def minimal_cause(
-    unit: PlacementQuestion, *, seconds: float, stop: threading.Event | None = None, seed: int = 0, deterministic: bool = False
-) -> Cause | None:
-    """A smallest-by-inclusion set of facts that make it impossible to place the needed pods of the unit. The names of the rules in it are
-    those of its facts.
+def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | None:
+    """Return a smallest-by-inclusion set of facts that make it impossible to place the needed pods together.
 
     None: the rules together leave a placement (whether it can be bound in some order is not asked), or nothing is known in time. Every
     cause that is returned is proved; ``minimal`` is not set where time ran out before each fact was shown to be needed.
     """
-    pods = [pod_key(unit.snapshot.pods[i]) for i in unit.pods]
-    hopeless = _hopeless(unit)
+    seconds = context.deadline.left()
+    pods = [pod_key(question.snapshot.pods[i]) for i in question.pods]
+    hopeless = _hopeless(question)
     if hopeless is not None:
         return Cause(pods=pods, facts=[hopeless], minimal=True)
-    cluster = unit.cluster()
-    options = Options(time_limit=seconds, seed=seed, deterministic=deterministic, workers=None if deterministic else WORKERS)
-    budget = Deadline(options, time.monotonic())
-    encoding = FactEncoding(cluster, rules.build(cluster), unit.needed)
-    question = SubsetCheck(encoding, options, budget, stop or threading.Event())
-    reduction = Reduction(question, seconds)
+    cluster = question.cluster()
+    options = replace(context.options, workers=None if context.options.deterministic else WORKERS)
+    encoding = FactEncoding(cluster, rules.build(cluster), question.needed)
+    reduction = Reduction(SubsetCheck(encoding, replace(context, options=options)), seconds)
     found = reduction.run()
     if found is None:
         return None
-    return Cause(pods=pods, facts=facts(encoding, unit.needed, [(g.tags, g.domain) for g in found]), minimal=reduction.exact)
+    return Cause(pods=pods, facts=facts(encoding, question.needed, [(g.tags, g.domain) for g in found]), minimal=reduction.exact)
 
 
-def _hopeless(unit: PlacementQuestion) -> Fact | None:
+def _hopeless(question: PlacementQuestion) -> Fact | None:
     """What no rule is needed for: more pods asked for than there are, or no nodes at all."""
-    if unit.needed > len(unit.pods):
-        owners = Owners(unit.snapshot)
-        message = f"at least {unit.needed} pods have to be placed, and there are {len(unit.pods)}"
-        return Fact(GangScheduling.name, listed(map(owners.of, (unit.snapshot.pods[i] for i in unit.pods))), message)
-    return Fact(NodeResourcesFit.name, "Node", "the input has no nodes") if unit.needed and not unit.snapshot.nodes else None
+    if question.needed > len(question.pods):
+        owners = Owners(question.snapshot)
+        message = f"at least {question.needed} pods have to be placed, and there are {len(question.pods)}"
+        return Fact(GangScheduling.name, listed(map(owners.of, (question.snapshot.pods[i] for i in question.pods))), message)
+    return Fact(NodeResourcesFit.name, "Node", "the input has no nodes") if question.needed and not question.snapshot.nodes else None
 
 
 class Reduction:
     """Deletion over ever finer groups. ``exact``: each group that is left was shown to be needed."""
 
-    def __init__(self, question: SubsetCheck, seconds: float) -> None:
-        self._question, self._encoding = question, question.encoding
+    def __init__(self, check: SubsetCheck, seconds: float) -> None:
+        self._check, self._encoding = check, check.encoding
         self._seconds = seconds
         self._owners = Owners(self._encoding.cluster.snapshot)
         self.exact = True
@@ -95,7 +89,7 @@ class Reduction:
         """The groups of a smallest set; None where the facts together are possible, or nothing is known in time."""
         groups = _grouped(self._encoding.literals, _kind)
         groups.sort(key=lambda group: _DROPPED_FIRST.index(group.tags[0].rule))
-        verdict, core = self._question.core([g.tags for g in groups], self._seconds)
+        verdict, core = self._check.core([g.tags for g in groups], self._seconds)
         if verdict is None:
             verdict = self._impossible(groups, self._seconds)
         if not verdict:
@@ -119,7 +113,7 @@ class Reduction:
         return list(found.values())
 
     def _impossible(self, groups: Iterable[Group], seconds: float) -> bool | None:
-        return self._question.impossible([tag for group in groups for tag in group.tags], seconds)
+        return self._check.impossible([tag for group in groups for tag in group.tags], seconds)
 
     def _shrink(self, fixed: Sequence[Group], candidates: Sequence[Group], most: int | None) -> list[Group] | None:
         """Those of the candidates that are needed beside ``fixed``, tried in halves while that goes well. With ``most`` None where they are

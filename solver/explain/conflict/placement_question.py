@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
@@ -18,8 +16,6 @@ from solver import rules
 from solver.bind_order.order import find_order
 from solver.cpsat.run import CpSat
 from solver.rules.placement_model import build_model
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
 #: Assignments without a bind order that are cut off before the question stays open.
@@ -49,27 +45,24 @@ class PlacementQuestion:
         return Scope(fixed=fixed, pending=list(self.pods))
 
     def cluster(self) -> Cluster:
-        """The compiled instance whose pending pods are the unit's."""
+        """The compiled instance whose pending pods are those asked about."""
         return compile_cluster(self.snapshot, self.scope(), daemon_namespaces=self.exempt, policy=self.policy)
 
-    def feasible(self, seconds: float, stop: threading.Event | None = None, *, seed: int = 0, deterministic: bool = False) -> bool | None:
-        """Whether ``needed`` pods of the unit can be placed and bound in some order; None: not known in time."""
+    def feasible(self, context: RunContext) -> bool | None:
+        """Return whether ``needed`` of the pods can be placed and bound in some order; None: not known in time."""
         cluster = self.cluster()
         if not len(cluster.nodes.names):
             return not self.needed
-        options = Options(time_limit=seconds, seed=seed, deterministic=deterministic)
-        budget = Deadline(options, time.monotonic())
-        stop = stop or threading.Event()
         encoding = build_model(cluster, rules.build(cluster))
         placed = sum(encoding.fits) - encoding.sum(list(encoding.left.values()))
         encoding.model.add(placed >= self.needed)
         sure = True
         for _ in range(CUTS):
-            answer = CpSat(RunContext(options, budget, stop)).run(encoding.model, budget.left(), tight=len(encoding.x) <= 2_000)
+            answer = CpSat(context).run(encoding.model, context.deadline.left(), tight=len(encoding.x) <= 2_000)
             if answer.solution is None:
                 return False if answer.status == cp_model.INFEASIBLE and sure else None
             counts = encoding.counts(answer.solution)
-            found = find_order(cluster, counts, seed=seed)
+            found = find_order(cluster, counts, seed=context.options.seed)
             if found.sequence is not None:
                 return True
             sure &= found.exhausted

@@ -1,48 +1,46 @@
-"""Asking CP-SAT whether some of the facts of a unit make it impossible to place."""
+"""Asking CP-SAT whether some facts make it impossible to place pods together."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Sequence
 
 from ortools.sat.python import cp_model
 
 from solver.cpsat.run import CpSat
 from solver.explain.conflict.fact_model import FactEncoding, Tag
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
-#: For a search without presolve, and per variable: what it does not find quickly it does not find.
-PLAIN_SECONDS, PLAIN_EACH = 0.05, 1e-4
+#: Seconds for a search without presolve: what it does not find quickly it does not find.
+PLAIN_SECONDS = 0.05
+#: Seconds more for each variable of the model.
+PLAIN_EACH = 1e-4
 
 
 class SubsetCheck:
     """Asks whether a set of facts alone is impossible."""
 
-    def __init__(self, encoding: FactEncoding, options: Options, budget: Deadline, stop: threading.Event) -> None:
-        self.encoding, self.budget, self._options = encoding, budget, options
-        self._cpsat = CpSat(RunContext(options, budget, stop))
+    def __init__(self, encoding: FactEncoding, context: RunContext) -> None:
+        self.encoding, self._context, self._cpsat = encoding, context, CpSat(context)
 
     def impossible(self, tags: Collection[Tag], seconds: float) -> bool | None:
         """Whether the needed pods cannot be placed under these facts alone; None: not known in time. First a plain search, which often
         finds a placement or a conflict at once; then with presolve and the linear relaxation, for which literals are fixed: neither makes
         anything of assumptions."""
-        if self._cpsat.done():
+        if self._context.over():
             return None
         kept = set(tags)
         model = self.encoding.model.clone()
         for tag, literal in self.encoding.literals.items():
             model.add(model.get_bool_var_from_proto_index(literal.index) == (tag in kept))
         verdict, _ = self._plainly(model, seconds)
-        if verdict is None and not self._cpsat.done():
+        if verdict is None and not self._context.over():
             verdict = _verdict(self._cpsat.run(model, seconds, quick=True).status)
         return verdict
 
     def core(self, groups: Sequence[Sequence[Tag]], seconds: float) -> tuple[bool | None, list[int]]:
         """Whether the groups together are impossible (None: not quickly known), and if so the indices of those to blame, as CP-SAT's
         assumptions give them."""
-        if self._cpsat.done():
+        if self._context.over():
             return None, []
         model = self.encoding.model.clone()
         names = []
@@ -59,13 +57,13 @@ class SubsetCheck:
     def _plainly(self, model: cp_model.CpModel, seconds: float) -> tuple[bool | None, cp_model.CpSolver]:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
-        solver.parameters.random_seed = self._options.seed
+        solver.parameters.random_seed = self._context.options.seed
         solver.parameters.catch_sigint_signal = False
         solver.parameters.cp_model_presolve = False
         solver.parameters.linearization_level = 0
-        self.budget.grant(solver, min(seconds, PLAIN_SECONDS + PLAIN_EACH * len(model.proto.variables)))
+        self._context.deadline.grant(solver, min(seconds, PLAIN_SECONDS + PLAIN_EACH * len(model.proto.variables)))
         status = solver.solve(model)
-        self.budget.spend(solver)
+        self._context.deadline.spend(solver)
         return _verdict(status), solver
 
 

@@ -59,7 +59,7 @@ def _blockers(view: RemainingNodes, counting: Sequence[int], nodes: Bools) -> st
 
 
 def affinity_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:
-    """Required affinity and anti-affinity, in the three ways in which the latter concerns pods."""
+    """Required affinity and anti-affinity, and the three cases in which the latter concerns pods."""
     if isinstance(topic, Affinity):
         return _affinity(view, topic, classes)
     if not isinstance(topic, tuple):

@@ -1,4 +1,4 @@
-"""The fewest nodes of one shape that the cluster has whose addition makes room for a unit, and cordoned nodes that would do."""
+"""The fewest nodes of one shape that the cluster has whose addition makes room for a question, and cordoned nodes that would do."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 
 @dataclass(frozen=True)
 class Shape:
-    """Nodes that are the same to the unit when empty: ``like``: the first of them; ``labels``: values of the topology keys in play."""
+    """Nodes that are the same to the question when empty: ``like``: the first of them; ``labels``: values of the topology keys in play."""
 
     like: str
     labels: tuple[tuple[str, str], ...]
     size: tuple[int, ...]  # allocatable, pod slots last
 
 
-def fewest(unit: PlacementQuestion, cluster: Cluster, clock: TimeSlices, share: float) -> Remedy | None:
-    """The way out, or None: there is none, or none was found in time. The smallest number of nodes counts first, then the smallest shape.
+def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, share: float) -> Remedy | None:
+    """The remedy, or None: there is none, or none was found in time. The smallest number of nodes counts first, then the smallest shape.
     Argument ``least`` says ``unproved`` where fewer might do.
 
     More nodes than pods are never asked for. ``share``: of the whole time, for all questions together.
     """
-    if any((owner := controller_of(unit.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in unit.pods):
+    if any((owner := controller_of(question.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in question.pods):
         return None  # each new node would bring a pod more
-    search = _Search(unit, cluster, clock.section(share))
+    search = _Search(question, cluster, clock.section(share))
     best: tuple[int, Shape] | None = None
     groups: dict[tuple[int, ...], list[Shape]] = {}
-    for shape in shapes(unit, cluster):
+    for shape in shapes(question, cluster):
         groups.setdefault(shape.size, []).append(shape)
     # Large nodes tell soonest how few may do; of smaller ones then no more are asked for.
     for size, members in sorted(groups.items(), reverse=True):
-        most = unit.needed if best is None else best[0]
+        most = question.needed if best is None else best[0]
         k = min(most, search.guess(size)) if best is None else most
         while k:
             found = search.one_of(members, k)
@@ -60,22 +60,22 @@ def fewest(unit: PlacementQuestion, cluster: Cluster, clock: TimeSlices, share: 
             best = (number[0], found)
             most = k = number[0] - 1
             members = [shape for shape in members if shape != found]
-    return None if best is None else way(best[1], best[0], sure=search.sure)
+    return None if best is None else remedy_of(best[1], best[0], sure=search.sure)
 
 
 @dataclass
 class _Search:
-    unit: PlacementQuestion
+    question: PlacementQuestion
     cluster: Cluster
     section: TimeSlices
     sure: bool = True
 
     def __post_init__(self) -> None:
-        hosts = {s.key for c in self.cluster.classes for s in c.spread} - set(domain_keys(self.unit, self.cluster))
-        self._together = not hosts  # a node that is a domain of its own may be in the way of a spread
+        hosts = {s.key for c in self.cluster.classes for s in c.spread} - set(domain_keys(self.question, self.cluster))
+        self._together = not hosts  # a node that is a domain of its own may break a spread constraint
 
     def works(self, shapes: Sequence[Shape], k: int) -> bool | None:
-        return self.section.ask(with_nodes(self.unit, [f"{k}:{shape.like}" for shape in shapes]), 0.25)
+        return self.section.ask(with_nodes(self.question, [f"{k}:{shape.like}" for shape in shapes]), 0.25)
 
     def one_of(self, shapes: Sequence[Shape], k: int) -> Shape | None:
         """A shape of which k nodes do, the first by halves; what all of them together do not achieve, none of them does."""
@@ -93,12 +93,12 @@ class _Search:
         return first if first is not None else self.one_of(shapes[half:], k)
 
     def guess(self, size: tuple[int, ...]) -> int:
-        """How many empty nodes of a size hold all that the unit asks for, in the resource that needs most."""
+        """How many empty nodes of a size hold all that the question asks for, in the resource that needs most."""
         total: list[int] = (self.cluster.demand * self.cluster.count[:, None]).sum(axis=0).tolist()
         return max([1, *(-(-asked // have) for asked, have in zip(total, size, strict=False) if have > 0)])
 
 
-def way(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
+def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
     """k nodes of a shape."""
     where = ", ".join(f"{key}={value}" for key, value in shape.labels)
     message = f"add {k} node{'s' if k != 1 else ''} like {shape.like}{f' ({where})' if where else ''}"
@@ -106,9 +106,9 @@ def way(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
     return Remedy("addNodes", message, arguments, ["--add-nodes", f"{k}:{shape.like}"])
 
 
-def shapes(unit: PlacementQuestion, cluster: Cluster) -> list[Shape]:
-    """Distinct shapes of nodes that could take some pod of the unit if they were empty, the smallest first."""
-    keys = domain_keys(unit, cluster)
+def shapes(question: PlacementQuestion, cluster: Cluster) -> list[Shape]:
+    """Distinct shapes of nodes that could take some pod of the question if they were empty, the smallest first."""
+    keys = domain_keys(question, cluster)
     fits = np.zeros(cluster.n_nodes, dtype=bool)
     rules = [NodeAffinity(cluster), TaintToleration(cluster)]  # a new node is not cordoned
     for g in range(cluster.n_classes):
@@ -116,7 +116,7 @@ def shapes(unit: PlacementQuestion, cluster: Cluster) -> list[Shape]:
         fits |= ~barred & (cluster.allocatable >= cluster.demand[g]).all(axis=1)
     found: dict[object, Shape] = {}
     for n in np.flatnonzero(fits).tolist():
-        node = unit.snapshot.nodes[n]
+        node = question.snapshot.nodes[n]
         labels = node.metadata.labels or {}
         here = tuple((key, labels[key]) for key in keys if key in labels)
         listed = node.status.allocatable if node.status is not None else None
@@ -129,10 +129,10 @@ def shapes(unit: PlacementQuestion, cluster: Cluster) -> list[Shape]:
     return sorted(found.values(), key=lambda shape: shape.size)
 
 
-def domain_keys(unit: PlacementQuestion, cluster: Cluster) -> list[str]:
-    """The topology keys that a rule of the unit, or of running pods against it, reads, but for those whose values are node names."""
+def domain_keys(question: PlacementQuestion, cluster: Cluster) -> list[str]:
+    """The topology keys that a rule of the question, or of running pods against it, reads, but for those whose values are node names."""
     keys = set(_own_keys(cluster))
-    gang = gang_of(unit)
+    gang = gang_of(question)
     if gang is not None and gang.key is not None:
         keys.add(gang.key)
     found = []
@@ -151,7 +151,7 @@ def _own_keys(cluster: Cluster) -> list[str]:
 
 
 def uncordoned(cluster: Cluster) -> Iterator[Remedy]:
-    """Each cordoned node that would take a pod of the unit otherwise, as a way out to be tried."""
+    """Each cordoned node that would take a pod of the question otherwise, as a remedy to be tried."""
     rules = [NodeAffinity(cluster), TaintToleration(cluster)]
     for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():
         if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in rules) for g in range(cluster.n_classes)):

@@ -1,4 +1,4 @@
-"""Relaxed rules of one pod, from the arguments of a way out; pods share what they are made of, so that parts are replaced."""
+"""Relaxed rules of one pod, from the arguments of a remedy; pods share what they are made of, so that parts are replaced."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _host_port(pod: Pod, arguments: Arguments) -> Pod:
     return _with(pod, containers=without(pod.spec.containers), initContainers=without(pod.spec.initContainers))
 
 
-#: By the way out's ``change``: a pod (of the named owner) with the change made.
+#: By the remedy's ``change``: a pod (of the named owner) with the change made.
 POD_CHANGES: Final[dict[str, Callable[[Pod, Arguments], Pod]]] = {
     "raiseMaxSkew": _spread,
     "scheduleAnyway": _spread,

@@ -1,4 +1,4 @@
-"""The fewest running pods of lower priority whose absence makes room for a unit."""
+"""The fewest running pods of lower priority whose absence makes room for a question."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from solver.cpsat.model import PlacementModel
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.time_slices import TimeSlices
-from solver.explain.remedy.victim_resources import HostedFit
-from solver.explain.remedy.victims import Hosted, candidates, hosted, mattering
+from solver.explain.remedy.victim_resources import VictimFit
+from solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, mattering
 from solver.rules.base import Rule
 from solver.rules.eligibility import fits, possible
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -29,7 +29,7 @@ from solver.rules.placement_model import build_model
 CUTS = 20
 #: Candidates that are asked about one by one, where no model speaks for them.
 ASKED = 100
-#: Places for each pod of the unit on the nodes that are tried first.
+#: Places for each pod of the question on the nodes that are tried first.
 AMPLE = 2
 #: Pods named in one sentence.
 NAMED = 5
@@ -37,27 +37,27 @@ NAMED = 5
 
 @dataclass
 class _Model:
-    host: Hosted
+    problem: EvictionProblem
     encoding: PlacementModel
     gone: cp_model.LinearExprT  # candidates that leave
     exact: bool  # no candidate had to be set aside
 
 
-def fewest(unit: PlacementQuestion, clock: TimeSlices, share: float) -> Remedy | None:
-    """The way out, or None: there is none, or none was found in time. Argument ``least`` says ``unproved`` where fewer might do.
+def fewest(question: PlacementQuestion, clock: TimeSlices, share: float) -> Remedy | None:
+    """The remedy, or None: there is none, or none was found in time. Argument ``least`` says ``unproved`` where fewer might do.
 
     ``share``: of the whole time, for all solves together.
     """
     section = clock.section(share)
-    chosen = candidates(unit)
+    chosen = candidates(question)
     if not chosen:
         return None
-    built = _build(unit, chosen, section)
-    found = _solved(unit, built, section) if built is not None else None
-    return _asked(unit, chosen, section) if found is None and (built is None or not built.exact) else found
+    built = _build(question, chosen, section)
+    found = _solved(question, built, section) if built is not None else None
+    return _asked(question, chosen, section) if found is None and (built is None or not built.exact) else found
 
 
-def _solved(unit: PlacementQuestion, built: _Model, section: TimeSlices) -> Remedy | None:
+def _solved(question: PlacementQuestion, built: _Model, section: TimeSlices) -> Remedy | None:
     sure = built.exact
     for _ in range(CUTS):
         solution, optimal = _fewest(built, section)
@@ -65,31 +65,31 @@ def _solved(unit: PlacementQuestion, built: _Model, section: TimeSlices) -> Reme
             return None
         sure &= optimal
         counts = built.encoding.counts(solution)
-        gone = [i for g in built.host.guests for n, pods in built.host.at[g].items() for i in pods[int(counts[g, n]) :]]
-        way = _way(unit, gone, sure=sure)
-        verdict = section.ask(applied(unit, way), 0.5)
+        gone = [i for g in built.problem.victims for n, pods in built.problem.at[g].items() for i in pods[int(counts[g, n]) :]]
+        remedy = _remedy(question, gone, sure=sure)
+        verdict = section.ask(applied(question, remedy), 0.5)
         if verdict:
-            return way
+            return remedy
         sure &= verdict is False
-        built.encoding.forbid(counts, built.host.guests)
+        built.encoding.forbid(counts, built.problem.victims)
     return None
 
 
 def _fewest(built: _Model, section: TimeSlices) -> tuple[list[int] | None, bool]:
     """The best solution found, and whether it is the best there is. Parts of the cluster go first, which give good solutions fast: for a
     gang that must be in one domain each of those, which together are all; else the nodes where room costs least, then all."""
-    host, encoding = built.host, built.encoding
-    gang = next((gang for gang in host.cluster.gangs if gang.key is not None), None)
+    problem, encoding = built.problem, built.encoding
+    gang = next((gang for gang in problem.cluster.gangs if gang.key is not None), None)
     best: list[int] | None = None
     optimal = True
     if gang is not None and gang.key is not None:
-        codes = host.cluster.domains(gang.key)[0]
+        codes = problem.cluster.domains(gang.key)[0]
         parts = [(codes == d, 0.5) for d in encoding.domains(gang.classes, codes)]
     else:
-        parts = [(cheap, 0.3) for cheap in [_cheap(built)] if not cheap.all()] + [(np.ones(host.cluster.n_nodes, dtype=bool), 0.4)]
+        parts = [(cheap, 0.3) for cheap in [_cheap(built)] if not cheap.all()] + [(np.ones(problem.cluster.n_nodes, dtype=bool), 0.4)]
     for inside, share in parts:
         model = encoding.model.clone()
-        for g in host.own if gang is None else gang.classes:
+        for g in problem.own if gang is None else gang.classes:
             for n in encoding.nodes_of(g).tolist():
                 if not inside[n]:
                     model.add(encoding.x[g, n] == 0)
@@ -104,12 +104,12 @@ def _fewest(built: _Model, section: TimeSlices) -> tuple[list[int] | None, bool]
 
 
 def _cheap(built: _Model) -> Bools:
-    """bool[N]: for each class of the unit the nodes on which its first pod makes fewest candidates leave, with room for so many times its
-    pods."""
-    host, encoding = built.host, built.encoding
-    chosen = np.zeros(host.cluster.n_nodes, dtype=bool)
-    for g in host.own:
-        price = {n: _price(host, g, n) for n in encoding.nodes_of(g).tolist()}
+    """Return bool[N]: for each class to be placed the nodes on which its first pod makes fewest candidates leave, with room for
+    :data:`AMPLE` times its pods."""
+    problem, encoding = built.problem, built.encoding
+    chosen = np.zeros(problem.cluster.n_nodes, dtype=bool)
+    for g in problem.own:
+        price = {n: _price(problem, g, n) for n in encoding.nodes_of(g).tolist()}
         wanted = AMPLE * encoding.fits[g]
         for n in sorted(price, key=lambda n: (price[n], n)):
             if wanted <= 0:
@@ -119,12 +119,12 @@ def _cheap(built: _Model) -> Bools:
     return chosen
 
 
-def _price(host: Hosted, g: int, n: int) -> int:
+def _price(problem: EvictionProblem, g: int, n: int) -> int:
     """Candidates, the largest first, that leave a node at least for one pod of a class."""
-    here = [(h, len(nodes[n])) for h, nodes in host.at.items() if n in nodes]
-    demand, most = host.cluster.demand, 0
+    here = [(h, len(nodes[n])) for h, nodes in problem.at.items() if n in nodes]
+    demand, most = problem.cluster.demand, 0
     for r in np.flatnonzero(demand[g]).tolist():
-        short = int(demand[g, r]) - int(host.cluster.free[n, r]) + sum(int(demand[h, r]) * k for h, k in here)
+        short = int(demand[g, r]) - int(problem.cluster.free[n, r]) + sum(int(demand[h, r]) * k for h, k in here)
         count = 0
         for size, k in sorted(((int(demand[h, r]), k) for h, k in here), reverse=True):
             if short <= 0 or not size:
@@ -136,32 +136,32 @@ def _price(host: Hosted, g: int, n: int) -> int:
 
 
 def _value(built: _Model, solution: Sequence[int]) -> int:
-    return sum(solution[built.encoding.left[g].index] for g in built.host.guests)
+    return sum(solution[built.encoding.left[g].index] for g in built.problem.victims)
 
 
-def _asked(unit: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> Remedy | None:
+def _asked(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> Remedy | None:
     """Without a model, where running pods break rules among themselves: all candidates go, then one after the other stays."""
     gone = list(chosen)
-    if len(gone) > ASKED or not section.ask(applied(unit, _way(unit, gone, sure=False))):
+    if len(gone) > ASKED or not section.ask(applied(question, _remedy(question, gone, sure=False))):
         return None
     for i in chosen:
         fewer = [j for j in gone if j != i]
-        if section.ask(applied(unit, _way(unit, fewer, sure=False))):
+        if section.ask(applied(question, _remedy(question, fewer, sure=False))):
             gone = fewer
-    return _way(unit, gone, sure=False)
+    return _remedy(question, gone, sure=False)
 
 
-def _build(unit: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> _Model | None:
+def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> _Model | None:
     """The model, of those candidates that matter. Where running pods break rules among themselves, some of them hold their place."""
-    chosen = mattering(unit, chosen)
+    chosen = mattering(question, chosen)
     exact = True
     for _ in range(2):
         if not chosen:
             return None
-        host = hosted(unit, chosen)
-        encoding = _encode(host)
-        placed = sum(encoding.fits[g] for g in host.own) - encoding.sum([encoding.left[g] for g in host.own])
-        gone = encoding.sum([encoding.left[g] for g in host.guests])
+        problem = eviction_problem(question, chosen)
+        encoding = _encode(problem)
+        placed = sum(encoding.fits[g] for g in problem.own) - encoding.sum([encoding.left[g] for g in problem.own])
+        gone = encoding.sum([encoding.left[g] for g in problem.victims])
         trial = encoding.model.clone()
         trial.add(placed == 0)
         trial.minimize(gone)
@@ -170,36 +170,36 @@ def _build(unit: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) 
             return None
         odd = {
             i
-            for g in host.guests
-            for n, pods in host.at[g].items()
+            for g in problem.victims
+            for n, pods in problem.at[g].items()
             for i in pods[answer.solution[encoding.x[g, n].index] :]
         }  # fmt: skip
         if not odd:
-            encoding.model.add(placed >= unit.needed)
-            return _Model(host, encoding, gone, exact)
+            encoding.model.add(placed >= question.needed)
+            return _Model(problem, encoding, gone, exact)
         exact = False
         chosen = [i for i in chosen if i not in odd]
     return None
 
 
-def _encode(host: Hosted) -> PlacementModel:
-    cluster = host.cluster
-    active: list[Rule] = [HostedFit(cluster, host) if isinstance(rule, NodeResourcesFit) else rule for rule in rules.build(cluster)]
+def _encode(problem: EvictionProblem) -> PlacementModel:
+    cluster = problem.cluster
+    active: list[Rule] = [VictimFit(cluster, problem) if isinstance(rule, NodeResourcesFit) else rule for rule in rules.build(cluster)]
     limits = possible(cluster, active)
     cells: dict[int, tuple[Ids, Ints]] = {}
-    for g in host.own:
+    for g in problem.own:
         nodes = np.flatnonzero(limits[g]).astype(np.int32)
         cells[g] = (nodes, limits[g, nodes])
-    for g in host.guests:
-        here = sorted((n, len(pods)) for n, pods in host.at[g].items())
+    for g in problem.victims:
+        here = sorted((n, len(pods)) for n, pods in problem.at[g].items())
         cells[g] = (np.array([n for n, _ in here], dtype=np.int32), np.array([k for _, k in here], dtype=np.int64))
     most = fits(cluster, limits).tolist()
-    pods = {g: int(most[g]) for g in host.own} | {g: cluster.classes[g].count for g in host.guests}
+    pods = {g: int(most[g]) for g in problem.own} | {g: cluster.classes[g].count for g in problem.victims}
     return build_model(cluster, active, Cells(cells, pods))
 
 
-def _way(unit: PlacementQuestion, gone: Sequence[int], *, sure: bool) -> Remedy:
-    pods = sorted((unit.snapshot.pods[i] for i in gone), key=pod_key)
+def _remedy(question: PlacementQuestion, gone: Sequence[int], *, sure: bool) -> Remedy:
+    pods = sorted((question.snapshot.pods[i] for i in gone), key=pod_key)
     named = [f"{pod_key(pod)} on {pod.spec.nodeName}" for pod in pods[:NAMED]]
     more = ", …" if len(pods) > NAMED else ""
     message = f"evict {len(pods)} pod{'s' if len(pods) != 1 else ''} of lower priority: {', '.join(named)}{more}"

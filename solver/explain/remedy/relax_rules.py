@@ -1,4 +1,4 @@
-"""Rules of pods that could be relaxed: each as a way out that is still to be proved."""
+"""Rules of pods that could be relaxed: each as a remedy that is still to be proved."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ TERMS: Final = {"podAffinity": "affinity", "podAntiAffinity": "anti-affinity"}
 
 @dataclass(frozen=True)
 class Idea:
-    """A way out to be tried: ``rule``: the scheduler plugin that it loosens; ``size``: how much it gives up, to compare it with others."""
+    """A remedy to be tried: ``rule``: the scheduler plugin that it loosens; ``size``: how much it gives up, to compare it with others."""
 
     rule: str
     size: int
-    way: Remedy
+    remedy: Remedy
 
 
-def spread_constraints(unit: PlacementQuestion) -> list[tuple[str, objects.TopologySpreadConstraint]]:
+def spread_constraints(question: PlacementQuestion) -> list[tuple[str, objects.TopologySpreadConstraint]]:
     """Owner and DoNotSchedule constraint, each once."""
     found: dict[tuple[str, str], tuple[str, objects.TopologySpreadConstraint]] = {}
-    for owner, pod in _templates(unit):
+    for owner, pod in _templates(question):
         for constraint in pod.spec.topologySpreadConstraints or ():
             if constraint.whenUnsatisfiable == "DoNotSchedule":
                 found[owner, text(constraint)] = owner, constraint
@@ -51,34 +51,34 @@ def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) 
     )
 
 
-def ideas(unit: PlacementQuestion, cluster: Cluster) -> list[Idea]:
+def ideas(question: PlacementQuestion, cluster: Cluster) -> list[Idea]:
     """What could be relaxed, without what is tried with numbers (maxSkew, replicas, nodes): the gentlest first. What several owners have
     in common is tried for each of them and for all of them together."""
     found: dict[tuple[str, str], Idea] = {}
     groups: dict[str, list[Idea]] = {}
-    for idea in [*_own(unit, cluster), *_repelling(unit, cluster)]:
-        arguments = dict(idea.way.arguments)
+    for idea in [*_own(question, cluster), *_repelling(question, cluster)]:
+        arguments = dict(idea.remedy.arguments)
         owner = arguments.pop("workload", "")
-        key = idea.way.change + msgspec.json.encode(arguments, order="sorted").decode()
+        key = idea.remedy.change + msgspec.json.encode(arguments, order="sorted").decode()
         if (owner, key) not in found:
             found[owner, key] = idea
             groups.setdefault(key, []).append(idea)
     joint = [_joint(group) for group in groups.values() if len(group) > 1]
-    return sorted([*found.values(), *joint, *_topology(unit)], key=lambda idea: (idea.size, idea.way.message))
+    return sorted([*found.values(), *joint, *_topology(question)], key=lambda idea: (idea.size, idea.remedy.message))
 
 
 def _joint(group: list[Idea]) -> Idea:
-    owners = "; ".join(idea.way.arguments["workload"] for idea in group)
+    owners = "; ".join(idea.remedy.arguments["workload"] for idea in group)
     first, *rest = group
-    names = ", ".join(name(idea.way.arguments["workload"]) for idea in rest)
-    way = Remedy(first.way.change, f"{first.way.message}; the same of {names}", {**first.way.arguments, "workload": owners})
-    return Idea(first.rule, max(idea.size for idea in group) + 10 * len(rest), way)
+    names = ", ".join(name(idea.remedy.arguments["workload"]) for idea in rest)
+    remedy = Remedy(first.remedy.change, f"{first.remedy.message}; the same of {names}", {**first.remedy.arguments, "workload": owners})
+    return Idea(first.rule, max(idea.size for idea in group) + 10 * len(rest), remedy)
 
 
-def _templates(unit: PlacementQuestion) -> Iterator[tuple[str, Pod]]:
+def _templates(question: PlacementQuestion) -> Iterator[tuple[str, Pod]]:
     """Owner and a pod of it, one for each distinct set of rules."""
-    snapshot = unit.snapshot
-    for owner, pods in Owners(snapshot).group(unit.pods).items():
+    snapshot = question.snapshot
+    for owner, pods in Owners(snapshot).group(question.pods).items():
         seen: set[bytes] = set()
         for i in pods:
             spec = snapshot.pods[i].spec
@@ -88,9 +88,9 @@ def _templates(unit: PlacementQuestion) -> Iterator[tuple[str, Pod]]:
                 yield owner, snapshot.pods[i]
 
 
-def _own(unit: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
+def _own(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
     taints = _taints(cluster)
-    for owner, pod in _templates(unit):
+    for owner, pod in _templates(question):
         who = name(owner)
         for taint in taints:
             if not any(tolerates(t, taint) for t in pod.spec.tolerations or ()):
@@ -106,25 +106,25 @@ def _own(unit: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
             for term in required_terms(pod, kind):
                 yield _term(owner, kind, term, size)
         for key, value in (pod.spec.nodeSelector or {}).items():
-            way = Remedy(
+            remedy = Remedy(
                 "dropNodeSelector", f"drop {key}={value} from the nodeSelector of {who}", {"workload": owner, "key": key, "value": value}
             )
-            yield Idea("NodeAffinity", 6, way)
+            yield Idea("NodeAffinity", 6, remedy)
         for expression in _expressions(pod):
             words = f"{expression.key} {expression.operator}{f' {sorted(expression.values)}' if expression.values else ''}".replace("'", "")
-            way = Remedy(
+            remedy = Remedy(
                 "dropNodeAffinity",
                 f"drop {words} from the required node affinity of {who}",
                 {"workload": owner, "expression": text(expression)},
             )
-            yield Idea("NodeAffinity", 6, way)
+            yield Idea("NodeAffinity", 6, remedy)
         for _, protocol, port in sorted(host_ports(pod.spec)):
-            way = Remedy(
+            remedy = Remedy(
                 "dropHostPort",
                 f"give up host port {port}/{protocol} of {who}",
                 {"workload": owner, "port": str(port), "protocol": protocol},
             )
-            yield Idea("NodePorts", 7, way)
+            yield Idea("NodePorts", 7, remedy)
 
 
 def _term(owner: str, kind: str, term: PodAffinityTerm, size: int) -> Idea:
@@ -133,16 +133,18 @@ def _term(owner: str, kind: str, term: PodAffinityTerm, size: int) -> Idea:
     return Idea("InterPodAffinity", size, Remedy("preferTerm", message, {"workload": owner, "kind": kind, "term": text(term)}))
 
 
-def _topology(unit: PlacementQuestion) -> Iterator[Idea]:
-    gang = gang_of(unit)
+def _topology(question: PlacementQuestion) -> Iterator[Idea]:
+    gang = gang_of(question)
     if gang is not None and gang.required and gang.key is not None:
-        way = Remedy("preferTopology", f"make the topology {gang.key} of gang {gang.name} preferred", {"gang": gang.name, "key": gang.key})
-        yield Idea("GangScheduling", 2, way)
+        remedy = Remedy(
+            "preferTopology", f"make the topology {gang.key} of gang {gang.name} preferred", {"gang": gang.name, "key": gang.key}
+        )
+        yield Idea("GangScheduling", 2, remedy)
 
 
-def _repelling(unit: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
-    """Anti-affinity of running pods of other owners against pods of the unit."""
-    snapshot = unit.snapshot
+def _repelling(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
+    """Anti-affinity of running pods of other owners against pods of the question."""
+    snapshot = question.snapshot
     where = {
         cluster.nodes.names[n]
         for fixed in cluster.fixed_anti
@@ -152,7 +154,7 @@ def _repelling(unit: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
     if not where:
         return
     owners = Owners(snapshot)
-    own = [pod for _, pod in _templates(unit)]
+    own = [pod for _, pod in _templates(question)]
     seen: set[tuple[str, str]] = set()
     for i in cluster.scope.fixed:
         pod = snapshot.pods[i]

@@ -10,7 +10,6 @@ this order; of several owners at once 10 more each); two relaxations together (6
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,8 +23,9 @@ from solver.explain.remedy.apply import applied
 from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
 from solver.explain.remedy.smallest_working import least
 from solver.explain.remedy.time_slices import TimeSlices
+from solver.runtime.run_context import RunContext
 
-__all__ = ["applied", "ways_out"]
+__all__ = ["applied", "find_remedies"]
 
 _SPREAD: Final = "PodTopologySpread"
 #: Rules that running pods make worse than an empty node is.
@@ -33,48 +33,51 @@ _FULL: Final = frozenset({"NodeResourcesFit", "NodePorts", "InterPodAffinity", _
 #: Rules that new nodes may help with, and rules that gone pods may help with.
 _NODES: Final = _FULL | {"GangScheduling"}
 _PODS: Final = _FULL | {"VolumeRestrictions"}
-#: Shares of the whole time.
-_EACH, _GROWING, _LEAVING, _FEWER = 0.1, 0.4, 0.4, 0.2
+#: The share of the whole time that one question may take.
+_EACH = 0.1
+#: The share for adding nodes.
+_GROWING = 0.4
+#: The share for evictions.
+_LEAVING = 0.4
+#: The share for fewer pods: of replicas, and of members of a gang.
+_FEWER = 0.2
 
 
-def ways_out(
-    unit: PlacementQuestion,
+def find_remedies(
+    question: PlacementQuestion,
     rules: Collection[str],
+    context: RunContext,
     *,
-    seconds: float,
-    stop: threading.Event | None = None,
-    seed: int = 0,
-    deterministic: bool = False,
     most: int = 5,
 ) -> list[Remedy]:
-    """At most ``most`` changes, the cheapest first, each of which alone makes a unit placeable that is not.
+    """Return at most ``most`` changes, the cheapest first, each of which alone makes it possible to place the pods.
 
     ``rules``: the scheduler plugins of a minimal cause: a change that frees must touch one of them, so only such changes are tried (none
-    given: all). ``seconds``: for everything (CP-SAT's deterministic ones where ``deterministic``); what is not decided within the share
-    of one question is left out. Numbers (maxSkew, nodes, pods evicted) are the least that work and the number of pods that stay the
-    greatest, unless the arguments say ``least`` or ``most``: ``unproved``.
+    given: all). ``context``: its deadline is for everything; what is not decided within the share of one question is
+    left out. Numbers (maxSkew, nodes, pods evicted) are the least that work and the number of pods that stay the greatest, unless the
+    arguments say ``least`` or ``most``: ``unproved``.
     """
-    clock = TimeSlices(seconds, stop or threading.Event(), seed, deterministic)
-    search = _Search(unit, frozenset(rules), clock, most)
+    clock = TimeSlices(context, context.deadline.left())
+    search = _Search(question, frozenset(rules), clock, most)
     search.run()
     return search.found[:most]
 
 
 @dataclass
 class _Search:
-    unit: PlacementQuestion
+    question: PlacementQuestion
     rules: frozenset[str]
     clock: TimeSlices
     most: int
     found: list[Remedy] = field(default_factory=list)
 
     def run(self) -> None:
-        cluster = self.unit.cluster()
+        cluster = self.question.cluster()
         if not cluster.n_nodes or not cluster.n_classes:
             return
         for stage in (self._nudged(), self._grown(cluster), self._freed(), self._fewer(), self._raised(), self._dropped(cluster)):
-            for way in stage:
-                self.found.append(way)
+            for remedy in stage:
+                self.found.append(remedy)
                 if len(self.found) >= self.most:
                     return
         if not self.found:
@@ -83,37 +86,37 @@ class _Search:
     def _touches(self, rules: Collection[str]) -> bool:
         return not self.rules or not self.rules.isdisjoint(rules)
 
-    def _works(self, way: Remedy) -> bool | None:
-        return self.clock.ask(applied(self.unit, way), _EACH)
+    def _works(self, remedy: Remedy) -> bool | None:
+        return self.clock.ask(applied(self.question, remedy), _EACH)
 
     def _nudged(self) -> Iterator[Remedy]:
         if self._touches({_SPREAD}):
-            for owner, constraint in spread_constraints(self.unit):
-                way = raised(owner, constraint, constraint.maxSkew + 1)
-                if self._works(way):
-                    yield way
+            for owner, constraint in spread_constraints(self.question):
+                remedy = raised(owner, constraint, constraint.maxSkew + 1)
+                if self._works(remedy):
+                    yield remedy
 
     def _grown(self, cluster: Cluster) -> Iterator[Remedy]:
         if self._touches(_NODES | {"NodeUnschedulable"}):
-            for way in itertools.islice(add_nodes.uncordoned(cluster), self.most):
-                if self._works(way):
-                    yield way
+            for remedy in itertools.islice(add_nodes.uncordoned(cluster), self.most):
+                if self._works(remedy):
+                    yield remedy
                     break
         if self._touches(_NODES):
-            found = add_nodes.fewest(self.unit, cluster, self.clock, _GROWING)
+            found = add_nodes.fewest(self.question, cluster, self.clock, _GROWING)
             if found is not None:
                 yield found
 
     def _freed(self) -> Iterator[Remedy]:
         if self._touches(_PODS):
-            way = preempt.fewest(self.unit, self.clock, _LEAVING)
-            if way is not None:
-                yield way
+            remedy = preempt.fewest(self.question, self.clock, _LEAVING)
+            if remedy is not None:
+                yield remedy
 
     def _fewer(self) -> Iterator[Remedy]:
         """Whatever the cause is: pods that are not there need nothing."""
-        fewer = fewer_pods.replicas(self.unit, self.clock, _FEWER)
-        members = fewer_pods.members(self.unit, self.clock, _FEWER)
+        fewer = fewer_pods.replicas(self.question, self.clock, _FEWER)
+        members = fewer_pods.members(self.question, self.clock, _FEWER)
         yield from sorted([*fewer, *([members] if members is not None else [])], key=_lost)
 
     def _raised(self) -> Iterator[Remedy]:
@@ -121,11 +124,11 @@ class _Search:
         if not self._touches({_SPREAD}):
             return
         found: list[tuple[int, Remedy]] = []
-        known = {way.message for way in self.found}
-        for owner, constraint in spread_constraints(self.unit):
+        known = {remedy.message for remedy in self.found}
+        for owner, constraint in spread_constraints(self.question):
             if raised(owner, constraint, constraint.maxSkew + 1).message in known:
                 continue
-            top = constraint.maxSkew + len(self.unit.snapshot.pods)
+            top = constraint.maxSkew + len(self.question.snapshot.pods)
 
             def asked(skew: int, owner: str = owner, constraint: TopologySpreadConstraint = constraint) -> bool | None:
                 return self._works(raised(owner, constraint, skew))
@@ -134,56 +137,58 @@ class _Search:
                 continue
             skew = least(lambda k, top=top, asked=asked: k == top or asked(k), constraint.maxSkew + 1, top)  # type: ignore[misc]
             if skew is not None:
-                way = raised(owner, constraint, skew[0])
+                remedy = raised(owner, constraint, skew[0])
                 if not skew[1]:
-                    way.arguments["least"] = "unproved"
-                found.append((skew[0] - constraint.maxSkew, way))
-        yield from (way for _, way in sorted(found, key=lambda f: (f[0], f[1].message)))
+                    remedy.arguments["least"] = "unproved"
+                found.append((skew[0] - constraint.maxSkew, remedy))
+        yield from (remedy for _, remedy in sorted(found, key=lambda f: (f[0], f[1].message)))
 
     def _dropped(self, cluster: Cluster) -> Iterator[Remedy]:
-        known = {(way.arguments["workload"], way.arguments["constraint"]) for way in self.found if way.change == "raiseMaxSkew"}
+        known = {(remedy.arguments["workload"], remedy.arguments["constraint"]) for remedy in self.found if remedy.change == "raiseMaxSkew"}
         joint_done: set[str] = set()
-        for idea in ideas(self.unit, cluster):
-            arguments = idea.way.arguments
+        for idea in ideas(self.question, cluster):
+            arguments = idea.remedy.arguments
             if not self._touches({idea.rule}) or (arguments.get("workload"), arguments.get("constraint")) in known:
                 continue
-            kind = idea.way.change + "".join(f"{k}={v};" for k, v in sorted(arguments.items()) if k != "workload")
+            kind = idea.remedy.change + "".join(f"{k}={v};" for k, v in sorted(arguments.items()) if k != "workload")
             if ";" in arguments.get("workload", "") and kind in joint_done:
                 continue  # one owner alone does it
-            if self._works(idea.way):
+            if self._works(idea.remedy):
                 joint_done.add(kind)
-                yield idea.way
+                yield idea.remedy
 
     def _pairs(self, cluster: Cluster) -> None:
         """Two relaxations, of which one touches the cause."""
-        listed = [*self._skews(), *(idea for idea in ideas(self.unit, cluster) if ";" not in idea.way.arguments.get("workload", ""))]
+        listed = [*self._skews(), *(idea for idea in ideas(self.question, cluster) if ";" not in idea.remedy.arguments.get("workload", ""))]
         pairs = sorted(itertools.combinations(range(len(listed)), 2), key=lambda p: (listed[p[0]].size + listed[p[1]].size, p))
         for a, b in pairs:
             if not self.clock.left() or len(self.found) >= self.most:
                 return
             first, second = listed[a], listed[b]
             if self._touches({first.rule, second.rule}) and not _same(first, second):
-                way = together([first.way, second.way])
-                if self._works(way):
-                    self.found.append(way)
+                remedy = together([first.remedy, second.remedy])
+                if self._works(remedy):
+                    self.found.append(remedy)
 
     def _skews(self) -> list[Idea]:
-        return [Idea(_SPREAD, 0, raised(owner, c, c.maxSkew + 1)) for owner, c in spread_constraints(self.unit)]
+        return [Idea(_SPREAD, 0, raised(owner, c, c.maxSkew + 1)) for owner, c in spread_constraints(self.question)]
 
 
 def _same(first: Idea, second: Idea) -> bool:
     """Whether both are about the same constraint of the same owner."""
-    one, two = first.way.arguments, second.way.arguments
+    one, two = first.remedy.arguments, second.remedy.arguments
     return "constraint" in one and one["constraint"] == two.get("constraint") and one.get("workload") == two.get("workload")
 
 
-def _lost(way: Remedy) -> tuple[int, str]:
-    return int(way.arguments["from"]) - int(way.arguments["to"]), way.message
+def _lost(remedy: Remedy) -> tuple[int, str]:
+    return int(remedy.arguments["from"]) - int(remedy.arguments["to"]), remedy.message
 
 
-def together(ways: Sequence[Remedy]) -> Remedy:
-    """Several changes as one way out."""
-    arguments = {"changes": str(len(ways))}
-    for i, way in enumerate(ways, 1):
-        arguments |= {f"{i}.change": way.change, **{f"{i}.{key}": value for key, value in way.arguments.items()}}
-    return Remedy("combination", "; and ".join(way.message for way in ways), arguments, [o for way in ways for o in way.options])
+def together(remedies: Sequence[Remedy]) -> Remedy:
+    """Several changes as one remedy."""
+    arguments = {"changes": str(len(remedies))}
+    for i, remedy in enumerate(remedies, 1):
+        arguments |= {f"{i}.change": remedy.change, **{f"{i}.{key}": value for key, value in remedy.arguments.items()}}
+    return Remedy(
+        "combination", "; and ".join(remedy.message for remedy in remedies), arguments, [o for remedy in remedies for o in remedy.options]
+    )

@@ -9,37 +9,37 @@ import numpy as np
 
 from models.cluster.cluster import Cluster
 from solver.cpsat.model import PlacementModel
-from solver.explain.remedy.victims import Hosted
+from solver.explain.remedy.victims import EvictionProblem
 from solver.rules.node_resources_fit import NodeResourcesFit
 
 
-class HostedFit(NodeResourcesFit):
+class VictimFit(NodeResourcesFit):
     """Resources where running pods may hold more than there is: that rejects newcomers which ask for it, not those who run."""
 
-    def __init__(self, cluster: Cluster, host: Hosted) -> None:
+    def __init__(self, cluster: Cluster, problem: EvictionProblem) -> None:
         super().__init__(cluster)
-        self._host = host
+        self._problem = problem
 
     def encode(self, encoding: PlacementModel) -> None:
         """As for any pods, but that rows of overcommitted nodes hold only where a newcomer asks for the resource."""
         free, slots = self.free, self.slots
         held, heads = np.zeros_like(free), np.zeros_like(slots)
-        for g, nodes in self._host.at.items():
+        for g, nodes in self._problem.at.items():
             for n, pods in nodes.items():
                 held[n] += len(pods) * self.cluster.demand[g]
                 heads[n] += len(pods)
-        full, crowded = held > np.maximum(free, 0), heads > np.maximum(slots, 0)
-        self.free, self.slots = np.where(full, 2**62, free), np.where(crowded, 2**31, slots)
+        full, overfull = held > np.maximum(free, 0), heads > np.maximum(slots, 0)
+        self.free, self.slots = np.where(full, 2**62, free), np.where(overfull, 2**31, slots)
         super().encode(encoding)
         self.free, self.slots = free, slots
-        own = self._host.own
+        own = self._problem.own
         for n, r in zip(*(a.tolist() for a in np.nonzero(full)), strict=True):
             here = encoding.classes_on(n)
             asking = encoding.any_of(encoding.cells([g for g in own if self.cluster.demand[g, r]], [n]))
             if asking is not None:
                 load = encoding.weighted_sum([encoding.x[g, n] for g in here], [int(self.cluster.demand[g, r]) for g in here])
                 encoding.model.add(load <= int(free[n, r])).only_enforce_if(asking)
-        for n in np.flatnonzero(crowded).tolist():
+        for n in np.flatnonzero(overfull).tolist():
             arriving = encoding.any_of(encoding.cells(own, [n]))
             if arriving is not None:
                 encoding.model.add(encoding.sum(encoding.cells(encoding.classes_on(n), [n])) <= int(slots[n])).only_enforce_if(arriving)
@@ -48,28 +48,28 @@ class HostedFit(NodeResourcesFit):
 
     def _encode_least_gone(self, encoding: PlacementModel, n: int, free: list[int], held: list[int]) -> None:
         """Redundant rows for the linear relaxation, which else makes room out of scraps: k candidates of the largest free so much, so that
-        for each amount which pods of the unit can take together at least so many leave; the steepest line below these steps."""
-        own = [g for g in self._host.own if encoding.upper(g, n)]
-        guests = [g for g in self._host.guests if n in self._host.at[g]]
-        if not own or not guests:
+        for each amount which pods of the question can take together at least so many leave; the steepest line below these steps."""
+        own = [g for g in self._problem.own if encoding.upper(g, n)]
+        victims = [g for g in self._problem.victims if n in self._problem.at[g]]
+        if not own or not victims:
             return
-        stays = encoding.sum([encoding.x[g, n] for g in guests])
-        count = sum(len(self._host.at[g][n]) for g in guests)
+        stays = encoding.sum([encoding.x[g, n] for g in victims])
+        count = sum(len(self._problem.at[g][n]) for g in victims)
         for r in range(len(free)):
             demand = [int(self.cluster.demand[g, r]) for g in own]
-            unit = gcd(*demand)
-            if not unit:
+            divisor = gcd(*demand)
+            if not divisor:
                 continue
-            most = sum(d * encoding.upper(g, n) for d, g in zip(demand, own, strict=True)) // unit
-            spare = max(0, free[r] - held[r]) // unit  # taken without anybody leaving
-            sizes = sorted((int(self.cluster.demand[g, r]) for g in guests for _ in self._host.at[g][n]), reverse=True)
+            most = sum(d * encoding.upper(g, n) for d, g in zip(demand, own, strict=True)) // divisor
+            spare = max(0, free[r] - held[r]) // divisor  # taken without anybody leaving
+            sizes = sorted((int(self.cluster.demand[g, r]) for g in victims for _ in self._problem.at[g][n]), reverse=True)
             room, steps = free[r] - held[r], []
             for k, size in enumerate(sizes, 1):
                 room += size
-                steps.append((k, min(most, room // unit) - spare))
+                steps.append((k, min(most, room // divisor) - spare))
             steps = [(k, reached) for k, reached in steps if reached > 0]
             if not steps:
                 continue
             k, reached = min(steps, key=lambda step: (Fraction(*step), step))
-            taken = encoding.weighted_sum([encoding.x[g, n] for g in own], [d // unit for d in demand])
+            taken = encoding.weighted_sum([encoding.x[g, n] for g in own], [d // divisor for d in demand])
             encoding.model.add(reached * (count - stays) >= k * (taken - spare))

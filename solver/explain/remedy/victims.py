@@ -1,4 +1,4 @@
-"""Running pods of lower priority that could make room for a unit: which they are, and the instance in which they could leave.
+"""Running pods of lower priority that could make room for a question: which they are, and the instance in which they could leave.
 
 There they are pending pods that may only be where they are, or nowhere. What they repel, hold and provide is the same as of pods that hold
 their place, but their own filters are not asked again.
@@ -23,25 +23,25 @@ from solver.rules.eligibility import possible
 
 
 @dataclass
-class Hosted:
-    """``own``: classes of the unit; ``guests``: classes of candidates; ``at``: the candidates (indices into ``snapshot.pods``) of each
+class EvictionProblem:
+    """``own``: classes of the question; ``victims``: classes of candidates; ``at``: the candidates (indices into ``snapshot.pods``) of each
     such class by node, those that should leave first at the end."""
 
     cluster: Cluster
     own: list[int]
-    guests: list[int]
+    victims: list[int]
     at: dict[int, dict[int, list[int]]]
 
 
-def candidates(unit: PlacementQuestion) -> list[int]:
-    """Running pods of lower priority than all of the unit's that could be evicted: no DaemonSet's, no static pods, none that is on its way
-    out already, none of the unit's own gang."""
-    pods = unit.snapshot.pods
-    priority = min((pods[i].spec.priority or 0 for i in unit.pods), default=0)
-    gang = gang_of(unit)
+def candidates(question: PlacementQuestion) -> list[int]:
+    """Running pods of lower priority than all of the question's that could be evicted: no DaemonSet's, no static pods, none that is being
+    deleted, none of the question's own gang."""
+    pods = question.snapshot.pods
+    priority = min((pods[i].spec.priority or 0 for i in question.pods), default=0)
+    gang = gang_of(question)
     kin = set(gang.bound) if gang is not None else set()
     found = []
-    for i in unit.scope().fixed:
+    for i in question.scope().fixed:
         pod = pods[i]
         owner = controller_of(pod)
         lower = (pod.spec.priority or 0) < priority and i not in kin
@@ -50,37 +50,37 @@ def candidates(unit: PlacementQuestion) -> list[int]:
     return found
 
 
-def hosted(unit: PlacementQuestion, chosen: Sequence[int]) -> Hosted:
+def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> EvictionProblem:
     """The instance in which these pods could leave."""
-    before = unit.snapshot.pods
+    before = question.snapshot.pods
     pods = list(before)
     lowest = min(before[i].spec.priority or 0 for i in chosen)
     for i in chosen:
-        pods[i] = _guest(before[i], lowest)
+        pods[i] = _victim(before[i], lowest)
     leaving = set(chosen)
-    scope = unit.scope()
+    scope = question.scope()
     cluster = compile_cluster(
-        replace(unit.snapshot, pods=pods),
-        Scope(fixed=[i for i in scope.fixed if i not in leaving], pending=[*unit.pods, *chosen]),
-        daemon_namespaces=unit.exempt,
-        policy=unit.policy,
+        replace(question.snapshot, pods=pods),
+        Scope(fixed=[i for i in scope.fixed if i not in leaving], pending=[*question.pods, *chosen]),
+        daemon_namespaces=question.exempt,
+        policy=question.policy,
     )
     own = [g for g, c in enumerate(cluster.classes) if c.pods[0] not in leaving]
-    guests = [g for g, c in enumerate(cluster.classes) if c.pods[0] in leaving]
-    for g in guests:
+    victims = [g for g, c in enumerate(cluster.classes) if c.pods[0] in leaving]
+    for g in victims:
         cluster.classes[g].gang = None
     # a gang of candidates runs already: it may lose members
     gangs = [gang if set(gang.classes) & set(own) else GangGroup(gang.name, (), 0) for gang in cluster.gangs]
     index = {name: n for n, name in enumerate(cluster.nodes.names)}
     at: dict[int, dict[int, list[int]]] = {}
-    for g in guests:
+    for g in victims:
         here = at[g] = {}
         for i in sorted(cluster.classes[g].pods, key=lambda i: (-(before[i].spec.priority or 0), i)):
             here.setdefault(index[before[i].spec.nodeName or ""], []).append(i)
-    return Hosted(replace(cluster, gangs=gangs), own, guests, at)
+    return EvictionProblem(replace(cluster, gangs=gangs), own, victims, at)
 
 
-def _guest(pod: Pod, priority: int) -> Pod:
+def _victim(pod: Pod, priority: int) -> Pod:
     """A running pod as one that could be placed, without what it once asked of its node; one priority for all, so that those which differ
     in nothing else are one class."""
     anti = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
@@ -107,13 +107,13 @@ def _resized(pod: Pod) -> bool:
     return any(s.resources is not None or s.allocatedResources is not None for s in listed)
 
 
-def mattering(unit: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
-    """Candidates on nodes that the unit could use, and those whose presence is felt elsewhere."""
+def mattering(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
+    """Candidates on nodes that the question could use, and those whose presence is felt elsewhere."""
     found: list[int] = []
-    host = hosted(unit, chosen)
-    active = rules.build(host.cluster)
-    useful = possible(host.cluster, active)[host.own].sum(axis=0) > 0
-    for g in host.guests:
-        felt = bool(host.cluster.classes[g].claims) or any(rule.concerned(g) for rule in active if not rule.local)
-        found += [i for n, pods in host.at[g].items() if felt or useful[n] for i in pods]
+    problem = eviction_problem(question, chosen)
+    active = rules.build(problem.cluster)
+    useful = possible(problem.cluster, active)[problem.own].sum(axis=0) > 0
+    for g in problem.victims:
+        felt = bool(problem.cluster.classes[g].claims) or any(rule.concerned(g) for rule in active if not rule.local)
+        found += [i for n, pods in problem.at[g].items() if felt or useful[n] for i in pods]
     return sorted(found)

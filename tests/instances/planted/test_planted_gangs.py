@@ -24,6 +24,7 @@ from tests.gangs import known
 from tests.instances.planted.gang_fleet import RACK
 from tests.instances.planted.gang_shapes import SHAPES
 from tests.instances.planted.planted_gangs import CAUSES, Planted, feasible, infeasible
+from tests.solver.explain.questions import within
 
 INSTANCES = Path(__file__).resolve().parents[3] / "instances"
 
@@ -133,11 +134,11 @@ def unit_of(snapshot: Snapshot) -> PlacementQuestion:
 def test_a_planted_cause_is_all_that_is_wrong(cause: str, seed: int) -> None:
     """No placement of the gang; one of all other templates, with rules and all."""
     instance = infeasible(seed, cause=cause)
-    assert unit_of(known.expanded(instance)).feasible(30.0, deterministic=True) is False
+    assert unit_of(known.expanded(instance)).feasible(within(30.0, deterministic=True)) is False
     rest = replace(instance, manifests=[m for m in instance.manifests if not instance.workload.endswith(f"/{m['metadata']['name']}")])
     assert len(rest.manifests) == len(instance.manifests) - 1
     others = [m for m in rest.manifests if "podAffinity" not in m["spec"]["template"]["spec"].get("affinity", {})]
-    assert unit_of(known.expanded(replace(rest, manifests=others))).feasible(30.0, deterministic=True) is True
+    assert unit_of(known.expanded(replace(rest, manifests=others))).feasible(within(30.0, deterministic=True)) is True
 
 
 def test_what_a_cause_has_to_name() -> None:

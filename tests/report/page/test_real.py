@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from checker.placement import verify
 from models.documents.placement import Edits, Placement
-from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import Limits, RebalancePlan
 from models.edits.edits import apply
 from models.snapshot.snapshot import Snapshot, from_objects, load
@@ -22,6 +20,7 @@ from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
 from solver.rollout.simulate import roll_out
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from solver.solve import place
 from tests.objects import node, pod
 from tests.report.page.consistency import check
@@ -148,7 +147,7 @@ def test_what_explain_says_of_pending_pods() -> None:
     snapshot = from_objects([node("a", cpu="2"), node("b", cpu="1"), pod("big", cpu="9"), pod("ok", cpu="2")])
     verdicts = explain(snapshot)
     left = asked(snapshot, verdicts, whole=False)
-    found = explain_left(snapshot, left, [], policy=DEFAULT, exempt=(), seconds=5, stop=threading.Event())
+    found = explain_left(snapshot, left, [], RunContext.start(Options(time_limit=5)))
     data = build(snapshot, None, verdicts=verdicts, causes=[cause for _, cause in found], version="1")
     check(data, snapshot, None)
     by_pod = {group["pods"][0]: group for group in data["unplaced"]}

@@ -19,10 +19,9 @@ from solver.explain.conflict.minimal_conflict import Group, Reduction, minimal_c
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.conflict.subset_check import SubsetCheck
 from solver.rules.placement_model import build_model
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
 from tests import numa_clusters, tiny
 from tests.objects import node, pod
+from tests.solver.explain.questions import within
 
 Object = dict[str, Any]
 HOST = "kubernetes.io/hostname"
@@ -37,7 +36,7 @@ def unit(objects: list[Object], needed: int | None = None) -> PlacementQuestion:
 
 
 def cause(objects: list[Object], needed: int | None = None) -> Cause:
-    found = minimal_cause(unit(objects, needed), seconds=20)
+    found = minimal_cause(unit(objects, needed), within(20))
     assert found is not None
     assert found.minimal
     assert found.proved
@@ -78,8 +77,8 @@ def on_port(obj: Object, port: int) -> Object:
 
 
 def test_a_unit_that_can_be_placed_has_none() -> None:
-    assert minimal_cause(unit([node("a"), pod("p"), pod("q")]), seconds=20) is None
-    assert minimal_cause(unit([node("a", cpu="1"), pod("p", cpu="1"), pod("q", cpu="1")], needed=1), seconds=20) is None
+    assert minimal_cause(unit([node("a"), pod("p"), pod("q")]), within(20)) is None
+    assert minimal_cause(unit([node("a", cpu="1"), pod("p", cpu="1"), pod("q", cpu="1")], needed=1), within(20)) is None
 
 
 def test_capacity_of_all_nodes() -> None:
@@ -240,7 +239,7 @@ def test_volumes() -> None:
 
 
 def test_numa() -> None:
-    found = [c for seed in range(60) if (c := minimal_cause(unit(numa_clusters.cluster(seed)), seconds=20)) is not None]
+    found = [c for seed in range(60) if (c := minimal_cause(unit(numa_clusters.cluster(seed)), within(20))) is not None]
     aligned = [fact for c in found for fact in c.facts if fact.rule == "NodeResourceTopologyMatch"]
     assert len(aligned) >= 5
     assert all("align NUMA zones (" in fact.message and fact.object.startswith("Node n") for fact in aligned)
@@ -256,7 +255,7 @@ def test_more_pods_asked_for_than_there_are_and_no_nodes() -> None:
 def test_two_runs_by_deterministic_time_say_the_same() -> None:
     objects = [node(f"n{i}", labels={"zone": f"z{i // 2}"}, cpu="2") for i in range(8)]
     objects += [pod(f"p{i}", cpu="1500m", labels={"app": "a"}, owner="Job/a", spread=even("zone", "a")) for i in range(9)]
-    first, second = (minimal_cause(unit(objects), seconds=5, seed=3, deterministic=True) for _ in range(2))
+    first, second = (minimal_cause(unit(objects), within(5, seed=3, deterministic=True)) for _ in range(2))
     assert first is not None
     assert first == second
 
@@ -264,9 +263,9 @@ def test_two_runs_by_deterministic_time_say_the_same() -> None:
 def test_stopped_nothing_is_claimed() -> None:
     stop = threading.Event()
     impossible_pod = unit([node("a", cpu="1"), pod("p", cpu="2")])
-    assert minimal_cause(impossible_pod, seconds=20, stop=stop) is not None
+    assert minimal_cause(impossible_pod, within(20, stop)) is not None
     stop.set()
-    assert minimal_cause(impossible_pod, seconds=20, stop=stop) is None
+    assert minimal_cause(impossible_pod, within(20, stop)) is None
 
 
 def test_a_thousand_nodes() -> None:
@@ -277,7 +276,7 @@ def test_a_thousand_nodes() -> None:
     start = time.monotonic()
     made.cluster()
     compiled = time.monotonic()
-    found = minimal_cause(made, seconds=20)
+    found = minimal_cause(made, within(20))
     assert found is not None
     assert names(found) == ["NodeResourcesFit"]
     assert time.monotonic() - compiled < max(3.0, 10 * (compiled - start))
@@ -288,10 +287,7 @@ def test_a_thousand_nodes() -> None:
 
 def reduced(asked: PlacementQuestion) -> tuple[SubsetCheck, Reduction, list[Group] | None]:
     cluster = asked.cluster()
-    options = Options(time_limit=60, workers=1)
-    question = SubsetCheck(
-        FactEncoding(cluster, rules.build(cluster), asked.needed), options, Deadline(options, time.monotonic()), threading.Event()
-    )
+    question = SubsetCheck(FactEncoding(cluster, rules.build(cluster), asked.needed), within(60, workers=1))
     reduction = Reduction(question, 60.0)
     return question, reduction, reduction.run()
 
@@ -388,7 +384,7 @@ def test_the_snapshot_with_the_rules_of_the_cause_alone_is_impossible_still(kind
     freed = tried = 0
     for seed in range(100, 145):
         objects = tiny.snapshot(seed, kind, pods=5)
-        found = minimal_cause(unit(objects), seconds=20)
+        found = minimal_cause(unit(objects), within(20))
         # Which nodes a spread constraint counts depends on what other rules say of them: those cannot be taken away on their own.
         if found is None or "PodTopologySpread" in names(found):
             continue

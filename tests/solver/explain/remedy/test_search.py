@@ -1,4 +1,4 @@
-"""Ways out: the expected first answers on small cases, and on random ones each answer judged by applying it."""
+"""Remedies: the expected first answers on small cases, and on random ones each answer judged by applying it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied, without_pods
-from solver.explain.remedy.search import ways_out
+from solver.explain.remedy.search import find_remedies
 from solver.explain.remedy.smallest_working import least
 from solver.explain.remedy.victims import candidates
 from tests import tiny
 from tests.objects import node, pod
+from tests.solver.explain.questions import within
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -36,11 +37,11 @@ def unit(objects: list[Object], needed: int | None = None) -> PlacementQuestion:
 
 
 def ask(given: PlacementQuestion, *rules: str, most: int = 20) -> list[Remedy]:
-    """All ways out, each checked: it makes the unit placeable when applied anew."""
-    assert given.feasible(20) is False
-    found = ways_out(given, rules, seconds=60, most=most)
+    """Return all remedies, each checked: when it is applied, the pods can be placed."""
+    assert given.feasible(within(20)) is False
+    found = find_remedies(given, rules, within(60), most=most)
     for way in found:
-        assert applied(given, way).feasible(20) is True, way
+        assert applied(given, way).feasible(within(20)) is True, way
         assert not {"least", "most"} & way.arguments.keys(), way
     return found
 
@@ -83,7 +84,7 @@ def test_skew_is_raised_by_as_little_as_works() -> None:
         assert messages(skews) == [f"raise maxSkew over {ZONE} of prod/web from 1 to {count}"]
         assert (found[0] == skews[0]) == (count == 2)  # by 1 is the cheapest of all, by more is dearer than a node
         changed = applied(unit([*objects, *webs(count, spread=[spread(1)])]), _with(skews[0], to=str(count - 1)))
-        assert changed.feasible(20) is False
+        assert changed.feasible(within(20)) is False
 
 
 def _with(way: Remedy, **arguments: str) -> Remedy:
@@ -187,7 +188,7 @@ def test_the_fewest_nodes_of_the_smallest_shape() -> None:
     given = unit([*objects, *full, *webs(6, cpu="1")])
     found = ask(given, "NodeResourcesFit")
     assert messages(found)[0] == "add 2 nodes like large"
-    assert applied(given, _with(found[0], count="1")).feasible(20) is False
+    assert applied(given, _with(found[0], count="1")).feasible(within(20)) is False
 
 
 def test_a_node_is_added_to_the_domain_that_lacks_room() -> None:
@@ -242,7 +243,7 @@ def test_replicas_are_reduced_to_the_most_that_fit() -> None:
     assert reduced[0].options == ["--replicas", "StatefulSet/prod/web=6"]
     changed = applied(given, reduced[0])
     assert sorted(p.metadata.name or "" for p in changed.snapshot.pods) == ["driver-0", *(f"web-{i}" for i in (0, 1, 2, 3, 4, 9))]
-    assert applied(given, _with(reduced[0], to="7")).feasible(20) is False
+    assert applied(given, _with(reduced[0], to="7")).feasible(within(20)) is False
     lowered = [way for way in found if way.change == "lowerMinMember"]
     assert messages(lowered) == ["lower min-member of gang prod/train from 9 to 7 (of 9 pods)"]  # without the driver
 
@@ -272,19 +273,19 @@ def test_a_required_topology_is_made_preferred() -> None:
 
 def test_only_what_touches_the_cause_is_tried() -> None:
     given = unit([node("a", taints=[{"key": "k", "effect": "NoSchedule"}]), *webs(1)])
-    assert ways_out(given, ["NodeResourcesFit"], seconds=20) == []
-    assert len(ways_out(given, [], seconds=20)) == 1
+    assert find_remedies(given, ["NodeResourcesFit"], within(20)) == []
+    assert len(find_remedies(given, [], within(20))) == 1
 
 
 def test_no_more_than_asked_for_and_nothing_without_time() -> None:
     given = unit([node("a", cpu="4"), *webs(8, cpu="1", priority=1)])
     assert len(ask(given, most=1)) == 1
-    assert ways_out(given, [], seconds=1e-9) == []
+    assert find_remedies(given, [], within(1e-9)) == []
 
 
 def test_a_deterministic_run_says_the_same_twice() -> None:
     given = unit([node("a", cpu="4"), *(pod(f"l{i}", cpu="1", node_name="a") for i in range(4)), *webs(3, cpu="1", priority=1)])
-    first, second = (ways_out(given, [], seconds=20, deterministic=True) for _ in range(2))
+    first, second = (find_remedies(given, [], within(20, deterministic=True)) for _ in range(2))
     assert first == second
     assert len(first) >= 2
 
@@ -347,7 +348,7 @@ def _fewest(given: PlacementQuestion, limit: int) -> int | None:
     listed = candidates(given)
     for k in range(1, min(limit, len(listed)) + 1):
         for gone in itertools.combinations(listed, k):
-            if without_pods(given, list(gone)).feasible(20):
+            if without_pods(given, list(gone)).feasible(within(20)):
                 return k
     return None
 
@@ -362,38 +363,37 @@ def test_every_way_out_of_a_random_unit_works_and_is_the_least(kind: str) -> Non
             if item["kind"] == "Pod":
                 item["spec"]["priority"] = 0 if item["spec"].get("nodeName") else 10
         given = unit(objects)
-        if not given.pods or given.feasible(20) is not False:
+        if not given.pods or given.feasible(within(20)) is not False:
             continue
         tried += 1
         if tried > 12:
             break
-        found = ways_out(given, [], seconds=60, most=30)
+        found = find_remedies(given, [], within(60), most=30)
         where = f"{kind} seed {seed}"
         evicted = None
         for way in found:
             changes[way.change] = changes.get(way.change, 0) + 1
-            assert applied(given, way).feasible(20) is True, (where, way)
+            assert applied(given, way).feasible(within(20)) is True, (where, way)
             proved = not {"least", "most"} & way.arguments.keys()
             json.dumps(way.arguments)
             if way.change == "evict":
                 evicted = way.arguments["pods"].count(",") + 1 if proved else -1
             elif way.change == "raiseMaxSkew" and proved:
                 less = int(way.arguments["to"]) - 1
-                assert less == json.loads(way.arguments["constraint"])["maxSkew"] or not applied(given, _with(way, to=str(less))).feasible(
-                    20
-                )
+                changed = applied(given, _with(way, to=str(less)))
+                assert less == json.loads(way.arguments["constraint"])["maxSkew"] or not changed.feasible(within(20))
             elif way.change == "addNodes" and proved and way.arguments["count"] != "1":
-                assert not applied(given, _with(way, count=str(int(way.arguments["count"]) - 1))).feasible(20), (where, way)
+                assert not applied(given, _with(way, count=str(int(way.arguments["count"]) - 1))).feasible(within(20)), (where, way)
             elif way.change == "lowerMinMember" or way.change == "reduceReplicas":
                 more = int(way.arguments["to"]) + 1
-                assert more == int(way.arguments["from"]) or not applied(given, _with(way, to=str(more))).feasible(20), (where, way)
+                assert more == int(way.arguments["from"]) or not applied(given, _with(way, to=str(more))).feasible(within(20)), (where, way)
         if evicted != -1:
             assert evicted == _fewest(given, 3), (where, [pod_key(given.snapshot.pods[i]) for i in candidates(given)])
     assert tried >= 5, f"{kind}: {tried} infeasible units"
     assert changes
 
 
-def test_ways_out_leave_the_snapshot_alone() -> None:
+def test_find_remedies_leave_the_snapshot_alone() -> None:
     given = unit([zoned("a", "a"), *webs(2, spread=[spread(1)], selector={"x": "y"}), *webs(0)])
     before = replace(given.snapshot, pods=list(given.snapshot.pods), nodes=list(given.snapshot.nodes))
     text = msgspec.json.encode((before.pods, before.nodes))

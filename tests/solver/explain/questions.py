@@ -1,0 +1,14 @@
+"""Time for questions about placements."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
+
+
+def within(seconds: float, stop: threading.Event | None = None, **options: Any) -> RunContext:
+    """Return the context of a run that may take so many seconds from now."""
+    return RunContext.start(Options(time_limit=seconds, **options), stop)
