@@ -19,7 +19,6 @@ from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Old, Pace, creations, deletions
 from solver import rules
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.pod_topology_spread import PodTopologySpread
 
 Binds = list[tuple[int, int]]  # places in ``RolloutProblem.new`` with nodes, in bind order
@@ -111,9 +110,9 @@ class RolloutState:
     def __init__(self, problem: RolloutProblem, cluster: Cluster) -> None:
         self.problem, self.cluster = problem, cluster
         self.rules = rules.build(cluster)
-        self._spread = next(rule for rule in self.rules if isinstance(rule, PodTopologySpread))
+        self._spread = PodTopologySpread.of(self.rules)
         # the zones that old pods hold are taken from what nodes publish, and which come free when they go is not known
-        self._counting = [rule for rule in self.rules if not isinstance(rule, NodeResourceTopologyMatch)]
+        self._counting = [rule for rule in self.rules if not rule.arrivals_only]
         self._node = {name: n for n, name in enumerate(cluster.nodes.names)}
         self._class = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
         self._on = [0] * cluster.n_nodes

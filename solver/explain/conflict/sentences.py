@@ -17,7 +17,13 @@ from solver.explain.conflict.remaining_nodes import Core, RemainingNodes
 from solver.explain.conflict.topology_sentences import affinity_words, spread_words
 from solver.explain.conflict.wording import NAMES, amounts, listed, node_rule
 from solver.rules.gang_scheduling import GangScheduling
-from solver.rules.volumes import Volume
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_ports import NodePorts
+from solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.node_static import NodeAffinity
+from solver.rules.pod_topology_spread import PodTopologySpread
+from solver.rules.volumes import NodeVolumeLimits, Volume, VolumeBinding, VolumeRestrictions, VolumeZone
 
 
 @dataclass(frozen=True)
@@ -164,10 +170,10 @@ def _volumes(fact: Fact, item: Item) -> str:
     fact.object = f"PersistentVolumeClaim {key}"
     if claim.missing:
         return f"claim {key} does not exist"
-    if fact.rule == "VolumeRestrictions":
+    if fact.rule == VolumeRestrictions.name:
         return f"claim {key} is ReadWriteOncePod and " + ("in use" if item.barred.all() else f"mounted by {item.pods}")
     left = f"leaves {view.of_all(~item.barred)}"
-    if fact.rule == "VolumeZone":
+    if fact.rule == VolumeZone.name:
         return f"the zone of claim {key}'s volume {left}"
     if not claim.delayed:
         return f"the volume of claim {key} {left}" if not item.barred.all() else f"claim {key} is not bound, or its volume is out of reach"
@@ -185,7 +191,7 @@ def _affinity(fact: Fact, item: Item) -> str:
 
 
 _WORDS: Final[dict[str, Callable[[Fact, Item], str]]] = {
-    "NodeResourcesFit": _capacity, "NodeAffinity": _selection, "NodePorts": _ports, "GangScheduling": _gang,
-    "PodTopologySpread": _spread, "InterPodAffinity": _affinity, "NodeVolumeLimits": _volumes, "VolumeBinding": _volumes,
-    "VolumeRestrictions": _volumes, "VolumeZone": _volumes, "NodeResourceTopologyMatch": _numa,
+    NodeResourcesFit.name: _capacity, NodeAffinity.name: _selection, NodePorts.name: _ports, GangScheduling.name: _gang,
+    PodTopologySpread.name: _spread, InterPodAffinity.name: _affinity, NodeVolumeLimits.name: _volumes, VolumeBinding.name: _volumes,
+    VolumeRestrictions.name: _volumes, VolumeZone.name: _volumes, NodeResourceTopologyMatch.name: _numa,
 }  # fmt: skip

@@ -93,7 +93,7 @@ def _fill(builder: MoveBuilder, opener: Opener, gang: GangGroup, region: Bools |
     """Steps that bind the gang in a region by moves that cost less than ``limit``; the walk is anywhere then. Its pods find a place one by
     one, as if those that they have to be near to were there already; then they are bound for good, after all moves."""
     before = len(builder.steps)
-    affinity = next(r for r in builder.state.rules if isinstance(r, InterPodAffinity))
+    affinity = InterPodAffinity.of(builder.state.rules)
     vouched = [] if region is None else affinity.vouch(gang.classes, region)
     whole = _members(builder, opener, gang, region, limit)
     steps = builder.steps[before:]

@@ -12,21 +12,15 @@ from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rules.base import Rule
 from solver.rules.eligibility import possible
 from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 
 
 def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:
     """int64[G, N]: the most pods of each class that a node can hold once one of them arrived there by a step; 0: none ever can.
     ``rules``: in the state of the fixed pods."""
-    asked: list[Rule] = []
-    for rule in rules:
-        if isinstance(rule, InterPodAffinity):
-            asked.append(_Founded(problem))
-        elif not isinstance(rule, NodeResourceTopologyMatch):  # zones bind what arrives only
-            asked.append(rule)
+    asked = [_WithRunning(problem) if isinstance(rule, InterPodAffinity) else rule for rule in rules if not rule.arrivals_only]
     room = possible(problem.cluster, asked)
     for rule in rules:
-        if isinstance(rule, NodeResourceTopologyMatch):
+        if rule.arrivals_only:
             for g in range(problem.cluster.n_classes):
                 room[g] = np.where(rule.never(g), 0, room[g])
     room[:, problem.closed] = 0
@@ -34,7 +28,7 @@ def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:
     return room
 
 
-class _Founded(InterPodAffinity):
+class _WithRunning(InterPodAffinity):
     """Pods that run may be where their class could not come: they are what others of it can be near to."""
 
     def __init__(self, problem: RebalanceProblem) -> None:

@@ -7,19 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.cluster.cluster import Ints
-from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
+from models.kube.selectors import Bools
 from solver import rules
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.resident_rules import Providers, Skews
-from solver.rules.base import Rule, StaticRule
+from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.rules.volumes import VolumeBinding
-
-#: What running pods are never said to break: a cordon is about new pods.
-CORDON = ("NodeUnschedulable", "NodeName")
 
 
 @dataclass(slots=True)
@@ -42,9 +37,9 @@ class PlanState:
         self.counts = np.zeros_like(problem.start)
         self.arrived = np.zeros_like(problem.start)
         self.rules: list[Rule] = rules.build(problem.cluster)
-        self._affinity = next(r for r in self.rules if isinstance(r, InterPodAffinity))
-        self._spread = next(r for r in self.rules if isinstance(r, PodTopologySpread))
-        self.fit = next(r for r in self.rules if isinstance(r, NodeResourcesFit))
+        self._affinity = InterPodAffinity.of(self.rules)
+        self._spread = PodTopologySpread.of(self.rules)
+        self.fit = NodeResourcesFit.of(self.rules)
         self._moving = [self._watchers(g) for g in range(problem.cluster.n_classes)]
         self._static: dict[int, Bools] = {}
         self._extra: list[bool] = [bool(row.any()) for row in problem.extra]
@@ -58,7 +53,7 @@ class PlanState:
 
     def _watchers(self, g: int) -> list[Rule]:
         """The rules whose verdict on the class can change."""
-        return [r for r in self.rules if not isinstance(r, StaticRule) and (r is self.fit or r.concerned(g))]
+        return [r for r in self.rules if not r.static and (r is self.fit or r.concerned(g))]
 
     def never(self, g: int) -> Bools:
         """bool[N]: nodes that no pod of the class can get, whoever goes."""
@@ -66,14 +61,14 @@ class PlanState:
         if found is None:
             found = self.problem.closed | self.problem.held[g]
             for rule in self.rules:
-                if isinstance(rule, StaticRule) or rule not in self._moving[g]:
+                if rule.static or rule not in self._moving[g]:
                     found |= rule.never(g)
             self._static[g] = found
         return found
 
     def _put(self, g: int, n: int, k: int, placed: int) -> None:
         for rule in self._moving[g]:
-            if not isinstance(rule, NodeResourceTopologyMatch):
+            if not rule.arrivals_only:
                 rule.place(g, n, k)
             elif placed > 0:
                 rule.place(g, n, placed)
@@ -165,8 +160,6 @@ class PlanState:
         """By rule, bool[len(nodes)]: whether pods of class g that run on these nodes, each without itself, are rejected there."""
         found: dict[str, Bools] = {}
         for rule in self.rules:
-            if rule.name in CORDON:
-                continue
             if rule is self.fit:
                 asks = self.fit.cluster.demand[g] > 0
                 # taken out, a pod gives back all that it holds, and asks for what its spec says
@@ -176,40 +169,11 @@ class PlanState:
                 mask = self._affinity.repelled(g, nodes) | self.providers.lacking(g, nodes)
             elif rule is self._spread:
                 mask = self.skews.over(g, nodes)
-            elif rule.name == "TaintToleration":
-                mask = np.array(rule.never(g)[nodes])
-                if mask.any():
-                    mask[mask] = self._tainted(g, nodes[mask])
-            elif isinstance(rule, StaticRule):
-                mask = rule.never(g)[nodes]
-            elif isinstance(rule, NodeResourceTopologyMatch) or not rule.concerned(g):
-                continue
             else:
-                mask = np.zeros(len(nodes), dtype=bool)
-                for i, n in enumerate(nodes.tolist()):
-                    rule.remove(g, n)
-                    mask[i] = rule.stranded(g, n) if isinstance(rule, VolumeBinding) else rule.rejects(g)[n]
-                    rule.place(g, n)
+                mask = rule.broken_by(g, nodes)
             if mask.any():
                 found[rule.name] = np.asarray(mask, dtype=bool)
         return found
-
-    def _tainted(self, g: int, nodes: Ints) -> Bools:
-        """Whether a taint other than that of a cordon is not tolerated there."""
-        cluster = self.problem.cluster
-        tolerations = cluster.toleration_sets[cluster.classes[g].tolerations]
-        return np.array(
-            [
-                any(
-                    taint.effect in ("NoSchedule", "NoExecute")
-                    and taint.key != UNSCHEDULABLE_TAINT.key
-                    and not any(tolerates(t, taint) for t in tolerations)
-                    for taint in cluster.nodes.taints(n)
-                )
-                for n in nodes.tolist()
-            ],
-            dtype=bool,
-        )
 
     def broken(self) -> dict[str, int]:
         """By rule, how many running pods break it, of the classes that count."""

@@ -36,8 +36,8 @@ class Walker:
     ) -> None:
         self.problem, self.state, self.gap, self.links, self.over, self.rng = problem, state, gap, links, over, rng
         self.steps: list[Step] = []
-        self.fit = next(r for r in state.rules if isinstance(r, NodeResourcesFit))
-        self._spread = next(r for r in state.rules if isinstance(r, PodTopologySpread))
+        self.fit = NodeResourcesFit.of(state.rules)
+        self._spread = PodTopologySpread.of(state.rules)
         self._dirty = set(gap.active())
         most = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
         self.size: Ints = (problem.cluster.demand * 1000 // most).max(axis=1, initial=0)  # thousandths of the largest node

@@ -7,8 +7,9 @@ where that is not asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -20,7 +21,7 @@ from solver.rebalance.problem.state import PlanState
 from solver.rebalance.target import affinity_openings
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.spread import Broken, SkewEncoder
-from solver.rules.base import Rule, StaticRule
+from solver.rules.base import Rule
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.inter_pod_affinity_encoding import Attraction
 from solver.rules.node_ports import NodePorts, clash
@@ -61,27 +62,37 @@ class TargetRules:
     so that it is not (none: it is broken whatever happens)."""
 
     def __init__(self, model: TargetModel, rules: Sequence[Rule], known: Known | None = None) -> None:
-        self.model, self.rules, self.problem = model, rules, model.problem
+        self.model, self.problem = model, model.problem
         self.known = known or Known(self.problem)
         self.start = self.known.start
         self.broken: Broken = {}
         self._counts: dict[tuple[int, ...], cp_model.IntVar] = {}
-        for rule in self.rules:
-            if isinstance(rule, NodePorts):
-                self._ports(rule)
-            elif isinstance(rule, NodeResourcesFit):
-                for g, n in self._cells(rule.name):
-                    self.broken[g, n, rule.name] = self.model.fits_on(n, g)
-            elif isinstance(rule, InterPodAffinity):
-                self._anti(rule.name)
-                self._affinity(rule)
-                affinity_openings.encode(model, rule)
-            elif isinstance(rule, PodTopologySpread):
-                SkewEncoder(self.model, rule, self.start.get(rule.name, {}), self.broken).run()
-            else:  # what never holds on the node stays broken there; what depends on other pods is taken for mended
-                for g, n in self._cells(rule.name):
-                    if isinstance(rule, StaticRule) or rule.never(g)[n]:
-                        self.broken[g, n, rule.name] = []
+        encode: dict[type[Rule], Callable[[Any], None]] = {
+            NodePorts: self._ports,
+            NodeResourcesFit: self._fit,
+            InterPodAffinity: self._inter_pod_affinity,
+            PodTopologySpread: self._spread,
+        }
+        for rule in rules:
+            encode.get(type(rule), self._never)(rule)
+
+    def _never(self, rule: Rule) -> None:
+        """What never holds on a node stays broken there; what depends on other pods is taken for repaired."""
+        for g, n in self._cells(rule.name):
+            if rule.static or rule.never(g)[n]:
+                self.broken[g, n, rule.name] = []
+
+    def _fit(self, rule: NodeResourcesFit) -> None:
+        for g, n in self._cells(rule.name):
+            self.broken[g, n, rule.name] = self.model.fits_on(n, g)
+
+    def _inter_pod_affinity(self, rule: InterPodAffinity) -> None:
+        self._anti(rule.name)
+        self._affinity(rule)
+        affinity_openings.encode(self.model, rule)
+
+    def _spread(self, rule: PodTopologySpread) -> None:
+        SkewEncoder(self.model, rule, self.start.get(rule.name, {}), self.broken).run()
 
     def _cells(self, name: str) -> list[tuple[int, int]]:
         """Where pods break a rule at the start."""

@@ -47,7 +47,7 @@ class Supports:
 
     def __init__(self, state: PlanState) -> None:
         self.state = state
-        self.rule = next(r for r in state.rules if isinstance(r, InterPodAffinity))
+        self.rule = InterPodAffinity.of(state.rules)
         self._found = [_Support(a.counts) for a in self.rule.attractions]
         self._holders: list[list[int]] = [[] for _ in self._found]
         self._broken: dict[int, Bools] = {}

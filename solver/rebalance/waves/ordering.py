@@ -27,9 +27,9 @@ class Order:
     def __init__(self, state: PlanState, supports: Supports, skews: SkewsOfWave, steps: Sequence[Step]) -> None:
         self.problem, self.cluster = state.problem, state.problem.cluster
         self._supports, self._skews = supports, skews
-        self._numa = next(r for r in state.rules if isinstance(r, NodeResourceTopologyMatch))
-        self._limits = next(r for r in state.rules if isinstance(r, NodeVolumeLimits))
-        binding = next(r for r in state.rules if isinstance(r, VolumeBinding))
+        self._numa = NodeResourceTopologyMatch.of(state.rules)
+        self._limits = NodeVolumeLimits.of(state.rules)
+        binding = VolumeBinding.of(state.rules)
         leaves = Counter((s.g, s.a) for s in steps)
         start = self.problem.start
         self._tight = {(g, a) for (g, a), k in leaves.items() if a >= 0 and start[g, a] < k}

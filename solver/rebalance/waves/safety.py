@@ -17,8 +17,7 @@ from solver.rebalance.problem.state import PlanState
 from solver.rebalance.waves.affinity import Supports
 from solver.rebalance.waves.ordering import Order
 from solver.rebalance.waves.spread import SkewsOfWave
-from solver.rules.base import Rule, StaticRule
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from solver.rules.base import Rule
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread
 
@@ -29,7 +28,7 @@ class WaveRules:
 
     def __init__(self, problem: RebalanceProblem, steps: Sequence[Step]) -> None:
         self.problem, self.state = problem, PlanState(problem)
-        self._fit = next(r for r in self.state.rules if isinstance(r, NodeResourcesFit))
+        self._fit = NodeResourcesFit.of(self.state.rules)
         self._supports, self._skews = Supports(self.state), SkewsOfWave(self.state)
         self._supports.loosen(steps)
         self._skews.loosen(steps)
@@ -112,14 +111,14 @@ class WaveRules:
         if asks is None:
             asks = self._asks[g] = np.flatnonzero(self.problem.cluster.demand[g])
             self._rules[g] = [
-                r for r in self.state.rules if r.concerned(g) and not isinstance(r, (StaticRule, NodeResourcesFit, PodTopologySpread))
+                r for r in self.state.rules if r.concerned(g) and not (r.static or isinstance(r, NodeResourcesFit | PodTopologySpread))
             ]
         demand = self.problem.cluster.demand
         free = self._fit.free[b] - (demand[list(reserved)].sum(axis=0) if reserved else 0)
         if int(self._fit.slots[b]) - len(reserved) < 1 or (free[asks] < demand[g, asks]).any():
             return False
         for rule in self._rules[g]:
-            out = a >= 0 and not rule.local and not isinstance(rule, NodeResourceTopologyMatch)
+            out = a >= 0 and not rule.local and not rule.arrivals_only
             if out:
                 rule.remove(g, a)
             refused = bool(rule.rejects(g)[b])

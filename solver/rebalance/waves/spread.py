@@ -114,7 +114,7 @@ class SkewsOfWave:
 
     def __init__(self, state: PlanState) -> None:
         self.state = state
-        self.rule = next(r for r in state.rules if isinstance(r, PodTopologySpread))
+        self.rule = PodTopologySpread.of(state.rules)
         self._found = [_Skew(tally) for tally in self.rule.tallies]
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
         for g in range(state.problem.cluster.n_classes):
