@@ -34,7 +34,7 @@ class Matrix:
 
 
 def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
-    """A of the pod ``namespace/name``, or of the PodTemplate of the workload of that name.
+    """Return A of the pod ``namespace/name``, or of the PodTemplate of the workload of that name.
 
     Raises:
         UnknownPod: there is neither.

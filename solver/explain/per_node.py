@@ -118,7 +118,7 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
 
 
 def judge(cluster: Cluster, active: list[Rule], g: int, only: int | None = None) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:
-    """Feasible nodes, rejecting rules per node and messages per rule for one more pod of class g in the rules' current state."""
+    """Return feasible nodes, rejecting rules per node and messages per rule for one more pod of class g in the rules' current state."""
     nodes = np.arange(cluster.n_nodes) if only is None else np.array([only])
     rejected: dict[str, list[str]] = {}
     messages: dict[str, str] = {}

@@ -63,7 +63,7 @@ def left_of(cluster: Cluster, placed: Sequence[int]) -> list[Left]:
 
 
 def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:
-    """Whether no other waiting pod can help these: none that their affinity asks for or their spread counts, no mates of a gang."""
+    """Return whether no other waiting pod can help these: none that their affinity asks for or their spread counts, no mates of a gang."""
     own, gang = set(classes), cluster.classes[classes[0]].gang
     if gang is not None and own != set(cluster.gangs[gang].classes):
         return False
@@ -73,8 +73,8 @@ def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:
 
 
 def asked(snapshot: Snapshot, verdicts: Sequence[PodVerdict], *, whole: bool, tiers: Sequence[str] = ()) -> list[Left]:
-    """What `explain` looks into: the gangs of the pods, all of them if they are to be placed together (``whole``), and kinds of pods that
-    fit on no node. ``tiers``: the policy's networkTiers."""
+    """Return what `explain` looks into: the gangs of the pods, all of them if they are to be placed together (``whole``), and kinds of pods
+    that fit on no node. ``tiers``: the policy's networkTiers."""
     index = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
     verdicts = [v for v in verdicts if v.pod in index]
     pods = [index[v.pod] for v in verdicts]

@@ -16,7 +16,7 @@ Reason = Callable[[int, int, Sequence[str]], str]
 def deal(
     problem: RebalanceProblem, waves: Sequence[Sequence[Step]], units: Sequence[bool], reason: Reason
 ) -> tuple[list[Move], list[Eviction]]:
-    """Moves and evictions by step. Of a class the pods that never moved leave first, in input order. ``units``: by wave, whether its
+    """Return moves and evictions by step. Of a class the pods that never moved leave first, in input order. ``units``: by wave, whether its
     bindings are one unit of a gang."""
     pods, names = problem.cluster.snapshot.pods, problem.cluster.nodes.names
     index = {name: n for n, name in enumerate(names)}

@@ -154,7 +154,7 @@ def _units(problem: RebalanceProblem, waves: Sequence[Sequence[Step]]) -> list[b
 
 
 def _unknown(problem: RebalanceProblem) -> list[doc.Unmodelled]:
-    """What a plan cannot know: how the zones of a node are used by those that run."""
+    """Return what a plan cannot know: how the zones of a node are used by those that run."""
     cluster = problem.cluster
     return [
         doc.Unmodelled(f"Node/{cluster.nodes.names[n]}", "NodeResourceTopology", "the zones that running pods hold are not known")

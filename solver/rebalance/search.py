@@ -78,7 +78,7 @@ def _straighten(values: PlanObjective, found: PlanSearchResult, counts: Ints, co
 
 
 def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str]) -> list[Step]:
-    """Goal after goal; what one reached the next ones keep."""
+    """Work for goal after goal; what one reached the next ones keep."""
     problem = builder.problem
     if problem.drain:
         drain_and_consolidate.drain(builder)
@@ -113,7 +113,7 @@ def _report(found: PlanSearchResult, values: PlanObjective, context: RunContext)
 
 
 def _better(found: PlanSearchResult, result: ExactResult, values: PlanObjective, context: RunContext) -> PlanSearchResult:
-    """What the exact engine says, its bounds in any case."""
+    """Return what the exact engine says, its bounds in any case."""
     steps = result.steps
     reached = values.of_steps(steps)
     if reached < found.values:

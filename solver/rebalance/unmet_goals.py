@@ -34,8 +34,8 @@ _WHY = {
 
 
 def obstacles(problem: RebalanceProblem, values: PlanObjective, reached: PlanSearchResult, asked: PlanOptions) -> list[Obstacle]:
-    """Of every goal that the steps do not reach: pods left on drained nodes, rules still broken, pods still pending, and moves that wait
-    for each other."""
+    """Return the obstacles of every goal that the steps do not reach: pods left on drained nodes, rules still broken, pods still pending,
+    and moves that wait for each other."""
     goals = {*asked.goals, *(["drain"] if problem.drain else [])}
     if goals.isdisjoint(kind.goal for kind in _FIND):
         return []
@@ -99,7 +99,7 @@ def _left(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
 
 
 def _guarded(problem: RebalanceProblem, i: int) -> str:
-    """Which budgets keep a pod where it is."""
+    """Return which budgets keep a pod where it is."""
     names = [budget.name for budget in problem.budgets if i in budget.pods]
     if len(names) > 1:
         return f"{len(names)} PodDisruptionBudgets select it ({', '.join(names)}), and the Eviction API refuses such pods"

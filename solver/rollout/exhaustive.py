@@ -17,8 +17,8 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def alike(problem: RolloutProblem, cluster: Cluster) -> list[int]:
-    """A number per node, equal for nodes that could change places without a difference to new pods, but for the Deployment's pods on them:
-    equal but for their names, chosen alike by every selector, and with equal pods on them."""
+    """Return a number per node, equal for nodes that could change places without a difference to new pods, but for the Deployment's pods on
+    them: equal but for their names, chosen alike by every selector, and with equal pods on them."""
     nodes = problem.snapshot.nodes
     if cluster.trees or any(cls.claims for cls in cluster.classes):  # volumes and zones tell nodes apart by name
         return list(range(len(nodes)))

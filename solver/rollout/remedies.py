@@ -101,7 +101,7 @@ class RolloutRemedies:
         ]  # fmt: skip
 
     def _replicas(self, problem: RolloutProblem) -> list[Remedy]:
-        """As many replicas as go through, the old ones scaled down to them first."""
+        """Return the most replicas that go through, the old ones scaled down to them first."""
         replicas = problem.pace.replicas
 
         def works(fewer: int) -> bool:
@@ -118,7 +118,8 @@ class RolloutRemedies:
 
 
 def least(low: int, high: int, works: Callable[[int], bool]) -> int | None:
-    """A number from ``low`` to ``high`` that works while the one before it does not (or is below ``low``); None if neither end works."""
+    """Return a number from ``low`` to ``high`` that works while the one before it does not (or is below ``low``); None if neither end
+    works."""
     if low > high:
         return None
     if works(low):
@@ -197,7 +198,7 @@ def _kinds(snapshot: Snapshot) -> list[objects.Node]:
 
 
 def with_nodes(problem: RolloutProblem, like: objects.Node, number: int) -> RolloutProblem:
-    """The case with more nodes like one of its own, and on them what runs on every such node."""
+    """Return the case with more nodes like one of its own, and on them what runs on every such node."""
     edited = problem.snapshot.copy()
     before = len(edited.pods)
     nodes.add(edited, problem.snapshot, like, number)

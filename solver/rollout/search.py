@@ -56,14 +56,15 @@ class RolloutSearch:
         self.cluster = compiled(self.problem)
 
     def run(self) -> Course:
-        """The first course that completes, or the one that comes furthest."""
+        """Return the first course that completes, or the one that comes furthest."""
         found = self._course()
         if not found.complete and self.zones_held():
             return replace(found, proved=False, most=self.problem.pace.replicas)
         return found
 
     def zones_held(self) -> bool:
-        """Whether old pods run where the kubelet aligns zones: which of them come free when they go is not known, they count as taken."""
+        """Return whether old pods run where the kubelet aligns zones: which of them come free when they go is not known, they count as
+        taken."""
         names = {name: n for n, name in enumerate(self.cluster.nodes.names)}
         nodes = (names.get(entry.node or "", -1) for entry in self.problem.old)
         return any(self.cluster.trees[n].rejects for n in nodes if n in self.cluster.trees)
@@ -109,7 +110,7 @@ class RolloutSearch:
         return Course(steps, state.complete, len(state.placed), state.complete, self.problem.pace.replicas)
 
     def _target(self, state: RolloutState) -> dict[int, int]:
-        """How many of the pods to come each node gets in the end, without the old pods; nodes that take pods now are preferred."""
+        """Return how many of the pods to come each node gets in the end, without the old pods; nodes that take pods now are preferred."""
         coming = [i for i in range(len(self.problem.new)) if i not in state.placed]
         now = {n for i in state.heads() for n in state.accepted(i).tolist()}
         counts: dict[int, int] = {}
@@ -151,8 +152,8 @@ class RolloutSearch:
     def pack(
         self, state: RolloutState, wanted: Sequence[int], *, with_old: bool, prefer: Collection[int] = (), lenient: bool = False
     ) -> Packing:
-        """As many as possible of some new pods beside those placed by now, with or without the old pods that are left. ``lenient``: in
-        spite of required affinity and spread."""
+        """Place as many as possible of some new pods beside those placed by now, with or without the old pods that are left. ``lenient``:
+        in spite of required affinity and spread."""
         cluster = self._frozen(state, wanted, with_old=with_old)
         if lenient:
             cluster = replace(cluster, classes=[replace(c, affinity=None, spread=()) for c in cluster.classes])
@@ -195,7 +196,7 @@ class RolloutSearch:
         return ungrouped(compile_cluster(snapshot, scope, daemon_namespaces=problem.exempt, policy=problem.policy))
 
     def _hopeless(self) -> bool:
-        """Whether it is proved that the new pods do not fit into the cluster even without the old ones.
+        """Return whether it is proved that the new pods do not fit into the cluster even without the old ones.
 
         Old pods can only help new ones to pass required affinity, or spread whose selector counts them: then these are left out.
         """
@@ -210,5 +211,5 @@ class RolloutSearch:
 
 
 def bound(pod: objects.Pod, node: str) -> objects.Pod:
-    """The pod as it is once it runs on a node."""
+    """Return the pod as it is once it runs on a node."""
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=node), status=objects.PodStatus(phase="Running"))

@@ -60,7 +60,7 @@ class Course:
 
 
 def bystanders(snapshot: Snapshot, own: Sequence[int]) -> tuple[int, ...]:
-    """The pods that run on nodes of the snapshot, without ``own``."""
+    """Return the pods that run on nodes of the snapshot, without ``own``."""
     nodes = {node.metadata.name for node in snapshot.nodes}
     mine = set(own)
     found = ((i, pod) for i, pod in enumerate(snapshot.pods) if i not in mine)
@@ -68,12 +68,12 @@ def bystanders(snapshot: Snapshot, own: Sequence[int]) -> tuple[int, ...]:
 
 
 def ungrouped(cluster: Cluster) -> Cluster:
-    """The instance without gangs: a rollout places pods one by one."""
+    """Return the instance without gangs: a rollout places pods one by one."""
     return replace(cluster, gangs=[], classes=[replace(cls, gang=None) for cls in cluster.classes])
 
 
 def compiled(problem: RolloutProblem) -> Cluster:
-    """The instance whose pending pods are the Deployment's, old and new ones in classes of their own.
+    """Return the instance whose pending pods are the Deployment's, old and new ones in classes of their own.
 
     What old pods ask for themselves (affinity, spread) is past: only their anti-affinity still keeps others away.
     """
@@ -145,7 +145,7 @@ class RolloutState:
         self.created -= number
 
     def doomed(self) -> list[int]:
-        """The old pods that the controller would delete now, as places in ``problem.old``."""
+        """Return the old pods that the controller would delete now, as places in ``problem.old``."""
         places = {entry.index: k for k, entry in enumerate(self.problem.old)}
         alive = [self.problem.old[k] for k in sorted(self.alive)]
         found = deletions(self.problem.pace, alive, self._together, len(self.placed))
@@ -172,18 +172,18 @@ class RolloutState:
     # --- what the scheduler does --------------------------------------------------------------------------------------------
 
     def waiting(self) -> list[int]:
-        """New pods that are created and have no node, as places in ``problem.new``."""
+        """Return new pods that are created and have no node, as places in ``problem.new``."""
         return [i for i in range(self.created) if i not in self.placed]
 
     def heads(self) -> list[int]:
-        """Of the waiting pods the first of each kind."""
+        """Return the first waiting pod of each kind."""
         first: dict[int, int] = {}
         for i in self.waiting():
             first.setdefault(self._kinds[i], i)
         return list(first.values())
 
     def accepted(self, i: int) -> Ints:
-        """The nodes that every rule accepts for a new pod now."""
+        """Return the nodes that every rule accepts for a new pod now."""
         return np.flatnonzero(~self._rejected(self._kinds[i]))
 
     def _rejected(self, g: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
@@ -193,7 +193,7 @@ class RolloutState:
         return mask
 
     def room(self) -> int:
-        """A cheap bound on how many of the waiting pods can be placed now, whatever their order."""
+        """Return a cheap bound on how many of the waiting pods can be placed now, whatever their order."""
         total = 0
         for i in self.heads():
             g = self._kinds[i]
@@ -218,15 +218,15 @@ class RolloutState:
         self._on[n] -= 1
 
     def level(self, i: int) -> Ints:
-        """int64[N]: how full the pod's fullest constrained spread domain is on each node."""
+        """Return int64[N]: how full the pod's fullest constrained spread domain is on each node."""
         return self._spread.level(self._kinds[i])
 
     def kind(self, i: int) -> int:
-        """The class of a new pod."""
+        """Return the class of a new pod."""
         return self._kinds[i]
 
     def contents(self) -> dict[int, list[tuple[bool, int]]]:
-        """What of the Deployment is on each node: old pods by their place, new ones by their class."""
+        """Return what of the Deployment is on each node: old pods by their place, new ones by their class."""
         found: dict[int, list[tuple[bool, int]]] = {}
         for k in sorted(self.alive):
             n = self._node.get(self.problem.old[k].node or "")
@@ -237,7 +237,7 @@ class RolloutState:
         return found
 
     def key(self) -> tuple[object, ...]:
-        """Equal for states from which the same can happen."""
+        """Return a key that is equal for states from which the same can happen."""
         where = tuple(sorted((self._kinds[i], n) for i, n in self.placed.items()))
         paths = tuple(path for rule in self.rules if (path := rule.path()) is not None)
         return frozenset(self.alive), self.created, where, paths

@@ -58,7 +58,7 @@ class FactModel(cp_model.CpModel):
         return self._enforced(super().add_implication(a, b))
 
     def add_at_most_one(self, *literals: Any) -> cp_model.Constraint:
-        """As a sum: CP-SAT has no enforcement literals for it."""
+        """Add a sum: CP-SAT has no enforcement literals for it."""
         listed = literals[0] if len(literals) == 1 and isinstance(literals[0], Sequence) else literals
         return self.add(cp_model.LinearExpr.sum(list(listed)) <= 1)
 

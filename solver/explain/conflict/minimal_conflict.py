@@ -68,7 +68,7 @@ def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | N
 
 
 def _hopeless(question: PlacementQuestion) -> Fact | None:
-    """What no rule is needed for: more pods asked for than there are, or no nodes at all."""
+    """Return what no rule is needed for: more pods asked for than there are, or no nodes at all."""
     if question.needed > len(question.pods):
         owners = Owners(question.snapshot)
         message = f"at least {question.needed} pods have to be placed, and there are {len(question.pods)}"
@@ -86,7 +86,7 @@ class Reduction:
         self.exact = True
 
     def run(self) -> list[Group] | None:
-        """The groups of a smallest set; None where the facts together are possible, or nothing is known in time."""
+        """Return the groups of a smallest set; None where the facts together are possible, or nothing is known in time."""
         groups = _grouped(self._encoding.literals, _kind)
         groups.sort(key=lambda group: _DROPPED_FIRST.index(group.tags[0].rule))
         verdict, core = self._check.core([g.tags for g in groups], self._seconds)

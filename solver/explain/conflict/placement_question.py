@@ -34,7 +34,7 @@ class PlacementQuestion:
     policy: Policy = DEFAULT
 
     def scope(self) -> Scope:
-        """What holds its place, and what is to be placed."""
+        """Return what holds its place, and what is to be placed."""
         own = set(self.pods)
         nodes = {node.metadata.name for node in self.snapshot.nodes}
         fixed = [
@@ -45,7 +45,7 @@ class PlacementQuestion:
         return Scope(fixed=fixed, pending=list(self.pods))
 
     def cluster(self) -> Cluster:
-        """The compiled instance whose pending pods are those asked about."""
+        """Return the compiled instance whose pending pods are those asked about."""
         return compile_cluster(self.snapshot, self.scope(), daemon_namespaces=self.exempt, policy=self.policy)
 
     def feasible(self, context: RunContext) -> bool | None:

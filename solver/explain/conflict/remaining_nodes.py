@@ -39,7 +39,7 @@ class RemainingNodes:
         return np.zeros(self.cluster.n_nodes, dtype=bool)
 
     def excluded(self, tags: Sequence[Tag]) -> dict[int, Bools]:
-        """Per class the nodes that these tags exclude, bool[N]."""
+        """Return per class the nodes that these tags exclude, bool[N]."""
         found: dict[int, Bools] = {}
         for tag in tags:
             for g, mask in self.encoding.barred.get(tag, {}).items():
@@ -58,26 +58,26 @@ class RemainingNodes:
         return room
 
     def open_to(self, classes: Sequence[int]) -> Bools:
-        """bool[N]: the nodes that some of the classes may get."""
+        """Return bool[N]: the nodes that some of the classes may get."""
         return np.asarray(np.logical_or.reduce([self.nowhere, *(self.open[g] for g in classes)]), dtype=bool)
 
     def free(self, resource: str) -> Ints:
-        """int64[N]: what is left of a resource, or of the pod slots (``pods``)."""
+        """Return int64[N]: what is left of a resource, or of the pod slots (``pods``)."""
         cluster = self.cluster
         return np.maximum(cluster.slots if resource == "pods" else cluster.free[:, cluster.resources.index(resource)], 0)
 
     def demand(self, resource: str) -> Ints:
-        """int64[G]."""
+        """Return int64[G]: what one pod of each class asks for."""
         cluster = self.cluster
         return np.ones_like(cluster.count) if resource == "pods" else cluster.demand[:, cluster.resources.index(resource)]
 
     def inside(self, tags: Sequence[Tag]) -> Bools:
-        """bool[N]: the nodes that a fact is about."""
+        """Return bool[N]: the nodes that a fact is about."""
         cells = [tag.cell for tag in tags if tag.cell is not None]
         return np.isin(self.encoding.cell_of, cells) if cells else ~self.nowhere
 
     def domain(self, key: str, code: int) -> str:
-        """``key=value``; ``no key`` of code -1."""
+        """Return ``key=value``; ``no key`` of code -1."""
         return f"{key}={self.cluster.nodes.column(key)[1][code]}" if code >= 0 else f"no {key}"
 
     def pods(self, classes: Sequence[int]) -> list[Pod]:
@@ -85,11 +85,11 @@ class RemainingNodes:
         return [cluster.snapshot.pods[i] for i in sorted(i for g in classes for i in cluster.classes[g].pods)]
 
     def objects(self, classes: Sequence[int]) -> str:
-        """Whose pods, as ``Deployment prod/db``; several ones by name."""
+        """Return whose pods, as ``Deployment prod/db``; several ones by name."""
         return listed(self._owners.of(pod) for pod in self.pods(classes))
 
     def whom(self, classes: Sequence[int]) -> str:
-        """``the 8 pods of train/worker``, ``default/p``."""
+        """Return whose pods: ``the 8 pods of train/worker``, ``default/p``."""
         pods = self.pods(classes)
         if len(pods) == 1:
             return pod_key(pods[0])
@@ -104,6 +104,6 @@ class RemainingNodes:
         return listed(self.cluster.nodes.names[n] for n in np.flatnonzero(nodes).tolist())
 
     def of_all(self, nodes: Bools) -> str:
-        """``3 of 10 nodes``."""
+        """Return ``3 of 10 nodes``."""
         total = self.cluster.n_nodes
         return f"{int(np.count_nonzero(nodes))} of {total} node{'s' * (total != 1)}"

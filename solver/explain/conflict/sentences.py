@@ -43,7 +43,7 @@ class Item:
 
 
 def facts(encoding: FactEncoding, needed: int, core: Core) -> list[Fact]:
-    """One fact for each part of a cause, sorted; the numbers are those that the other facts leave."""
+    """Return one fact for each part of a cause, sorted; the numbers are those that the other facts leave."""
     view = RemainingNodes(encoding, core)
     found = []
     for tags, domain in core:
@@ -118,7 +118,7 @@ def _selected(view: RemainingNodes, classes: Sequence[int], nodes: Bools) -> str
 
 
 def _best_domain(view: RemainingNodes, resource: str, nodes: Bools) -> str:
-    """Where all pods must be in one domain of a key, the domain with most."""
+    """Return words on the domain that has most, where all pods must be in one domain of a key."""
     keys = {key for tags, _ in view.core for tag in tags if isinstance(tag.topic, Affinity) for key in tag.topic.keys}
     keys |= {gang.key for gang in view.cluster.gangs if gang.key and any(tags[0].rule == GangScheduling.name for tags, _ in view.core)}
     said = []

@@ -23,9 +23,9 @@ class SubsetCheck:
         self.encoding, self._context, self._cpsat = encoding, context, CpSat(context)
 
     def impossible(self, tags: Collection[Tag], seconds: float) -> bool | None:
-        """Whether the needed pods cannot be placed under these facts alone; None: not known in time. First a plain search, which often
-        finds a placement or a conflict at once; then with presolve and the linear relaxation, for which literals are fixed: neither makes
-        anything of assumptions."""
+        """Return whether the needed pods cannot be placed under these facts alone; None: not known in time. First a plain search, which
+        often finds a placement or a conflict at once; then with presolve and the linear relaxation, for which literals are fixed: neither
+        makes anything of assumptions."""
         if self._context.over():
             return None
         kept = set(tags)
@@ -38,7 +38,7 @@ class SubsetCheck:
         return verdict
 
     def core(self, groups: Sequence[Sequence[Tag]], seconds: float) -> tuple[bool | None, list[int]]:
-        """Whether the groups together are impossible (None: not quickly known), and if so the indices of those to blame, as CP-SAT's
+        """Return whether the groups together are impossible (None: not quickly known), and if so the indices of those to blame, as CP-SAT's
         assumptions give them."""
         if self._context.over():
             return None, []

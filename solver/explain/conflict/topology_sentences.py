@@ -15,7 +15,7 @@ from solver.rules.node_resources_fit import NodeResourcesFit
 
 
 def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:
-    """A DoNotSchedule constraint, with the domain that holds the minimum down (also as the fact's domain)."""
+    """Return a sentence on a DoNotSchedule constraint, with the domain that holds the minimum down (also as the fact's domain)."""
     if not isinstance(topic, Spread):
         return f"topology spread of {view.whom(classes)}"
     cluster, key = view.cluster, topic.key
@@ -59,7 +59,7 @@ def _blockers(view: RemainingNodes, counting: Sequence[int], nodes: Bools) -> st
 
 
 def affinity_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:
-    """Required affinity and anti-affinity, and the three cases in which the latter concerns pods."""
+    """Return a sentence on required affinity, or on anti-affinity in the three cases in which it concerns pods."""
     if isinstance(topic, Affinity):
         return _affinity(view, topic, classes)
     if not isinstance(topic, tuple):

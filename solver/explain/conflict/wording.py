@@ -15,7 +15,7 @@ _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 
 def listed(names: Iterable[str], *, most: int = NAMES) -> str:
-    """``a, b, c and 4 more``."""
+    """Return ``a, b, c and 4 more``."""
     found = list(dict.fromkeys(names))
     if len(found) <= most + 1:
         return ", ".join(found)
@@ -23,7 +23,7 @@ def listed(names: Iterable[str], *, most: int = NAMES) -> str:
 
 
 def amount(resource: str, value: int) -> str:
-    """``7500m CPU``, ``1.5Gi memory``, ``3 nvidia.com/gpu``."""
+    """Return ``7500m CPU``, ``1.5Gi memory``, ``3 nvidia.com/gpu``."""
     if resource == "cpu":
         return f"{quantity.format_cpu(value)} CPU"
     if resource.startswith(_BYTES):
@@ -34,7 +34,7 @@ def amount(resource: str, value: int) -> str:
 
 
 def amounts(resource: str, values: Sequence[int]) -> list[str]:
-    """Several amounts, in whole bytes where they would read the same rounded."""
+    """Return several amounts, in whole bytes where they would read the same rounded."""
     found = [amount(resource, value) for value in values]
     if len(set(found)) == len(set(values)):
         return found
@@ -42,13 +42,13 @@ def amounts(resource: str, values: Sequence[int]) -> list[str]:
 
 
 def selector(cluster: Cluster, matcher: int) -> str:
-    """What a matcher matches: ``app=db``, ``app in (a, b), !tier``."""
+    """Return what a matcher matches: ``app=db``, ``app in (a, b), !tier``."""
     requirements = {r for _, selector in cluster.matchers.parts(matcher) for r in selector}
     return describe(tuple(sorted(requirements))) or "of any labels"
 
 
 def node_rule(pod: Pod) -> str:
-    """The pod's own rule about nodes, in short."""
+    """Return the pod's own rule about nodes, in short."""
     words = []
     if pod.spec.nodeSelector:
         words.append("nodeSelector " + ", ".join(f"{k}={v}" for k, v in sorted(pod.spec.nodeSelector.items())))

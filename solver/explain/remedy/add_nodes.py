@@ -31,8 +31,8 @@ class Shape:
 
 
 def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, share: float) -> Remedy | None:
-    """The remedy, or None: there is none, or none was found in time. The smallest number of nodes counts first, then the smallest shape.
-    Argument ``least`` says ``unproved`` where fewer might do.
+    """Return the remedy, or None: there is none, or none was found in time. The smallest number of nodes counts first, then the smallest
+    shape. Argument ``least`` says ``unproved`` where fewer might do.
 
     More nodes than pods are never asked for. ``share``: of the whole time, for all questions together.
     """
@@ -78,7 +78,7 @@ class _Search:
         return self.section.ask(with_nodes(self.question, [f"{k}:{shape.like}" for shape in shapes]), 0.25)
 
     def one_of(self, shapes: Sequence[Shape], k: int) -> Shape | None:
-        """A shape of which k nodes do, the first by halves; what all of them together do not achieve, none of them does."""
+        """Return a shape of which k nodes do, the first by halves; what all of them together do not achieve, none of them does."""
         if not shapes:
             return None
         if len(shapes) == 1 or self._together:
@@ -93,13 +93,13 @@ class _Search:
         return first if first is not None else self.one_of(shapes[half:], k)
 
     def guess(self, size: tuple[int, ...]) -> int:
-        """How many empty nodes of a size hold all that the question asks for, in the resource that needs most."""
+        """Return how many empty nodes of a size hold all that the question asks for, in the resource that needs most."""
         total: list[int] = (self.cluster.demand * self.cluster.count[:, None]).sum(axis=0).tolist()
         return max([1, *(-(-asked // have) for asked, have in zip(total, size, strict=False) if have > 0)])
 
 
 def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
-    """k nodes of a shape."""
+    """Return the remedy of k nodes of a shape."""
     where = ", ".join(f"{key}={value}" for key, value in shape.labels)
     message = f"add {k} node{'s' if k != 1 else ''} like {shape.like}{f' ({where})' if where else ''}"
     arguments = {"count": str(k), "like": shape.like, **({} if sure else {"least": "unproved"})}
@@ -107,7 +107,7 @@ def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
 
 
 def shapes(question: PlacementQuestion, cluster: Cluster) -> list[Shape]:
-    """Distinct shapes of nodes that could take some pod of the question if they were empty, the smallest first."""
+    """Return distinct shapes of nodes that could take some pod of the question if they were empty, the smallest first."""
     keys = domain_keys(question, cluster)
     fits = np.zeros(cluster.n_nodes, dtype=bool)
     rules = [NodeAffinity(cluster), TaintToleration(cluster)]  # a new node is not cordoned
@@ -130,7 +130,8 @@ def shapes(question: PlacementQuestion, cluster: Cluster) -> list[Shape]:
 
 
 def domain_keys(question: PlacementQuestion, cluster: Cluster) -> list[str]:
-    """The topology keys that a rule of the question, or of running pods against it, reads, but for those whose values are node names."""
+    """Return the topology keys that a rule of the question, or of running pods against it, reads, but for those whose values are node
+    names."""
     keys = set(_own_keys(cluster))
     gang = gang_of(question)
     if gang is not None and gang.key is not None:
@@ -151,7 +152,7 @@ def _own_keys(cluster: Cluster) -> list[str]:
 
 
 def uncordoned(cluster: Cluster) -> Iterator[Remedy]:
-    """Each cordoned node that would take a pod of the question otherwise, as a remedy to be tried."""
+    """Return each cordoned node that would take a pod of the question otherwise, as a remedy to be tried."""
     rules = [NodeAffinity(cluster), TaintToleration(cluster)]
     for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():
         if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in rules) for g in range(cluster.n_classes)):

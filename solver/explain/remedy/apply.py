@@ -20,7 +20,7 @@ from solver.explain.remedy.pod_edits import OWN, POD_CHANGES, Arguments
 
 
 def applied(question: PlacementQuestion, remedy: Remedy) -> PlacementQuestion:
-    """The question with a remedy taken: its snapshot's objects are replaced where the change concerns them, never altered in place.
+    """Return the question with a remedy taken: its snapshot's objects are replaced where the change concerns them, never altered in place.
 
     Raises:
         ValueError: a change of a kind that is not known.
@@ -38,7 +38,7 @@ def applied(question: PlacementQuestion, remedy: Remedy) -> PlacementQuestion:
 
 
 def gang_of(question: PlacementQuestion) -> gangs.Gang | None:
-    """The gang that all pods of the question belong to, if they do."""
+    """Return the gang that all pods of the question belong to, if they do."""
     found = gangs.find(question.snapshot, question.scope(), tiers=question.policy.networkTiers)
     return found[0] if len(found) == 1 and set(found[0].pods) == set(question.pods) else None
 
@@ -92,7 +92,7 @@ def _replicas(question: PlacementQuestion, arguments: Arguments) -> PlacementQue
 
 
 def running(question: PlacementQuestion, owner: str) -> list[int]:
-    """Pods of a workload that hold a node and are not the question's."""
+    """Return pods of a workload that hold a node and are not the question's."""
     own = set(question.pods)
     return [i for i in Owners(question.snapshot).members(owner) if i not in own and question.snapshot.pods[i].spec.nodeName]
 
@@ -103,7 +103,7 @@ def _evict(question: PlacementQuestion, arguments: Arguments) -> PlacementQuesti
 
 
 def without_pods(question: PlacementQuestion, gone: list[int]) -> PlacementQuestion:
-    """The question in a snapshot that lacks some pods (``needed`` stays as it was)."""
+    """Return the question in a snapshot that lacks some pods (``needed`` stays as it was)."""
     lost = set(gone)
     place: dict[int, int] = {}
     for i in range(len(question.snapshot.pods)):
@@ -118,7 +118,7 @@ def _add_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQu
 
 
 def with_nodes(question: PlacementQuestion, added: list[str]) -> PlacementQuestion:
-    """The question in a snapshot with more nodes, each ``N:LIKE_NODE``."""
+    """Return the question in a snapshot with more nodes, each ``N:LIKE_NODE``."""
     keys = {pod_key(question.snapshot.pods[i]) for i in question.pods}
     changed = apply(question.snapshot, None, Edits(addNodes=added)).snapshot
     # the question's pods are found again by name: pods that run on every node came with the new ones

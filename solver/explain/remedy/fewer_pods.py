@@ -93,7 +93,8 @@ def _most(
 
 
 def _bound(question: PlacementQuestion, pods: Sequence[int] | None, section: TimeSlices, share: float) -> tuple[int, bool] | None:
-    """How many of ``pods`` (None: of all) a model places at most, less than all, with all others placed; and whether it is the optimum."""
+    """Return how many of ``pods`` (None: of all) a model places at most, less than all, with all others placed; and whether it is the
+    optimum."""
     cluster = question.cluster()
     if not cluster.n_nodes:
         return None

@@ -17,7 +17,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def text(part: msgspec.Struct) -> str:
-    """An API object as an argument: JSON with sorted keys, without what is unset."""
+    """Return an API object as an argument: JSON with sorted keys, without what is unset."""
     return _encoder.encode(part).decode()
 
 

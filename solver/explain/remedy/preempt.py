@@ -44,7 +44,7 @@ class _Model:
 
 
 def fewest(question: PlacementQuestion, clock: TimeSlices, share: float) -> Remedy | None:
-    """The remedy, or None: there is none, or none was found in time. Argument ``least`` says ``unproved`` where fewer might do.
+    """Return the remedy, or None: there is none, or none was found in time. Argument ``least`` says ``unproved`` where fewer might do.
 
     ``share``: of the whole time, for all solves together.
     """

@@ -33,7 +33,7 @@ class Idea:
 
 
 def spread_constraints(question: PlacementQuestion) -> list[tuple[str, objects.TopologySpreadConstraint]]:
-    """Owner and DoNotSchedule constraint, each once."""
+    """Return owner and DoNotSchedule constraint, each once."""
     found: dict[tuple[str, str], tuple[str, objects.TopologySpreadConstraint]] = {}
     for owner, pod in _templates(question):
         for constraint in pod.spec.topologySpreadConstraints or ():
@@ -43,7 +43,7 @@ def spread_constraints(question: PlacementQuestion) -> list[tuple[str, objects.T
 
 
 def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) -> Remedy:
-    """A maxSkew raised to ``skew``."""
+    """Return a maxSkew raised to ``skew``."""
     return Remedy(
         "raiseMaxSkew",
         f"raise maxSkew over {constraint.topologyKey} of {name(owner)} from {constraint.maxSkew} to {skew}",
@@ -52,8 +52,8 @@ def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) 
 
 
 def ideas(question: PlacementQuestion, cluster: Cluster) -> list[Idea]:
-    """What could be relaxed, without what is tried with numbers (maxSkew, replicas, nodes): the gentlest first. What several owners have
-    in common is tried for each of them and for all of them together."""
+    """Return what could be relaxed, without what is tried with numbers (maxSkew, replicas, nodes): the gentlest first. What several owners
+    have in common is tried for each of them and for all of them together."""
     found: dict[tuple[str, str], Idea] = {}
     groups: dict[str, list[Idea]] = {}
     for idea in [*_own(question, cluster), *_repelling(question, cluster)]:
@@ -209,7 +209,7 @@ def _expressions(pod: Pod) -> Iterable[objects.NodeSelectorRequirement]:
 
 
 def selector_text(selector: Selector | None) -> str:
-    """A label selector in a few words: ``app=db``."""
+    """Return a label selector in a few words: ``app=db``."""
     if selector is None:
         return "no pods"
     words = []

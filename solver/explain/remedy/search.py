@@ -175,7 +175,7 @@ class _Search:
 
 
 def _same(first: Idea, second: Idea) -> bool:
-    """Whether both are about the same constraint of the same owner."""
+    """Return whether both are about the same constraint of the same owner."""
     one, two = first.remedy.arguments, second.remedy.arguments
     return "constraint" in one and one["constraint"] == two.get("constraint") and one.get("workload") == two.get("workload")
 
@@ -185,7 +185,7 @@ def _lost(remedy: Remedy) -> tuple[int, str]:
 
 
 def together(remedies: Sequence[Remedy]) -> Remedy:
-    """Several changes as one remedy."""
+    """Return several changes as one remedy."""
     arguments = {"changes": str(len(remedies))}
     for i, remedy in enumerate(remedies, 1):
         arguments |= {f"{i}.change": remedy.change, **{f"{i}.{key}": value for key, value in remedy.arguments.items()}}

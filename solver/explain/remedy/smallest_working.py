@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 
 def least(asked: Callable[[int], bool | None], low: int, high: int, start: int | None = None) -> tuple[int, bool] | None:
-    """The least k in [low, high] of which ``asked`` is true, and whether k - 1 was refuted (or k is ``low``): from ``start`` (``low``) in
-    doubling steps to both sides, then by bisection.
+    """Return the least k in [low, high] of which ``asked`` is true, and whether k - 1 was refuted (or k is ``low``): from ``start``
+    (``low``) in doubling steps to both sides, then by bisection.
 
     None: no number that was asked worked. ``asked`` answers None where it does not know, which counts as no, but proves nothing. That a
     number works is taken to mean that greater ones do, in choosing what to ask; k itself and k - 1 are always asked.

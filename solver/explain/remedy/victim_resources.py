@@ -21,7 +21,7 @@ class VictimFit(NodeResourcesFit):
         self._problem = problem
 
     def encode(self, encoding: PlacementModel) -> None:
-        """As for any pods, but that rows of overcommitted nodes hold only where a newcomer asks for the resource."""
+        """Encode as for any pods, but that rows of overcommitted nodes hold only where a newcomer asks for the resource."""
         free, slots = self.free, self.slots
         held, heads = np.zeros_like(free), np.zeros_like(slots)
         for g, nodes in self._problem.at.items():

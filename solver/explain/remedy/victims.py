@@ -34,8 +34,8 @@ class EvictionProblem:
 
 
 def candidates(question: PlacementQuestion) -> list[int]:
-    """Running pods of lower priority than all of the question's that could be evicted: no DaemonSet's, no static pods, none that is being
-    deleted, none of the question's own gang."""
+    """Return running pods of lower priority than all of the question's that could be evicted: no DaemonSet's, no static pods, none that is
+    being deleted, none of the question's own gang."""
     pods = question.snapshot.pods
     priority = min((pods[i].spec.priority or 0 for i in question.pods), default=0)
     gang = gang_of(question)
@@ -51,7 +51,7 @@ def candidates(question: PlacementQuestion) -> list[int]:
 
 
 def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> EvictionProblem:
-    """The instance in which these pods could leave."""
+    """Return the instance in which these pods could leave."""
     before = question.snapshot.pods
     pods = list(before)
     lowest = min(before[i].spec.priority or 0 for i in chosen)
@@ -108,7 +108,7 @@ def _resized(pod: Pod) -> bool:
 
 
 def mattering(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
-    """Candidates on nodes that the question could use, and those whose presence is felt elsewhere."""
+    """Return candidates on nodes that the question could use, and those whose presence is felt elsewhere."""
     found: list[int] = []
     problem = eviction_problem(question, chosen)
     active = rules.build(problem.cluster)

@@ -17,7 +17,7 @@ class ConflictingPods:
         self._found: dict[int, dict[int, list[Ids]]] = {}
 
     def of(self, g: int) -> dict[int, list[Ids]]:
-        """Per class, the domains (int32[N], -1: none) that none of its pods can share with a pod of class g."""
+        """Return for each class the domains (int32[N], -1: none) that none of its pods can share with a pod of class g."""
         if g not in self._found:
             cluster, found = self.cluster, dict[int, dict[str, Ids]]()
             mine = cluster.classes[g]

@@ -44,11 +44,11 @@ class Gains:
                 self.soft.place(g, n, int(counts[g, n]))
 
     def _costs(self, used: Ints, demand: Ints) -> Ints:
-        """What pods that ask for ``demand`` add on nodes that use so much."""
+        """Return what pods that ask for ``demand`` add on nodes that use so much."""
         return self.balance.cost(used + demand) - self.balance.cost(used)
 
     def put(self, g: int, n: int, k: int) -> None:
-        """k pods of class g more on node n."""
+        """Put k pods of class g more on node n."""
         if self.soft is not None:
             self.soft.place(g, n, k)
         self.free[n] -= k * self.problem.cluster.demand[g]
@@ -56,7 +56,7 @@ class Gains:
         self._added[:, n] = self.balance.cost_on(n, used + self._asked[:, 0, :]) - self.balance.cost_on(n, used[None, :])
 
     def moving(self, g: int, n: int) -> Ints:
-        """int64[N]: what one pod of class g that runs on node n would be worth on each node, n included, with itself taken out."""
+        """Return int64[N]: what one pod of class g that runs on node n would be worth on each node, n included, with itself taken out."""
         points: Ints = -self._added[self._kind[g]]
         width = self.balance.total.shape[1]
         used = self.balance.total[n] - self.free[n, :width]
@@ -71,7 +71,7 @@ class Gains:
 
 
 def improve(builder: MoveBuilder) -> None:
-    """Sweeps over the movable pods, the first for moves worth much, the last for those worth ``minGain``, until they find little."""
+    """Sweep over the movable pods, first for moves worth much, at last for those worth ``minGain``, until little is found."""
     problem = builder.problem
     least = max(1, POINT * problem.limits.minGain)
     gains = Gains(problem, builder.state.counts)

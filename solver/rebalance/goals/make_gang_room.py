@@ -78,7 +78,7 @@ class _Prices:
             self.room.append(np.where(price == 0, builder.state.fit.room(g), price < NEVER))
 
     def of(self, nodes: Ids) -> int:
-        """NEVER: they do not hold enough."""
+        """Return what the members cost on some nodes; NEVER: they do not hold enough."""
         cost = held = 0
         for count, price, room in zip(self.counts, self.price, self.room, strict=True):
             order = nodes[np.argsort(price[nodes], kind="stable")]
@@ -133,5 +133,5 @@ def _members(builder: MoveBuilder, opener: Opener, gang: GangGroup, region: Bool
 
 
 def _cost(builder: MoveBuilder, steps: list[Step]) -> int:
-    """What the moves among some steps cost."""
+    """Return what the moves among some steps cost."""
     return sum(int(builder.problem.cost[step.g]) * step.k for step in steps if step.a >= 0)

@@ -66,14 +66,15 @@ class Opener:
     # --- what a place costs -------------------------------------------------------------------------------------------------------
 
     def price(self, g: int) -> Ints:
-        """int64[N]: moves, at least, before one more pod of class g gets a node, by resources and by what excludes it; NEVER: it cannot."""
+        """Return int64[N]: moves, at least, before one more pod of class g gets a node, by resources and by what excludes it; NEVER: it
+        cannot."""
         forced, free, slots = self._forced(g)
         lack = self._lack(g, free)
         never = self._lack(g, self._left()).any(axis=1)
         return np.where(never, NEVER, forced + (lack.any(axis=1) | (slots < 1)))
 
     def _lack(self, g: int, free: Ints) -> Ints:
-        """What is missing of all that a pod of class g asks for, in the shape of ``free``."""
+        """Return what is missing of all that a pod of class g asks for, in the shape of ``free``."""
         demand = self.problem.cluster.demand[g]
         return np.where(demand > 0, np.maximum(demand - free, 0), 0)
 

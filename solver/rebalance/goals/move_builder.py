@@ -35,7 +35,7 @@ class MoveBuilder:
     # --- limits -----------------------------------------------------------------------------------------------------------------
 
     def _counters(self, step: Step) -> list[tuple[str, int]]:
-        """What a step counts under."""
+        """Return what a step counts under."""
         if self.problem.pending[step.g]:
             return []
         if step.b < 0:
@@ -43,7 +43,7 @@ class MoveBuilder:
         return [("moves", 0), ("namespace", int(self.problem.namespaces[step.g])), ("workload", int(self.problem.workloads[step.g]))]
 
     def within(self, g: int, *, eviction: bool = False) -> bool:
-        """Whether the limits, and its PodDisruptionBudget, allow one more step of the class."""
+        """Return whether the limits, and its PodDisruptionBudget, allow one more step of the class."""
         budget = self.problem.budget[g]
         if budget is not None and self._gone.get(budget, 0) >= self.problem.budgets[budget].allowed:
             return False
@@ -88,23 +88,24 @@ class MoveBuilder:
             self._gone[budget] = self._gone.get(budget, 0) + k
 
     def size(self, g: int) -> float:
-        """The largest share of a node that a pod of class g asks for; for orders only."""
+        """Return the largest share of a node that a pod of class g asks for; for orders only."""
         return float(self._share[g].max(initial=0.0))
 
     def places(self, g: int, a: int) -> Bools:
-        """bool[N]: where a pod of class g may go from node a within the limits."""
+        """Return bool[N]: where a pod of class g may go from node a within the limits."""
         if not self.within(g):
             return np.zeros(self.problem.cluster.n_nodes, dtype=bool)
         return np.asarray(self.state.landing(g, a) & ~self.shut)
 
     def running(self, n: int) -> list[int]:
-        """Movable classes with pods on a node, one entry a pod, the largest first."""
+        """Return movable classes with pods on a node, one entry a pod, the largest first."""
         counts = self.state.counts[:, n]
         here = np.flatnonzero((counts > 0) & self.problem.movable).tolist()
         return [g for g in sorted(here, key=lambda g: (-self.size(g), g)) for _ in range(int(counts[g]))]
 
     def tightest(self, g: int, mask: Bools, bias: Ints | None = None) -> int:
-        """Of some nodes the one that a pod of class g fills most (best fit); ``bias``: int64[N], what counts before, the highest first."""
+        """Return, of some nodes, the one that a pod of class g fills most (best fit); ``bias``: int64[N], what counts before, the highest
+        first."""
         nodes = np.flatnonzero(mask)
         left = (self.state.fit.free[nodes] / self._weight).sum(axis=1)
         if bias is not None:

@@ -15,8 +15,8 @@ from models.snapshot.snapshot import Snapshot
 
 
 def culprits(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
-    """Indices into ``snapshot.pods`` of running pods that would have to go; ``exempt``: namespaces without hard anti-affinity. Linear in
-    the pods for each pod that has such a rule."""
+    """Return indices into ``snapshot.pods`` of running pods that would have to go; ``exempt``: namespaces without hard anti-affinity.
+    Linear in the pods for each pod that has such a rule."""
     pods = snapshot.pods
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
     here = [i for i, pod in enumerate(pods) if pod.spec.nodeName in nodes and not is_terminal(pod)]
@@ -55,7 +55,7 @@ def _terms(part: objects.PodAffinity | None, *, ignored: bool = False) -> list[P
 
 
 def _lonely(snapshot: Snapshot, nodes: dict[str, objects.Node], here: list[int], i: int, terms: list[PodAffinityTerm]) -> bool:
-    """Whether a running pod's affinity is not met by the others; a pod that is the only match of its own terms is not lonely."""
+    """Return whether a running pod's affinity is not met by the others; a pod that is the only match of its own terms is not lonely."""
     pod = snapshot.pods[i]
     keys = {term.topologyKey for term in terms}
     full = [
@@ -70,13 +70,13 @@ def _lonely(snapshot: Snapshot, nodes: dict[str, objects.Node], here: list[int],
 
 
 def _together(nodes: dict[str, objects.Node], pod: Pod, other: Pod, key: str) -> bool:
-    """Whether two running pods are in one domain of a key."""
+    """Return whether two running pods are in one domain of a key."""
     mine = (nodes[pod.spec.nodeName or ""].metadata.labels or {}).get(key)
     return mine is not None and (nodes[other.spec.nodeName or ""].metadata.labels or {}).get(key) == mine
 
 
 def _matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, other: Pod) -> bool:
-    """Whether a term of the pod matches another."""
+    """Return whether a term of the pod matches another."""
     selector = canonical(term.labelSelector, label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys))
     if selector is None or not selector_matches(selector, other.metadata.labels or {}):
         return False
@@ -84,7 +84,7 @@ def _matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, other: Pod) ->
 
 
 def _covers(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, namespace: str) -> bool:
-    """Whether a term of the pod looks at a namespace."""
+    """Return whether a term of the pod looks at a namespace."""
     if not term.namespaces and term.namespaceSelector is None:
         return namespace == (pod.metadata.namespace or "default")
     if namespace in (term.namespaces or ()):

@@ -105,7 +105,7 @@ class RebalanceProblem:
         )
 
     def end(self, steps: Iterable[Step]) -> Ints:
-        """int64[G, N]: running pods after some steps from the start."""
+        """Return int64[G, N]: running pods after some steps from the start."""
         counts = self.start.copy()
         for step in steps:
             if step.a >= 0:
@@ -115,7 +115,7 @@ class RebalanceProblem:
         return counts
 
     def moves(self, counts: Ints) -> int:
-        """The fewest moves of running pods that lead to a placement int64[G, N] (evictions not among them), by counts alone."""
+        """Return the fewest moves of running pods that lead to a placement int64[G, N] (evictions not among them), by counts alone."""
         arrived = np.maximum(counts - self.start, 0)[~self.pending]
         return int(arrived.sum())
 
@@ -196,14 +196,14 @@ def read_case(snapshot: Snapshot, asked: PlanOptions) -> RebalanceProblem:
 
 
 def _holds_rules(pod: Pod) -> bool:
-    """Whether a running pod has rules that others keep or break."""
+    """Return whether a running pod has rules that others keep or break."""
     if required_terms(pod, "podAffinity") or required_terms(pod, "podAntiAffinity"):
         return True
     return any(c.whenUnsatisfiable == "DoNotSchedule" for c in pod.spec.topologySpreadConstraints or ())
 
 
 def _resized(pod: Pod) -> tuple[tuple[str, int], ...] | None:
-    """What a pod holds, where its status says other than its spec."""
+    """Return what a pod holds, where its status says other than its spec."""
     if pod.status is None or not any(
         s.resources is not None or s.allocatedResources is not None
         for s in (*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ()))

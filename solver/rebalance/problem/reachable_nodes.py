@@ -15,7 +15,7 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 
 
 def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:
-    """int64[G, N]: the most pods of each class that a node can hold once one of them arrived there by a step; 0: none ever can.
+    """Return int64[G, N]: the most pods of each class that a node can hold once one of them arrived there by a step; 0: none ever can.
     ``rules``: in the state of the fixed pods."""
     asked = [_WithRunning(problem) if isinstance(rule, InterPodAffinity) else rule for rule in rules if not rule.arrivals_only]
     room = possible(problem.cluster, asked)

@@ -37,7 +37,7 @@ class Providers:
                 self._broken[h] = mask
 
     def lacking(self, h: int, nodes: Ints) -> Bools:
-        """bool[len(nodes)]: whether pods of class h that are on these nodes miss another pod that they have to be near."""
+        """Return bool[len(nodes)]: whether pods of class h that are on these nodes miss another pod that they have to be near."""
         index, affinity = self.rule.attraction(h), self.rule.cluster.classes[h].affinity
         if index is None or affinity is None:
             return np.zeros(len(nodes), dtype=bool)
@@ -51,7 +51,7 @@ class Providers:
         return lacks
 
     def landing(self, g: int) -> Bools | None:
-        """bool[N]: where a pod of class g, absent now, may land so that those at rest miss nobody; None: anywhere."""
+        """Return bool[N]: where a pod of class g, absent now, may land so that those at rest miss nobody; None: anywhere."""
         mask: Bools | None = None
         for i in self.rule.feeds(g):
             found = self.rule.attractions[i]
@@ -75,7 +75,7 @@ class Providers:
         return mask
 
     def gone(self, g: int) -> bool:
-        """Whether those at rest miss nobody while a pod of class g, absent now, stays away."""
+        """Return whether those at rest miss nobody while a pod of class g, absent now, stays away."""
         return not any(self.lacking(h, nodes).any() for i in self.rule.feeds(g) for h in self._holders[i] if len(nodes := self._needy(h)))
 
     def _needy(self, h: int) -> Ints:
@@ -132,7 +132,7 @@ class Skews:
             guard.excess = np.maximum(tally.counts + guard.plus - tally.floor(guard.min_domains) - guard.max_skew, 0)
 
     def put(self, g: int, n: int, k: int, *, placed: int) -> None:
-        """k pods of class g more on node n (fewer: k < 0), ``placed`` of them by the plan."""
+        """Put k pods of class g more on node n (fewer: k < 0), ``placed`` of them by the plan."""
         for here, outside in self._of[g]:
             tally = self.rule.tallies[self._guards[here].tally]
             guard = self._guards[here if tally.eligible[n] else outside]
@@ -142,7 +142,7 @@ class Skews:
                 guard.placed[d] += placed
 
     def over(self, g: int, nodes: Ints) -> Bools:
-        """bool[len(nodes)]: whether pods of class g that are on these nodes, each without itself, break a constraint of theirs."""
+        """Return bool[len(nodes)]: whether pods of class g that are on these nodes, each without itself, break a constraint of theirs."""
         mask = np.zeros(len(nodes), dtype=bool)
         missing = self.rule.never(g)[nodes]
         for spread, index in self.rule.own(g):
@@ -166,7 +166,7 @@ class Skews:
         return floor if pinned or d < 0 or not tally.counted[d] else min(floor, int(tally.counts[d]) - 1)
 
     def landing(self, g: int) -> Bools | None:
-        """bool[N]: where a pod of class g, absent now, may land so that no pod at rest is worse off; None: anywhere."""
+        """Return bool[N]: where a pod of class g, absent now, may land so that no pod at rest is worse off; None: anywhere."""
         mask: Bools | None = None
         for i in self.rule.feeds(g):
             tally = self.rule.tallies[i]
@@ -187,7 +187,7 @@ class Skews:
         return mask
 
     def gone(self, g: int) -> bool:
-        """Whether no pod at rest is worse off while a pod of class g, absent now, stays away."""
+        """Return whether no pod at rest is worse off while a pod of class g, absent now, stays away."""
         for i in self.rule.feeds(g):
             for index in self._by_tally[i]:
                 guard = self._guards[index]

@@ -56,7 +56,7 @@ class PlanState:
         return [r for r in self.rules if not r.static and (r is self.fit or r.concerned(g))]
 
     def never(self, g: int) -> Bools:
-        """bool[N]: nodes that no pod of the class can get, whoever goes."""
+        """Return bool[N]: nodes that no pod of the class can get, whoever goes."""
         found = self._static.get(g)
         if found is None:
             found = self.problem.closed | self.problem.held[g]
@@ -81,11 +81,11 @@ class PlanState:
         self.arrived[g, n] += placed
 
     def _placed_first(self, g: int, a: int, k: int) -> int:
-        """How many of k pods that leave node a are ones that the plan put there."""
+        """Return how many of k pods that leave node a are ones that the plan put there."""
         return max(0, k - int(self.counts[g, a] - self.arrived[g, a]))
 
     def landing(self, g: int, a: int) -> Bools:
-        """bool[N]: where one pod of class g that runs on node a (-1: it is pending) may go as one accepted step; never a itself."""
+        """Return bool[N]: where one pod of class g that runs on node a (-1: it is pending) may go as one accepted step; never a itself."""
         back = 0
         if a >= 0:
             back = self._placed_first(g, a, 1)
@@ -119,7 +119,7 @@ class PlanState:
         return np.asarray(here[(free[:, asks] < 0).any(axis=1)])
 
     def may_go(self, g: int, a: int) -> bool:
-        """Whether a pod of class g may be evicted for good from node a: nobody is worse off without it."""
+        """Return whether a pod of class g may be evicted for good from node a: nobody is worse off without it."""
         back = self._placed_first(g, a, 1)
         if back and self.problem.once[g]:
             return False
@@ -148,7 +148,7 @@ class PlanState:
             self._put(step.g, step.a, step.k, done.placed)
 
     def copy(self) -> PlanState:
-        """The same state, on its own; the steps so far cannot be undone there."""
+        """Return the same state, on its own; the steps so far cannot be undone there."""
         found = PlanState(self.problem)
         for g, n in zip(*(index.tolist() for index in np.nonzero((self.counts != found.counts) | self.arrived.astype(bool))), strict=True):
             found._put(g, n, int(self.counts[g, n] - found.counts[g, n]), int(self.arrived[g, n]))
@@ -157,7 +157,7 @@ class PlanState:
     # --- what is broken -----------------------------------------------------------------------------------------------------
 
     def breaks(self, g: int, nodes: Ints) -> dict[str, Bools]:
-        """By rule, bool[len(nodes)]: whether pods of class g that run on these nodes, each without itself, are rejected there."""
+        """Return by rule bool[len(nodes)]: whether pods of class g that run on these nodes, each without itself, are rejected there."""
         found: dict[str, Bools] = {}
         for rule in self.rules:
             if rule is self.fit:
@@ -176,7 +176,7 @@ class PlanState:
         return found
 
     def broken(self) -> dict[str, int]:
-        """By rule, how many running pods break it, of the classes that count."""
+        """Return by rule how many running pods break it, of the classes that count."""
         found: dict[str, int] = {}
         for g in np.flatnonzero(self.problem.subjects).tolist():
             nodes = np.flatnonzero(self.counts[g])

@@ -85,7 +85,7 @@ class OrderSearch:
         return Found(found, not self._cut and self._apart)
 
     def _key(self) -> Hashable:
-        """What decides how a state can go on."""
+        """Return what decides how a state can go on."""
         paths = tuple(path for rule in self.state.rules if (path := rule.path()) is not None)
         return (self.state.counts[self._rows].tobytes(), self.state.arrived[self._rows].tobytes(), paths, self.gap.spent())
 

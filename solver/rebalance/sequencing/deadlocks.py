@@ -18,8 +18,8 @@ CLEARED = 6
 
 
 def waiting_in_circle(moves: Sequence[Step]) -> list[Step]:
-    """Of moves that are all refused, some that wait for each other in a circle, each for the node that the next leaves; all of them if
-    there is no circle."""
+    """Return, of moves that are all refused, some that wait for each other in a circle, each for the node that the next leaves; all of them
+    if there is no circle."""
     leaving: dict[int, list[int]] = {}
     for i, step in enumerate(moves):
         if step.a >= 0:
@@ -59,7 +59,7 @@ def go_on(walker: Walker) -> bool:
 
 
 def _places(walker: Walker, g: int, a: int) -> list[int]:
-    """Where a pod may make a stopover: nodes to which nobody is to come first, then those with most room."""
+    """Return where a pod may make a stopover: nodes to which nobody is to come first, then those with most room."""
     gap, fit = walker.gap, walker.fit
     nodes = np.flatnonzero(walker.state.landing(g, a))
     if walker.rng is not None:

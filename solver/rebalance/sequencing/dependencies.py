@@ -39,7 +39,7 @@ class Dependencies:
         self._near: dict[int, frozenset[int]] = {}
 
     def near(self, g: int) -> frozenset[int]:
-        """The classes that a step of class g may concern on any node."""
+        """Return the classes that a step of class g may concern on any node."""
         found = self._near.get(g)
         if found is None:
             own = (g,) if self.tied[g] else ()

@@ -9,8 +9,8 @@ from solver.rebalance.problem.state import PlanState
 
 
 def respecting(problem: RebalanceProblem, steps: Sequence[Step]) -> list[Step] | None:
-    """The steps in an order in which every eviction and move finds its budget allowing one; None where none was found. Where evictions for
-    good use a budget up, its moves come before them."""
+    """Return the steps in an order in which every eviction and move finds its budget allowing one; None where none was found. Where
+    evictions for good use a budget up, its moves come before them."""
     if _holds(problem, steps):
         return list(steps)
     tight = {problem.budget[step.g] for step in steps if step.b < 0} - {None}
@@ -34,7 +34,7 @@ def _holds(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
 
 
 def _accepted(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
-    """Whether a changed order is still accepted, pod by pod; with gangs that bind as a unit it is not asked."""
+    """Return whether a changed order is still accepted, pod by pod; with gangs that bind as a unit it is not asked."""
     state = PlanState(problem)
     for step in steps:
         for _ in range(step.k):

@@ -12,7 +12,7 @@ Cells = dict[tuple[int, int], int]  # (class, node) -> pods
 
 
 def bind_gang(state: PlanState, cells: Cells) -> list[Step] | None:
-    """Accepted steps that bind these pods of one gang, taken one after the other; the state is then that after them. None (and the
+    """Return accepted steps that bind these pods of one gang, taken one after the other; the state is then that after them. None (and the
     state as it was) if no way was found: tried are single pods, then units of those that need each other, then all as one unit."""
     binder = Binder(state.problem.cluster, state.rules)
     classes = sorted({g for g, _ in cells})

@@ -69,7 +69,7 @@ class Walker:
     # --- the pass ----------------------------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Direct steps until nothing is left (then True) or nothing moves."""
+        """Take direct steps until nothing is left (then True) or nothing moves."""
         gangs = self._gangs()
         while not self.over():
             while self._dirty and not self.over():

@@ -71,7 +71,7 @@ class Gap:
             del of[n]
 
     def note(self, step: Step, sign: int = 1) -> None:
-        """A step was taken, or (``sign`` -1) taken back."""
+        """Note that a step was taken, or (``sign`` -1) taken back."""
         g, k = step.g, step.k * sign
         before = self.left
         if step.a >= 0:
@@ -87,27 +87,27 @@ class Gap:
                 self.detours[counter] = self.detours.get(counter, 0) + extra
 
     def extra(self, g: int, a: int, b: int) -> int:
-        """The detours that a step of one pod makes: 0 to 2."""
+        """Return the detours that a step of one pod makes: 0 to 2."""
         of = self.of[g]
         return int(a >= 0 and of.get(a, 0) >= 0) + int(b >= 0 and of.get(b, 0) <= 0)
 
     def allows(self, g: int, extra: int) -> bool:
-        """Whether the limits leave room for so many detours more of pods of a class."""
+        """Return whether the limits leave room for so many detours more of pods of a class."""
         return not extra or all(
             self.detours.get((kind, i), 0) + extra <= self._most[kind].get(i, 0) for kind, i in self._counters(g) if kind in self._most
         )
 
     def allows_any(self) -> bool:
-        """Whether the limits leave room for one detour more of some class."""
+        """Return whether the limits leave room for one detour more of some class."""
         most = self.most_detours()
         return most is None or self.detours.get(("all", 0), 0) < most
 
     def most_detours(self) -> int | None:
-        """How many detours the limits allow in all; below 0 where not even the steps that are needed are; None: any number."""
+        """Return how many detours the limits allow in all; below 0 where not even the steps that are needed are; None: any number."""
         return self._most["all"][0] if "all" in self._most else None
 
     def spent(self) -> tuple[tuple[tuple[str, int], int], ...]:
-        """Detours so far that some limit per namespace or workload counts, sorted."""
+        """Return detours so far that some limit per namespace or workload counts, sorted."""
         return tuple(sorted((counter, k) for counter, k in self.detours.items() if k and counter[0] != "all" and counter[0] in self._most))
 
     def _counters(self, g: int) -> list[tuple[str, int]]:
@@ -116,25 +116,25 @@ class Gap:
     # --- what is left ----------------------------------------------------------------------------------------------------------
 
     def sources(self, g: int) -> list[int]:
-        """Nodes that pods of a class are to leave, ascending; -1 where they are pending."""
+        """Return nodes that pods of a class are to leave, ascending; -1 where they are pending."""
         if self.problem.pending[g]:
             return [-1] if self.of[g] else []
         return sorted(n for n, k in self.of[g].items() if k < 0)
 
     def sinks(self, g: int) -> list[int]:
-        """Nodes to which pods of a class are to come, ascending."""
+        """Return nodes to which pods of a class are to come, ascending."""
         return sorted(n for n, k in self.of[g].items() if k > 0)
 
     def to_leave(self, g: int, a: int) -> int:
-        """Pods of a class that are to leave a source."""
+        """Return how many pods of a class are to leave a source."""
         return sum(self.of[g].values()) if a < 0 else max(0, -self.of[g].get(a, 0))
 
     def active(self) -> list[int]:
-        """The classes that are not yet as they shall be, ascending."""
+        """Return the classes that are not yet as they shall be, ascending."""
         return [g for g, of in enumerate(self.of) if of]
 
     def moves(self) -> list[Step]:
-        """What is left as moves of classes, some source to some sink, evictions last."""
+        """Return what is left as moves of classes, some source to some sink, evictions last."""
         found: list[Step] = []
         for g in self.active():
             have = [[a, self.to_leave(g, a)] for a in self.sources(g)]

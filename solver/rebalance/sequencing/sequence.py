@@ -121,5 +121,5 @@ def _order(problem: RebalanceProblem, target: Ints, context: RunContext, seconds
 
 
 def len_of(steps: list[Step]) -> int:
-    """Pods that steps move, bind and evict, each counted once for each step."""
+    """Return how many pods steps move, bind and evict, each counted once for each step."""
     return sum(step.k for step in steps)

@@ -12,7 +12,7 @@ QUESTIONS = 20_000
 
 
 def shorten(state: PlanState, steps: Sequence[Step], over: Callable[[], bool]) -> list[Step]:
-    """Accepted steps that lead where these lead, not more of them. ``state``: before the first, and so it is left."""
+    """Return accepted steps that lead where these lead, not more of them. ``state``: before the first, and so it is left."""
     problem = state.problem
     if any(problem.pending[s.g] and problem.cluster.classes[s.g].gang is not None for s in steps):
         return list(steps)  # what binds as a unit is not accepted pod by pod
@@ -42,7 +42,7 @@ def shorten(state: PlanState, steps: Sequence[Step], over: Callable[[], bool]) -
 
 
 def _ways_without(way: Sequence[Step], i: int) -> list[list[Step]]:
-    """What may come in place of the steps from ``i`` on: the pod that step i moves goes on directly, early or late, or stays."""
+    """Return what may come in place of the steps from ``i`` on: the pod that step i moves goes on directly, early or late, or stays."""
     first = way[i]
     if first.a < 0:
         return []

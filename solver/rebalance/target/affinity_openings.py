@@ -36,14 +36,14 @@ class AffinityOpenings:
     bound: bool
 
     def allows(self, counts: Ints) -> bool:
-        """Whether steps can lead to an end state int64[G, N] for all that these terms say."""
+        """Return whether steps can lead to an end state int64[G, N] for all that these terms say."""
         used = domain_sum(self.codes, len(self.held), counts[self.members].sum(axis=0)) > 0
         return not (used & ~self.held).any() or (not self.bound and int(np.count_nonzero(used)) == 1)
 
 
 def reaches(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) -> list[AffinityOpenings]:
-    """Of all terms that fixed pods do not match, nor classes that do not have them. ``rule``: in the state of the fixed pods and of
-    ``counts`` (int64[G, N])."""
+    """Return the openings of all terms that fixed pods do not match, nor classes that do not have them. ``rule``: in the state of the fixed
+    pods and of ``counts`` (int64[G, N])."""
     found: list[AffinityOpenings] = []
     for index, a in enumerate(rule.attractions):
         members = np.flatnonzero(a.matches).tolist()

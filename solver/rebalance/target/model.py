@@ -92,11 +92,11 @@ class TargetModel(PlacementModel):
     # --- what the rules ask ---------------------------------------------------------------------------------------------------
 
     def resting(self, classes: Sequence[int], nodes: Ids | Ints) -> int:
-        """Pods of these classes on these nodes that the model does not move."""
+        """Return how many pods of these classes on these nodes the model does not move."""
         return int(self.rest[np.asarray(classes)[:, None], nodes].sum()) if self.partial and len(classes) else 0
 
     def arriving(self, classes: Iterable[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
-        """Literals, one of which is true if a pod of these classes arrives on these nodes."""
+        """Return literals, one of which is true if a pod of these classes arrives on these nodes."""
         listed = list(classes)
         if self.partial and listed and self.rest_came[np.asarray(listed)[:, None], nodes].any():
             return [self.true]
@@ -105,7 +105,7 @@ class TargetModel(PlacementModel):
         return [] if found is None else [found]
 
     def present(self, classes: Sequence[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
-        """Literals, one of which is true if a pod of these classes is on these nodes in the end."""
+        """Return literals, one of which is true if a pod of these classes is on these nodes in the end."""
         if self.resting(classes, nodes):
             return [self.true]
         found = self.any_of(self.cells(classes, nodes))
@@ -119,8 +119,8 @@ class TargetModel(PlacementModel):
     # --- capacity and limits ------------------------------------------------------------------------------------------------
 
     def fits_on(self, n: int, g: int) -> list[cp_model.IntVar]:
-        """Literals that have to hold so that the node is not overcommitted in anything that class g asks for; where it was not at the
-        start it never is."""
+        """Return literals that have to hold so that the node is not overcommitted in anything that class g asks for; where it was not at
+        the start it never is."""
         asks = [r for r in range(len(self.cluster.resources)) if self.cluster.demand[g, r]]
         return [literal for r in (-1, *asks) if (literal := self._clear.get((n, r))) is not None]
 

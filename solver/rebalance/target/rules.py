@@ -77,7 +77,7 @@ class TargetRules:
             encode.get(type(rule), self._never)(rule)
 
     def _never(self, rule: Rule) -> None:
-        """What never holds on a node stays broken there; what depends on other pods is taken for repaired."""
+        """Mark what never holds on a node as broken whatever happens; what depends on other pods is taken for repaired."""
         for g, n in self._cells(rule.name):
             if rule.static or rule.never(g)[n]:
                 self.broken[g, n, rule.name] = []
@@ -95,7 +95,7 @@ class TargetRules:
         SkewEncoder(self.model, rule, self.start.get(rule.name, {}), self.broken).run()
 
     def _cells(self, name: str) -> list[tuple[int, int]]:
-        """Where pods break a rule at the start."""
+        """Return where pods break a rule at the start."""
         return [(g, n) for g, mask in self.start.get(name, {}).items() for n in np.flatnonzero(mask).tolist()]
 
     def _was_broken(self, name: str, g: int, n: int) -> bool:
@@ -222,7 +222,7 @@ class TargetRules:
                     ways.append(clear)
 
     def _rests(self, a: Attraction, cell: tuple[int, ...], providers: list[int], moving: set[int], least: int) -> bool:
-        """Whether enough providers are in every domain of a cell, and none of them moves."""
+        """Return whether enough providers are in every domain of a cell, and none of them moves."""
         for key, d, counts in zip(a.keys, cell, a.counts, strict=True):
             members = self.problem.cluster.members(key)[d]
             if not counts[d] and (moving.intersection(members.tolist()) or self.model.resting(providers, members) < least):

@@ -26,7 +26,7 @@ class SkewEncoder:
         self._counters: dict[int, _Counter] = {}
 
     def run(self) -> None:
-        """Every constraint once, and pods on nodes without its key."""
+        """Add every constraint once, and pods on nodes without its key."""
         model = self.model
         guards: dict[tuple[int, int, int], dict[int, Spread]] = {}
         for g in range(self.rule.cluster.n_classes):
@@ -123,11 +123,11 @@ class _Counter:
         return domain_sum(self.tally.codes, self.tally.size, np.where(self.tally.eligible, pods.sum(axis=0), 0))
 
     def members(self, d: int) -> Ids:
-        """The nodes of a domain."""
+        """Return the nodes of a domain."""
         return self._order[self._edges[d] : self._edges[d + 1]]
 
     def count(self, d: int) -> cp_model.LinearExprT:
-        """Pods in a domain."""
+        """Return how many pods are in a domain."""
         return self.model.sum(self.variables.get(d, [])) + int(self.base[d])
 
     @cached_property

@@ -26,8 +26,8 @@ class Freed(Tier):
         return min(int(free.sum()), measures.enough) if measures.price is None else -int(measures.price[~free].sum())
 
     def bound(self, measures: Measures) -> int:
-        """The running pods need their demand somewhere: nodes that cannot be freed, then as few (or cheap) of the others as hold the
-        rest."""
+        """Return the value where the running pods take up the nodes that cannot be freed, then as few (or cheap) of the others as hold
+        the rest of their demand."""
         problem, cluster = measures.problem, measures.problem.cluster
         gone = np.where(problem.evictable, 0, problem.start.sum(axis=1))  # evicted pods need no room
         kept = ~problem.freeable | problem.closed
@@ -47,7 +47,7 @@ class Freed(Tier):
         return -(int(measures.price[~problem.freeable].sum()) + most)
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
-        """A node is free or has room: rows of capacity say it for the relaxation, cells say it for sure."""
+        """Say that a node is free or has room: rows of capacity say it for the relaxation, cells say it for sure."""
         problem, model, points = measures.problem, rules.model, Points()
         leaving = problem.movable | problem.pending
         prices = measures.price

@@ -35,7 +35,7 @@ class Improvement(Tier):
         return POINT * soft - self.per_move(measures.problem) * end.moves + measures.spread.value(end.counts)
 
     def bound(self, measures: Measures) -> int:
-        """Preferences each at their best, and demand poured evenly over the nodes; every move costs, so none is made in vain."""
+        """Return preferences each at their best, and demand poured evenly over the nodes; every move costs, so none is made in vain."""
         problem, cluster = measures.problem, measures.problem.cluster
         soft = 0
         if not measures.preferences.empty:
@@ -82,8 +82,8 @@ def _kinks(first: int, end: int) -> Iterator[int]:
 
 
 def balance(model: TargetModel, spread: Spread) -> Points:
-    """The value of strategy spread, as :meth:`solver.objective.tie_break.Spread.encode`, on nodes that may hold more at the start than
-    they have."""
+    """Return the value of strategy spread, as :meth:`solver.objective.tie_break.Spread.encode`, on nodes that may hold more at the start
+    than they have."""
     points, solver, problem = Points(), model.model, model.problem
     for n in range(model.cluster.n_nodes):
         for r in range(spread.demand.shape[1]):

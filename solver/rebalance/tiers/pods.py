@@ -44,7 +44,7 @@ class BrokenRules(Tier):
         return -sum(end.state.broken().values())
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
-        """All pods of a class on a node break a rule, unless every literal of it holds."""
+        """Count all pods of a class on a node as breaking a rule, unless every literal of it holds."""
         model, points = rules.model, Points()
         for (g, n, _), literals in rules.broken.items():
             variable, resting = model.x.get((g, n)), int(model.rest[g, n])

@@ -31,7 +31,7 @@ class _Support:
         self.shut = self.loose = False
 
     def least(self, k: int, d: int) -> int:
-        """Matches in a domain when everything that the wave takes is away and nothing that it brings is there."""
+        """Return matches in a domain when everything that the wave takes is away and nothing that it brings is there."""
         return int(self.rest[k][d]) - self.gap[k][d]
 
     def clear(self) -> None:
@@ -61,7 +61,7 @@ class Supports:
                 self._broken[g][nodes] = state.providers.lacking(g, nodes)
 
     def topics(self, g: int) -> list[int]:
-        """The sets of terms by which steps of the class matter to others, ascending."""
+        """Return the sets of terms by which steps of the class matter to others, ascending."""
         own = self.rule.attraction(g)
         return sorted(i for i in {*self.rule.feeds(g), *([] if own is None else [own])} if not self._found[i].loose)
 
@@ -120,7 +120,7 @@ class Supports:
         self.settle(step)
 
     def commit(self, steps: Iterable[Step]) -> None:
-        """The wave is over, and the state that after it."""
+        """End the wave; the state is that after it."""
         for step in steps:
             for i in self.rule.feeds(step.g):
                 for k, (codes, counts) in enumerate(zip(self.rule.attractions[i].codes, self.rule.attractions[i].counts, strict=True)):
@@ -175,16 +175,16 @@ class Supports:
         return all(codes[n] >= 0 and self._found[i].least(k, int(codes[n])) >= 1 for k, codes in enumerate(self.rule.attractions[i].codes))
 
     def _new(self, i: int, step: Step) -> bool:
-        """Whether a step brings a match where there was none with these keys at all."""
+        """Return whether a step brings a match where there was none with these keys at all."""
         return step.b >= 0 and (step.a < 0 or not self.rule.attractions[i].any_key[step.a])
 
     def _lonely(self, i: int) -> bool:
-        """Whether the only match is a pod that has the terms itself: it stands on nobody, as long as nobody else comes."""
+        """Return whether the only match is a pod that has the terms itself: it stands on nobody, as long as nobody else comes."""
         terms = self.rule.attractions[i]
         return terms.total <= 1 and any(bool(terms.matches[h]) and bool(self.state.counts[h].any()) for h in self._holders[i])
 
     def _kept(self, i: int, k: int, d: int) -> bool:
-        """Whether all pods in a domain that have the terms have somebody near, whichever steps of the wave are done."""
+        """Return whether all pods in a domain that have the terms have somebody near, whichever steps of the wave are done."""
         found, terms = self._found[i], self.rule.attractions[i]
         rest = int(found.rest[k][d]) if d >= 0 else 2
         if rest >= 2:

@@ -57,7 +57,7 @@ class Order:
         return {g: list(terms.items()) for g, terms in found.items()}
 
     def solo(self, step: Step) -> bool:
-        """Whether a step has to be a wave of its own: what is left depends on the order in which things happen."""
+        """Return whether a step has to be a wave of its own: what is left depends on the order in which things happen."""
         cls = self.cluster.classes[step.g]
         if step.g in self._twice:
             return True
@@ -65,23 +65,24 @@ class Order:
         return step.a >= 0 and step.b >= 0 and (keyed or any(self.cluster.volumes.claim(key).delayed for key in cls.claims))
 
     def aligned(self, g: int, n: int) -> bool:
-        """Whether the kubelet of a node decides on pods of the class there."""
+        """Return whether the kubelet of a node decides on pods of the class there."""
         return n >= 0 and n in self.cluster.trees and self.cluster.trees[n].rejects and self._numa.concerned(g)
 
     def _attaches(self, g: int) -> bool:
-        """Whether the class has claims of a driver that some node limits."""
+        """Return whether the class has claims of a driver that some node limits."""
         found = self._limited.get(g)
         if found is None:
             found = self._limited[g] = bool(self.cluster.classes[g].claims and self._limits.bars(g))
         return found
 
     def single(self, g: int) -> Keys:
-        """Of steps of classes that share one of these, a wave takes one."""
+        """Return keys: of steps of classes that share one, a wave takes one."""
         found: Keys = list(self._volumes.get(g, ()))
         return found + [("claim", key) for key in self.cluster.classes[g].claims if self.cluster.volumes.claim(key).delayed]
 
     def places(self, g: int, n: int) -> Keys:
-        """What a pod of the class uses on a node such that nothing else that uses it may come or go in the wave in which the pod comes."""
+        """Return what a pod of the class uses on a node such that nothing else that uses it may come or go in the wave in which the pod
+        comes."""
         if n < 0:
             return []
         found: Keys = [("zones", n)] if self.aligned(g, n) else []
@@ -102,7 +103,7 @@ class Order:
         return found
 
     def keys(self, step: Step) -> Keys:
-        """What keeps a step in order with others."""
+        """Return what keeps a step in order with others."""
         g, b = step.g, step.b
         found = list(self._of_class(g))
         found += [("pods", g, n) for n in (step.a, b) if (g, n) in self._tight]
@@ -115,11 +116,11 @@ class Order:
         return list(dict.fromkeys(found))
 
     def waits(self, step: Step) -> Keys:
-        """After waves that :meth:`wakes` one of these, a step that was refused may be accepted."""
+        """Return keys: after waves that :meth:`wakes` one of them, a step that was refused may be accepted."""
         found = [*self.keys(step), ("room", step.b), ("pods", step.g, step.a)]
         return found + [("repelled", i) for i, _ in self._terms.get(step.g, ())]
 
     def wakes(self, step: Step) -> Keys:
-        """What a step changes for those that wait."""
+        """Return what a step changes for those that wait."""
         found = [*self.keys(step), ("room", step.a), ("pods", step.g, step.b)]
         return found + [("repelled", i) for i, _ in (self._terms.get(step.g, ()) if step.a >= 0 else ())]

@@ -47,7 +47,7 @@ class WaveRules:
         self._in_place = False
 
     def budget(self, step: Step) -> int | None:
-        """The budget that an eviction for this step needs."""
+        """Return the budget that an eviction for this step needs."""
         return self.problem.budget[step.g] if step.a >= 0 else None
 
     # --- joining --------------------------------------------------------------------------------------------------------------
@@ -92,12 +92,12 @@ class WaveRules:
             self.state.apply(Step(step.g, -1, step.b))
 
     def _present(self, step: Step) -> bool:
-        """Whether a pod for the step is there when the wave begins."""
+        """Return whether a pod for the step is there when the wave begins."""
         cell = step.g, step.a
         return step.a < 0 or int(self.state.counts[cell]) - self._came[cell] - self._gone[cell] >= 1
 
     def _apart(self, step: Step) -> bool:
-        """Whether the step keeps away from what a wave takes one step of only."""
+        """Return whether the step keeps away from what a wave takes one step of only."""
         order = self.order
         if any(key in self._into for key in (*order.single(step.g), *order.places(step.g, step.a))):
             return False

@@ -42,7 +42,7 @@ class _Scheduler:
         self._flying: set[int] = set()
 
     def _link(self) -> None:
-        """What comes after what."""
+        """Note what comes after what."""
         last: dict[Hashable, int] = {}
         guarded: dict[int, list[int]] = {}  # by budget: steps since the last eviction for good
         for i, entry in enumerate(self._entries):

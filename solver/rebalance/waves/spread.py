@@ -71,7 +71,7 @@ class _Skew:
         return found
 
     def domain(self, g: int, n: int) -> int:
-        """The domain in which a pod of a class on a node is counted, or -1."""
+        """Return the domain in which a pod of a class on a node is counted, or -1."""
         tally = self.tally
         return int(tally.codes[n]) if n >= 0 and tally.eligible[n] and tally.matches[g] else -1
 
@@ -86,7 +86,7 @@ class _Skew:
                 self.high[d] += sign
 
     def fine(self) -> bool:
-        """Whether all landings of the wave and all pods at rest are within their limits in every phase."""
+        """Return whether all landings of the wave and all pods at rest are within their limits in every phase."""
         for guard in self.guards.values():
             landings = self.high + guard.landing
             if not _within(landings, self.low, guard) or not _within(self.high - guard.allowed, self.rest, guard):
@@ -95,7 +95,7 @@ class _Skew:
 
 
 def _within(counts: Ints, low: Ints, guard: _Guard) -> bool:
-    """Whether no domain is further above the lowest of the others than maxSkew; ``counts`` is written to."""
+    """Return whether no domain is further above the lowest of the others than maxSkew; ``counts`` is written to."""
     if guard.pinned or not len(low):
         return int(counts.max(initial=-_BIG)) <= guard.max_skew
     i = int(low.argmin())
@@ -132,7 +132,7 @@ class SkewsOfWave:
                     guard.limit(d)
 
     def topics(self, g: int) -> list[int]:
-        """The tallies by which steps of the class matter to others, ascending."""
+        """Return the tallies by which steps of the class matter to others, ascending."""
         own = {index for _, index in self.rule.own(g) if index is not None}
         return sorted(i for i in {*self.rule.feeds(g), *own} if not self._found[i].loose)
 
@@ -174,7 +174,7 @@ class SkewsOfWave:
             found.shut = not found.fine()
 
     def commit(self, steps: Iterable[Step]) -> None:
-        """The wave is over, and the state that after it."""
+        """End the wave; the state is that after it."""
         for step in steps:
             for n in (step.a, step.b):
                 if n >= 0:

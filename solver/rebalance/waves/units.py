@@ -10,7 +10,7 @@ from solver.rebalance.problem.state import PlanState
 
 
 def tokens(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list[Step]]:
-    """The steps in order, pod by pod; more than one in an entry bind as a unit."""
+    """Return the steps in order, pod by pod; more than one in an entry bind as a unit."""
     single = [Step(s.g, s.a, s.b) for s in steps for _ in range(s.k)]
     classes = problem.cluster.classes
     tied = {c.gang for c in classes if c.affinity or c.spread} - {None}
