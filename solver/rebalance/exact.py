@@ -17,7 +17,7 @@ from solver.cpsat.linear_sum import Points
 from solver.cpsat.run import CpSat, add_hint
 from solver.rebalance.problem.end_state import steps_to
 from solver.rebalance.problem.problem import Step
-from solver.rebalance.sequencing.sequence import Ordered, len_of, order
+from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
@@ -152,7 +152,7 @@ class Exact:
         worth = self.values.of_steps(found.steps)
         at_best = list(self.values.of(relaxed.counts))
         if found.fewest:  # in steps; those of the fewest need not be the cheapest
-            extra = len_of(found.steps) - len_of(steps_to(self.problem, relaxed.counts))
+            extra = count_pods(found.steps) - count_pods(steps_to(self.problem, relaxed.counts))
             at_best = [value - extra * tier.per_move(self.problem) for value, tier in zip(at_best, self.values.tiers, strict=True)]
         if tuple(at_best) > worth:
             self._note("an end state was set aside because no order of fewest steps was found in time; bounds count it as possible")

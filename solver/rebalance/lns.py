@@ -18,7 +18,7 @@ from solver.cpsat.run import CpSat, add_hint
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.target.model import TargetModel
-from solver.rebalance.target.rules import Known, TargetRules
+from solver.rebalance.target.rules import SharedRules, TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.run_context import RunContext
 
@@ -39,7 +39,7 @@ class Lns:
         self.cpsat = CpSat(context)
         self.rng = np.random.default_rng(context.options.seed)
         self._active = rules.build(problem.cluster)
-        self._known = Known(problem)
+        self._known = SharedRules(problem)
         self._mobile = problem.movable | problem.pending
         searched = goals[: goals.index("improve")] if "improve" in goals else goals
         self._searched = PlanObjective(problem, searched)

@@ -13,7 +13,7 @@ from solver.rebalance.problem.problem import RebalanceProblem, Step
 Reason = Callable[[int, int, Sequence[str]], str]
 
 
-def deal(
+def name_moves(
     problem: RebalanceProblem, waves: Sequence[Sequence[Step]], units: Sequence[bool], reason: Reason
 ) -> tuple[list[Move], list[Eviction]]:
     """Return moves and evictions by step. Of a class the pods that never moved leave first, in input order. ``units``: by wave, whether its

@@ -18,9 +18,9 @@ from models.documents.policy import DEFAULT
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
-from solver.rebalance.named_moves import Reasons, deal
+from solver.rebalance.named_moves import Reasons, name_moves
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.search import search
@@ -55,7 +55,7 @@ def rebalance(
     options = asked.options
     report = ProgressReporter(on_progress, started)
     report("compile")
-    problem = read_case(snapshot, asked)
+    problem = read_problem(snapshot, asked)
     values = PlanObjective(problem, asked.goals)
     compiled = time.monotonic()
     running = int(problem.start[problem.movable].sum())
@@ -89,7 +89,7 @@ def _document(
     broken = _broken(problem) if "repair" in asked.goals else {}
     end = problem.end(found.steps)
     freed = values.freed(end) & ~values.freed(problem.start)
-    moves, evictions = deal(problem, waves, _units(problem, waves), Reasons(problem, broken, freed, asked.goals))
+    moves, evictions = name_moves(problem, waves, _units(problem, waves), Reasons(problem, broken, freed, asked.goals))
     tiers = [
         TierResult(tier.name, value, max(value, bound), tier.priority)
         for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True)

@@ -99,7 +99,7 @@ def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str])
             builder.back_to(before)
         reached = max([reached, *(i + 1 for i, tier in enumerate(values.tiers) if tier.goal == goal)])
         if goal == "consolidate":
-            builder.shut |= values.freed(builder.state.counts)
+            builder.kept_empty |= values.freed(builder.state.counts)
     return list(builder.steps)
 
 

@@ -21,7 +21,7 @@ from solver.rebalance.tiers.tier import Tier
 #: Obstacles listed of one kind; the rest is summed up in the last one.
 LISTED = 50
 #: How many obstacles of one kind, and what tells them.
-_Told = tuple[int, Callable[[], list[Obstacle]]]
+_Described = tuple[int, Callable[[], list[Obstacle]]]
 
 _WHY = {
     "bare": "it has no controller that would replace it (--also-move bare)",
@@ -55,21 +55,21 @@ def obstacles(problem: RebalanceProblem, values: PlanObjective, reached: PlanSea
 
 def _circle(problem: RebalanceProblem, goal: str, stuck: Sequence[Step]) -> Obstacle:
     """Moves that a better end would need, and of which none can be the first."""
-    names, pods, told = problem.cluster.nodes.names, problem.cluster.snapshot.pods, []
+    names, pods, words = problem.cluster.nodes.names, problem.cluster.snapshot.pods, []
     for step in stuck[:LISTED]:
         every = problem.cluster.classes[step.g].pods
         here = [i for i in every if step.a >= 0 and pods[i].spec.nodeName == names[step.a]] or list(every)
         source = f" from {names[step.a]}" if step.a >= 0 else ""
-        told.append(f"{objects.pod_key(pods[here[0]])}{source}" + (f" to {names[step.b]}" if step.b >= 0 else " evicted"))
-    return Obstacle(goal, f"moves that wait for each other, with no spare place to break the circle: {', '.join(told)}")
+        words.append(f"{objects.pod_key(pods[here[0]])}{source}" + (f" to {names[step.b]}" if step.b >= 0 else " evicted"))
+    return Obstacle(goal, f"moves that wait for each other, with no spare place to break the circle: {', '.join(words)}")
 
 
-def _short(goal: str, entries: list[_Told]) -> list[Obstacle]:
+def _short(goal: str, entries: list[_Described]) -> list[Obstacle]:
     """The first obstacles; ``entries``: how many there are of each kind, and what tells them, which takes long."""
     found: list[Obstacle] = []
     total = sum(number for number, _ in entries)
-    for _, tell in entries:
-        found += tell()
+    for _, describe in entries:
+        found += describe()
         if len(found) >= LISTED:
             break
     if total > LISTED:
@@ -91,7 +91,7 @@ def _left(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
         here = _named(problem, g, n, int(state.counts[g, n]))
         return [Obstacle("drain", f"{key} stays on {names[n]}: {reason}", key, names[n]) for key in here]
 
-    found: list[_Told] = [(1, partial(stays, i)) for i in problem.left_over]
+    found: list[_Described] = [(1, partial(stays, i)) for i in problem.left_over]
     for n in problem.drain:
         cells = np.flatnonzero(problem.movable & (state.counts[:, n] > 0)).tolist()
         found += [(int(state.counts[g, n]), partial(moves_not, g, n)) for g in cells]
@@ -136,32 +136,32 @@ def _held_back(problem: RebalanceProblem, what: str) -> str:
 
 
 def _rejections(state: PlanState, g: int, nodes: Bools) -> str:
-    told = []
+    words = []
     total = int(np.count_nonzero(nodes))
     if not total:
         return "there is no node"
     for rule in state.rules:
         mask = rule.rejects(g) & nodes
         if mask.any():
-            told.append(f"{rule.name} on {int(mask.sum())} of {total} ({rule.message(g, mask)})")
-    if not told:
+            words.append(f"{rule.name} on {int(mask.sum())} of {total} ({rule.message(g, mask)})")
+    if not words:
         return "a rule of pods that run would be broken without it, or more than before"
-    return "; ".join(told)
+    return "; ".join(words)
 
 
 def _broken(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
     names = problem.cluster.nodes.names
 
-    def tell(g: int, n: int, rule: str) -> list[Obstacle]:
+    def describe(g: int, n: int, rule: str) -> list[Obstacle]:
         why = _nowhere(problem, state, g, n) if problem.movable[g] else "it is not moved"
         here = _named(problem, g, n, int(state.counts[g, n]))
         return [Obstacle("repair", f"{key} on {names[n]} still breaks {rule}: {why}", key, names[n]) for key in here]
 
-    found: list[_Told] = []
+    found: list[_Described] = []
     for g in np.flatnonzero(problem.subjects).tolist():
         nodes = np.flatnonzero(state.counts[g])
         for rule, mask in state.breaks(g, nodes).items():
-            found += [(int(state.counts[g, n]), partial(tell, g, n, rule)) for n in nodes[mask].tolist()]
+            found += [(int(state.counts[g, n]), partial(describe, g, n, rule)) for n in nodes[mask].tolist()]
     return _short("repair", found)
 
 
@@ -169,7 +169,7 @@ def _pending(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
     snapshot = problem.cluster.snapshot
     every = np.ones(problem.cluster.n_nodes, dtype=bool)
 
-    def tell(g: int, left: int) -> list[Obstacle]:
+    def describe(g: int, left: int) -> list[Obstacle]:
         cls = problem.cluster.classes[g]
         gang = problem.cluster.gangs[cls.gang] if cls.gang is not None else None
         placed = int(state.counts[list(gang.classes)].sum()) if gang is not None else 0
@@ -184,11 +184,11 @@ def _pending(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
         keys = [objects.pod_key(snapshot.pods[i]) for i in cls.pods[cls.count - left :]]
         return [Obstacle("admit", f"{key} stays pending: {why}", key) for key in keys]
 
-    found: list[_Told] = []
+    found: list[_Described] = []
     for g in np.flatnonzero(problem.pending).tolist():
         left = problem.cluster.classes[g].count - int(state.counts[g].sum())
         if left:
-            found.append((left, partial(tell, g, left)))
+            found.append((left, partial(describe, g, left)))
     return _short("admit", found)
 
 

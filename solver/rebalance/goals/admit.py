@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from solver.rebalance.goals.make_gang_room import admit_gang
-from solver.rebalance.goals.make_room import Opener
+from solver.rebalance.goals.make_room import RoomMaker
 from solver.rebalance.goals.move_builder import MoveBuilder
 
 
@@ -16,7 +16,7 @@ def admit(builder: MoveBuilder) -> None:
     if not len(waiting):
         return
     wanted = np.logical_or.reduce([~builder.state.never(g) for g in waiting.tolist()])
-    opener = Opener(builder, wanted)
+    room_maker = RoomMaker(builder, wanted)
     classes = sorted(waiting.tolist(), key=lambda g: (-int(problem.cluster.priority[g]), -builder.size(g), g))
     done: set[int] = set()
     for g in classes:
@@ -25,8 +25,8 @@ def admit(builder: MoveBuilder) -> None:
         gang = problem.cluster.classes[g].gang
         if gang is None:
             for _ in range(problem.cluster.classes[g].count):
-                if not opener.place(g):
+                if not room_maker.place(g):
                     break
         elif gang not in done:
             done.add(gang)
-            admit_gang(builder, opener, gang)
+            admit_gang(builder, room_maker, gang)

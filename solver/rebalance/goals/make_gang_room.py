@@ -8,7 +8,7 @@ import numpy as np
 
 from models.cluster.cluster import GangGroup, Ids, Ints
 from models.kube.selectors import Bools
-from solver.rebalance.goals.make_room import NEVER, Opener
+from solver.rebalance.goals.make_room import NEVER, RoomMaker
 from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.problem import Step
 from solver.rebalance.sequencing.gang_binding import bind_gang
@@ -18,17 +18,17 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 DOMAINS = 24
 
 
-def admit_gang(builder: MoveBuilder, opener: Opener, k: int) -> bool:
+def admit_gang(builder: MoveBuilder, room_maker: RoomMaker, k: int) -> bool:
     """Bind as many pods of gang k as it needs, or more, after as few evictions and moves as are found; whether it was."""
     gang = builder.problem.cluster.gangs[k]
     before = len(builder.steps)
     best: tuple[int, int, int, list[Step]] | None = None  # -pods bound, evictions (of lower priority), cost of moves, steps
     count = sum(builder.problem.cluster.classes[g].count for g in gang.classes)
-    for least, region in _regions(builder, opener, gang):
+    for least, region in _regions(builder, room_maker, gang):
         if builder.over() or (best is not None and best[:3] <= (-count, 0, least)):
             break
         limit = best[2] if best is not None and best[:2] == (-count, 0) else NEVER
-        steps = _fill(builder, opener, gang, region, limit)
+        steps = _fill(builder, room_maker, gang, region, limit)
         builder.back_to(before)
         if steps is not None:
             gone = sum(step.b < 0 for step in steps)
@@ -41,7 +41,7 @@ def admit_gang(builder: MoveBuilder, opener: Opener, k: int) -> bool:
     return best is not None
 
 
-def _regions(builder: MoveBuilder, opener: Opener, gang: GangGroup) -> Iterator[tuple[int, Bools | None]]:
+def _regions(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup) -> Iterator[tuple[int, Bools | None]]:
     """(cost at least, as far as is seen, bool[N]) of domains that could hold the gang, the cheapest first, and None for all nodes."""
     problem, cluster = builder.problem, builder.problem.cluster
     keys = [gang.key] if gang.key is not None else []
@@ -50,7 +50,7 @@ def _regions(builder: MoveBuilder, opener: Opener, gang: GangGroup) -> Iterator[
         if affinity is not None and cluster.matches(affinity.full)[list(gang.classes)].any():
             keys += affinity.keys
     found: list[tuple[int, int, Bools]] = []
-    prices = _Prices(builder, opener, gang) if keys else None
+    prices = _Prices(builder, room_maker, gang) if keys else None
     for key in dict.fromkeys(keys):
         for nodes in cluster.members(key):
             cost = prices.of(nodes) if prices is not None else NEVER
@@ -67,13 +67,13 @@ def _regions(builder: MoveBuilder, opener: Opener, gang: GangGroup) -> Iterator[
 class _Prices:
     """What the members of a gang cost on some nodes, one node a pod where none is free: for orders only."""
 
-    def __init__(self, builder: MoveBuilder, opener: Opener, gang: GangGroup) -> None:
+    def __init__(self, builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup) -> None:
         self.needed = gang.needed
         self.counts = [builder.problem.cluster.classes[g].count for g in gang.classes]
         self.price: list[Ints] = []
         self.room: list[Ints] = []
         for g in gang.classes:
-            price = opener.price(g)
+            price = room_maker.price(g)
             self.price.append(price)
             self.room.append(np.where(price == 0, builder.state.fit.room(g), price < NEVER))
 
@@ -89,13 +89,13 @@ class _Prices:
         return cost if held >= self.needed else NEVER
 
 
-def _fill(builder: MoveBuilder, opener: Opener, gang: GangGroup, region: Bools | None, limit: int) -> list[Step] | None:
+def _fill(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: Bools | None, limit: int) -> list[Step] | None:
     """Steps that bind the gang in a region by moves that cost less than ``limit``; the walk is anywhere then. Its pods find a place one by
     one, as if those that they have to be near to were there already; then they are bound for good, after all moves."""
     before = len(builder.steps)
     affinity = InterPodAffinity.of(builder.state.rules)
     vouched = [] if region is None else affinity.vouch(gang.classes, region)
-    whole = _members(builder, opener, gang, region, limit)
+    whole = _members(builder, room_maker, gang, region, limit)
     steps = builder.steps[before:]
     builder.back_to(before)
     affinity.unvouch(vouched)
@@ -114,7 +114,7 @@ def _fill(builder: MoveBuilder, opener: Opener, gang: GangGroup, region: Bools |
     return steps if builder.replay(steps) else None
 
 
-def _members(builder: MoveBuilder, opener: Opener, gang: GangGroup, region: Bools | None, limit: int) -> bool:
+def _members(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: Bools | None, limit: int) -> bool:
     """Place members, the largest first; whether enough were."""
     classes, before = builder.problem.cluster.classes, len(builder.steps)
     spare = sum(classes[g].count for g in gang.classes) - gang.needed
@@ -122,7 +122,7 @@ def _members(builder: MoveBuilder, opener: Opener, gang: GangGroup, region: Bool
         for i in range(classes[g].count):
             if builder.over():
                 return False
-            if not opener.place(g, region):
+            if not room_maker.place(g, region):
                 spare -= classes[g].count - i
                 break
             if limit < NEVER and _cost(builder, builder.steps[before:]) >= limit:

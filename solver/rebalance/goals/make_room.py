@@ -27,7 +27,7 @@ EVICTED = 100_000
 NEVER = 2**50
 
 
-class Opener:
+class RoomMaker:
     """Finds places for pods on a walk. ``wanted``: bool[N], nodes that pods which move away leave to others where they can."""
 
     def __init__(self, builder: MoveBuilder, wanted: Bools) -> None:
@@ -39,7 +39,7 @@ class Opener:
         # int64[N, R]: free, or held by pods that may leave
         self._offer: Ints = self.state.fit.free + self.state.counts[moving].T @ self._holds[moving]
         self._most = np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
-        self._rivals = ConflictingPods(cluster)
+        self._conflicting = ConflictingPods(cluster)
         ranks = np.unique(cluster.priority[self.problem.evictable], return_inverse=True)[1]
         self._loss: Ints = np.full(cluster.n_classes, NEVER, dtype=np.int64)  # of an eviction: those of higher priority count before
         self._loss[self.problem.evictable] = EVICTED * 20 ** np.minimum(ranks, 4)
@@ -87,9 +87,9 @@ class Opener:
         """int64[N]: the pods that rules set against class g on each node, NEVER where one has to stay; int64[N, R], int64[N]: the resources
         and slots that are free without them."""
         problem, state = self.problem, self.state
-        forced: Ints = np.where(state.never(g) | self.builder.shut, NEVER, 0)
+        forced: Ints = np.where(state.never(g) | self.builder.kept_empty, NEVER, 0)
         free, slots = state.fit.free, state.fit.slots
-        for h, domains in self._rivals.of(g).items():
+        for h, domains in self._conflicting.of(g).items():
             here = state.counts[h]
             if not here.any():
                 continue
@@ -176,7 +176,7 @@ class Opener:
         """(class, node) pods of which one has to leave next, the most useful first, and bool[N]: where none of them may go."""
         problem, state = self.problem, self.state
         region = np.zeros(problem.cluster.n_nodes, dtype=bool)
-        for h, domains in self._rivals.of(g).items():
+        for h, domains in self._conflicting.of(g).items():
             for codes in domains:
                 near = (codes == codes[n]) & (codes >= 0)
                 nodes = np.flatnonzero(near & (state.counts[h] > 0))

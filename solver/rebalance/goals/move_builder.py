@@ -19,7 +19,7 @@ class MoveBuilder:
     def __init__(self, problem: RebalanceProblem, over: Callable[[], bool]) -> None:
         self.problem, self.state = problem, PlanState(problem)
         self.steps: list[Step] = []
-        self.shut = np.zeros(problem.cluster.n_nodes, dtype=bool)  # freed nodes, which stay empty
+        self.kept_empty = np.zeros(problem.cluster.n_nodes, dtype=bool)  # freed nodes, which stay empty
         self.over = over
         limits = problem.limits
         self._most = {
@@ -95,7 +95,7 @@ class MoveBuilder:
         """Return bool[N]: where a pod of class g may go from node a within the limits."""
         if not self.within(g):
             return np.zeros(self.problem.cluster.n_nodes, dtype=bool)
-        return np.asarray(self.state.landing(g, a) & ~self.shut)
+        return np.asarray(self.state.landing(g, a) & ~self.kept_empty)
 
     def running(self, n: int) -> list[int]:
         """Return movable classes with pods on a node, one entry a pod, the largest first."""

@@ -14,7 +14,7 @@ from models.kube.selectors import NodeTable, Selector, canonical, label_key_requ
 from models.snapshot.snapshot import Snapshot
 
 
-def culprits(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
+def violators(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
     """Return indices into ``snapshot.pods`` of running pods that would have to go; ``exempt``: namespaces without hard anti-affinity.
     Linear in the pods for each pod that has such a rule."""
     pods = snapshot.pods

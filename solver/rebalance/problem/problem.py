@@ -29,7 +29,7 @@ from models.kube.selectors import Bools
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot
 from solver.objective.tie_break import occupies
-from solver.rebalance.problem.execution_violators import culprits
+from solver.rebalance.problem.execution_violators import violators
 from solver.rebalance.problem.options import PlanOptions
 
 #: Labels of nodes that consolidation never frees, and annotations (value "true") that ask for the same.
@@ -120,7 +120,7 @@ class RebalanceProblem:
         return int(arrived.sum())
 
 
-def read_case(snapshot: Snapshot, asked: PlanOptions) -> RebalanceProblem:
+def read_problem(snapshot: Snapshot, asked: PlanOptions) -> RebalanceProblem:
     """Compile a snapshot for a plan.
 
     Raises:
@@ -243,7 +243,7 @@ def _may_go(
         found |= {i for i in movable if (pods[i].spec.priority or 0) < highest}
     found |= {i for i in movable if closed[index[pods[i].spec.nodeName or ""]]}
     if "repair" in asked.goals:
-        found |= culprits(snapshot, asked.options.exempt) & set(movable)
+        found |= violators(snapshot, asked.options.exempt) & set(movable)
     return found
 
 

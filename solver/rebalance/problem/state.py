@@ -96,7 +96,7 @@ class PlanState:
         for rule in self._moving[g]:
             mask &= ~rule.rejects(g)
         for h, nodes in self._waiting.items():
-            mask[self._crowded(g, h, nodes)] = False
+            mask[self._left_short(g, h, nodes)] = False
         for fine in (self.providers.landing(g), self.skews.landing(g)):
             if fine is not None:
                 mask &= fine
@@ -111,7 +111,7 @@ class PlanState:
         refused = self.breaks(h, nodes).get(self.fit.name)
         return nodes if refused is None else nodes[~refused]
 
-    def _crowded(self, g: int, h: int, nodes: Ints) -> Ints:
+    def _left_short(self, g: int, h: int, nodes: Ints) -> Ints:
         """Those of the nodes where pods of class h that never moved would not be accepted again beside one more pod of class g."""
         here = nodes[self.counts[h, nodes] > self.arrived[h, nodes]]
         asks = self.problem.cluster.demand[h] > 0

@@ -17,7 +17,7 @@ from models.cluster.cluster import Ints
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.gang_binding import bind_gang
-from solver.rebalance.sequencing.remaining_moves import Gap
+from solver.rebalance.sequencing.remaining_moves import RemainingMoves
 
 #: States that are looked into, and (node, class) verdicts that are asked for, at most.
 STATES = 30_000
@@ -43,10 +43,10 @@ class Found:
 
 
 class OrderSearch:
-    """One search. ``state``, ``gap``: at the start, and there again afterwards."""
+    """One search. ``state``, ``remaining``: at the start, and there again afterwards."""
 
-    def __init__(self, problem: RebalanceProblem, state: PlanState, gap: Gap, over: Callable[[], bool]) -> None:
-        self.problem, self.state, self.gap, self.over = problem, state, gap, over
+    def __init__(self, problem: RebalanceProblem, state: PlanState, remaining: RemainingMoves, over: Callable[[], bool]) -> None:
+        self.problem, self.state, self.remaining, self.over = problem, state, remaining, over
         self._rows = np.flatnonzero(problem.movable | problem.pending)
         self._movers = np.flatnonzero(problem.movable).tolist()
         self._path: list[_Node] = []
@@ -69,7 +69,7 @@ class OrderSearch:
                 if key in seen:
                     continue
                 seen.add(key)
-                if not self.gap.left:
+                if not self.remaining.left:
                     found = [step for way in self._path for step in way.steps]
                     break
             if self._cut or len(seen) > STATES:
@@ -87,7 +87,7 @@ class OrderSearch:
     def _key(self) -> Hashable:
         """Return what decides how a state can go on."""
         paths = tuple(path for rule in self.state.rules if (path := rule.path()) is not None)
-        return (self.state.counts[self._rows].tobytes(), self.state.arrived[self._rows].tobytes(), paths, self.gap.spent())
+        return (self.state.counts[self._rows].tobytes(), self.state.arrived[self._rows].tobytes(), paths, self.remaining.spent())
 
     def _go(self, node: _Node) -> None:
         """Bring the state there, from where it is, by way of the last state that both ways share."""
@@ -103,11 +103,11 @@ class OrderSearch:
         while len(self._path) > same:
             for step in reversed(self._path.pop().steps):
                 self.state.undo(step)
-                self.gap.note(step, -1)
+                self.remaining.note(step, -1)
         for part in way[same:]:
             for step in part.steps:
                 self.state.apply(step)
-                self.gap.note(step)
+                self.remaining.note(step)
             self._path.append(part)
 
     def _landing(self, g: int, a: int) -> Ints:
@@ -117,34 +117,34 @@ class OrderSearch:
 
     def _successors(self, level: int) -> Iterator[tuple[Step, ...]]:
         """Accepted steps that make so many detours."""
-        gap, counts = self.gap, self.state.counts
+        remaining, counts = self.remaining, self.state.counts
         if level == 0:
             yield from self._bindings()
         for g in self._movers:
-            if not gap.allows(g, level) or (level == 0 and not gap.of[g]):
+            if not remaining.allows(g, level) or (level == 0 and not remaining.of[g]):
                 continue
-            sources = np.flatnonzero(counts[g]).tolist() if level else gap.sources(g)
-            sinks = gap.sinks(g)
+            sources = np.flatnonzero(counts[g]).tolist() if level else remaining.sources(g)
+            sinks = remaining.sinks(g)
             for a in sources:
-                own = gap.extra(g, a, -1)
-                evict = own == level and gap.going.get(g, 0) > 0 and bool(self.problem.evictable[g])
+                own = remaining.extra(g, a, -1)
+                evict = own == level and remaining.going.get(g, 0) > 0 and bool(self.problem.evictable[g])
                 if evict and self.state.may_go(g, a):
                     yield (Step(g, a, -1),)
                 if self._cut:
                     return
                 if 0 <= level - own <= 1 and (level > own or sinks):
-                    yield from ((Step(g, a, b),) for b in self._landing(g, a).tolist() if gap.extra(g, a, b) == level)
+                    yield from ((Step(g, a, b),) for b in self._landing(g, a).tolist() if remaining.extra(g, a, b) == level)
 
     def _bindings(self) -> Iterator[tuple[Step, ...]]:
         gangs: dict[int, dict[tuple[int, int], int]] = {}
-        for g in self.gap.active():
+        for g in self.remaining.active():
             if not self.problem.pending[g]:
                 continue
             gang = self.problem.cluster.classes[g].gang
             if gang is not None:
-                gangs.setdefault(gang, {}).update({(g, n): k for n, k in self.gap.of[g].items()})
+                gangs.setdefault(gang, {}).update({(g, n): k for n, k in self.remaining.of[g].items()})
             else:
-                yield from ((Step(g, -1, b),) for b in self._landing(g, -1).tolist() if self.gap.of[g].get(b, 0) > 0)
+                yield from ((Step(g, -1, b),) for b in self._landing(g, -1).tolist() if self.remaining.of[g].get(b, 0) > 0)
         for cells in gangs.values():
             self._apart = False
             self._cut |= self.over()

@@ -8,7 +8,7 @@ from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 
 
-def respecting(problem: RebalanceProblem, steps: Sequence[Step]) -> list[Step] | None:
+def respect_budgets(problem: RebalanceProblem, steps: Sequence[Step]) -> list[Step] | None:
     """Return the steps in an order in which every eviction and move finds its budget allowing one; None where none was found. Where
     evictions for good use a budget up, its moves come before them."""
     if _holds(problem, steps):

@@ -17,28 +17,28 @@ from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.dependencies import Dependencies
 from solver.rebalance.sequencing.gang_binding import bind_gang
-from solver.rebalance.sequencing.remaining_moves import Gap
+from solver.rebalance.sequencing.remaining_moves import RemainingMoves
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread
 
 
-class Walker:
+class GreedyPass:
     """A sequence of accepted steps under construction. ``steps``: so far; ``over``: whether to stop; ``rng``: None for the guided order."""
 
     def __init__(
         self,
         problem: RebalanceProblem,
         state: PlanState,
-        gap: Gap,
+        remaining: RemainingMoves,
         links: Dependencies,
         over: Callable[[], bool],
         rng: random.Random | None = None,
     ) -> None:
-        self.problem, self.state, self.gap, self.links, self.over, self.rng = problem, state, gap, links, over, rng
+        self.problem, self.state, self.remaining, self.links, self.over, self.rng = problem, state, remaining, links, over, rng
         self.steps: list[Step] = []
         self.fit = NodeResourcesFit.of(state.rules)
         self._spread = PodTopologySpread.of(state.rules)
-        self._dirty = set(gap.active())
+        self._dirty = set(remaining.active())
         most = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
         self.size: Ints = (problem.cluster.demand * 1000 // most).max(axis=1, initial=0)  # thousandths of the largest node
 
@@ -47,15 +47,15 @@ class Walker:
     def take(self, step: Step) -> None:
         """Take an accepted step, and remember who may have got a chance by it."""
         self.state.apply(step)
-        self.gap.note(step)
+        self.remaining.note(step)
         self.steps.append(step)
         self._wake(step)
 
     def _wake(self, step: Step) -> None:
-        self._dirty.update(h for h in self.links.near(step.g) if self.gap.of[h])
+        self._dirty.update(h for h in self.links.near(step.g) if self.remaining.of[h])
         if step.a >= 0:
-            self._dirty |= self.gap.seekers.get(step.a, set())
-        if self.gap.of[step.g]:
+            self._dirty |= self.remaining.seekers.get(step.a, set())
+        if self.remaining.of[step.g]:
             self._dirty.add(step.g)
 
     def back_to(self, length: int, *, refused: bool = False) -> None:
@@ -63,8 +63,8 @@ class Walker:
         while len(self.steps) > length:
             step = self.steps.pop()
             self.state.undo(step)
-            self.gap.note(step, -1)
-        self._dirty = set() if refused else set(self.gap.active())
+            self.remaining.note(step, -1)
+        self._dirty = set() if refused else set(self.remaining.active())
 
     # --- the pass ----------------------------------------------------------------------------------------------------------------
 
@@ -78,10 +78,10 @@ class Walker:
                     if not self._in_gang(g):
                         self._tied(g) if self.links.tied[g] else self._local(g)
                     if self.over():
-                        return not self.gap.left
+                        return not self.remaining.left
             if not sum(self._bind(members) for members in gangs):
                 break
-        return not self.gap.left
+        return not self.remaining.left
 
     def _in_gang(self, g: int) -> bool:
         return bool(self.problem.pending[g]) and self.problem.cluster.classes[g].gang is not None
@@ -89,7 +89,7 @@ class Walker:
     def _gangs(self) -> list[list[int]]:
         """The pending classes of each gang, gangs of higher priority first."""
         found: dict[int, list[int]] = {}
-        for g in self.gap.active():
+        for g in self.remaining.active():
             gang = self.problem.cluster.classes[g].gang
             if gang is not None and self.problem.pending[g]:
                 found.setdefault(gang, []).append(g)
@@ -98,10 +98,10 @@ class Walker:
 
     def _bind(self, members: list[int]) -> bool:
         """Bind what is left of a gang; whether that was anything."""
-        cells = {(g, n): k for g in members for n, k in self.gap.of[g].items()}
+        cells = {(g, n): k for g in members for n, k in self.remaining.of[g].items()}
         steps = bind_gang(self.state, cells) if cells else None
         for step in steps or ():
-            self.gap.note(step)
+            self.remaining.note(step)
             self.steps.append(step)
             self._wake(step)
         return bool(steps)
@@ -112,45 +112,45 @@ class Walker:
         if self.rng is not None:
             self.rng.shuffle(found)
             return found
-        wanted = {g: sum(int(self.gap.coming[a]) for a in self.gap.sources(g) if a >= 0) for g in found}
+        wanted = {g: sum(int(self.remaining.coming[a]) for a in self.remaining.sources(g) if a >= 0) for g in found}
         found.sort(key=lambda g: (-int(wanted[g] > 0), -int(self.size[g]), -wanted[g]))
         return found
 
     def _sources(self, g: int) -> list[int]:
         """Nodes that others wait for first."""
-        found = self.gap.sources(g)
+        found = self.remaining.sources(g)
         if self.rng is not None:
             self.rng.shuffle(found)
         else:
-            found.sort(key=lambda a: -int(self.gap.coming[a]) if a >= 0 else 0)
+            found.sort(key=lambda a: -int(self.remaining.coming[a]) if a >= 0 else 0)
         return found
 
     def _open_sinks(self, g: int, mask: Bools) -> list[int]:
         """Sinks that a mask allows; the emptiest domains of constraints first, then those that nobody waits to leave."""
-        found = [b for b in self.gap.sinks(g) if mask[b]]
+        found = [b for b in self.remaining.sinks(g) if mask[b]]
         if self.rng is not None:
             self.rng.shuffle(found)
         level = self._spread.level(g) if len(found) > 1 and self._spread.touches(g) else None
-        found.sort(key=lambda b: (0 if level is None else int(level[b]), 0 if self.rng is not None else int(self.gap.leaving[b])))
+        found.sort(key=lambda b: (0 if level is None else int(level[b]), 0 if self.rng is not None else int(self.remaining.leaving[b])))
         return found
 
     def _local(self, g: int) -> None:
         """Steps of a class of which each node is judged by itself: one question for all its pods."""
-        gap = self.gap
+        remaining = self.remaining
         while True:
             sources = self._sources(g)
-            if not sources or not gap.sinks(g):
+            if not sources or not remaining.sinks(g):
                 break
             sinks = self._open_sinks(g, self.state.landing(g, sources[0]))
             room = self.fit.room(g) if self.links.simple[g] and sinks else None
             for b in sinks:
                 space = 1 if room is None else int(room[b])
-                while space and sources and gap.of[g].get(b, 0) > 0:
+                while space and sources and remaining.of[g].get(b, 0) > 0:
                     a = sources[0]
-                    k = min(space, gap.of[g][b], gap.to_leave(g, a))
+                    k = min(space, remaining.of[g][b], remaining.to_leave(g, a))
                     self.take(Step(g, a, b, k))
                     space -= k
-                    if not gap.to_leave(g, a):
+                    if not remaining.to_leave(g, a):
                         sources.pop(0)
             if room is not None or not sinks:
                 break
@@ -160,8 +160,8 @@ class Walker:
     def _tied(self, g: int) -> None:
         """Steps of a class that rules over several nodes are about: one question for each pod."""
         for a in self._sources(g):
-            while self.gap.to_leave(g, a) and not self.over():
-                sinks = self._open_sinks(g, self.state.landing(g, a)) if self.gap.sinks(g) else []
+            while self.remaining.to_leave(g, a) and not self.over():
+                sinks = self._open_sinks(g, self.state.landing(g, a)) if self.remaining.sinks(g) else []
                 if not sinks:
                     break
                 self.take(Step(g, a, sinks[0]))
@@ -169,6 +169,6 @@ class Walker:
 
     def _evict(self, g: int) -> None:
         """Evict pods that no sink takes now."""
-        for a in self._sources(g) if self.gap.going.get(g, 0) > 0 else ():
-            while self.gap.going[g] and self.gap.to_leave(g, a) and self.state.may_go(g, a):
+        for a in self._sources(g) if self.remaining.going.get(g, 0) > 0 else ():
+            while self.remaining.going[g] and self.remaining.to_leave(g, a) and self.state.may_go(g, a):
                 self.take(Step(g, a, -1))

@@ -8,7 +8,7 @@ from models.cluster.cluster import Ints
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 
 
-class Gap:
+class RemainingMoves:
     """Per class and node, how many pods are still to come (below 0: to leave). A *detour* is a step more than the counts ask for: each
     puts off the end by one, and the limits of the plan leave room for so many.
 

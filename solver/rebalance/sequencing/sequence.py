@@ -14,13 +14,13 @@ from models.cluster.cluster import Ints
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.astar import OrderSearch
-from solver.rebalance.sequencing.deadlocks import go_on, waiting_in_circle
+from solver.rebalance.sequencing.deadlocks import break_deadlocks, waiting_in_circle
 from solver.rebalance.sequencing.dependencies import Dependencies
-from solver.rebalance.sequencing.disruption_budgets import respecting
-from solver.rebalance.sequencing.greedy_pass import Walker
-from solver.rebalance.sequencing.remaining_moves import Gap
+from solver.rebalance.sequencing.disruption_budgets import respect_budgets
+from solver.rebalance.sequencing.greedy_pass import GreedyPass
+from solver.rebalance.sequencing.remaining_moves import RemainingMoves
 from solver.rebalance.sequencing.shorten import shorten
-from solver.rebalance.target.affinity_openings import reaches
+from solver.rebalance.target.affinity_openings import openings
 from solver.runtime.run_context import RunContext
 
 #: The search for the fewest steps is for placements that so many steps lead to, at least.
@@ -58,7 +58,7 @@ def order(
     """
     found = _order(problem, target, context, seconds, steps_at_most)
     if found.steps and problem.evictable.any():
-        steps = respecting(problem, found.steps)
+        steps = respect_budgets(problem, found.steps)
         return Ordered(steps, fewest=found.fewest and steps is not None, stuck=found.stuck)
     return found
 
@@ -70,40 +70,40 @@ def _order(problem: RebalanceProblem, target: Ints, context: RunContext, seconds
     def over(share: float = 1.0) -> bool:
         return context.stop.is_set() or time.monotonic() - began > seconds * (2.0 if deterministic else share)
 
-    gap = Gap(problem, target, steps_at_most)
-    most = gap.most_detours()
+    remaining = RemainingMoves(problem, target, steps_at_most)
+    most = remaining.most_detours()
     if most is not None and most < 0:
-        return Ordered(None, exhausted=True, stuck=waiting_in_circle(gap.moves()))
-    if not gap.left:
+        return Ordered(None, exhausted=True, stuck=waiting_in_circle(remaining.moves()))
+    if not remaining.left:
         return Ordered([], fewest=True)
-    needed = gap.left
+    needed = remaining.left
     state = PlanState(problem)
-    if not all(reach.allows(target) for reach in reaches(problem, state.providers.rule, state.counts)):
-        return Ordered(None, exhausted=True, stuck=gap.moves())
+    if not all(opening.allows(target) for opening in openings(problem, state.providers.rule, state.counts)):
+        return Ordered(None, exhausted=True, stuck=remaining.moves())
     links = Dependencies(problem.cluster, state.rules)
     best: list[Step] | None = None
     stuck: list[Step] = []
 
     def attempt(rng: random.Random | None, share: float) -> None:
         nonlocal best, stuck
-        walker = Walker(problem, state, gap, links, lambda: over(share), rng)
-        direct = walker.run()
+        greedy = GreedyPass(problem, state, remaining, links, lambda: over(share), rng)
+        direct = greedy.run()
         if not direct and not stuck:
-            stuck = waiting_in_circle(gap.moves())
-        reached = direct or go_on(walker)
-        steps = list(walker.steps)
-        walker.back_to(0)
+            stuck = waiting_in_circle(remaining.moves())
+        reached = direct or break_deadlocks(greedy)
+        steps = list(greedy.steps)
+        greedy.back_to(0)
         if reached and not direct:
             steps = shorten(state, steps, lambda: over(share))
-        if reached and (best is None or len_of(steps) < len_of(best)):
+        if reached and (best is None or count_pods(steps) < count_pods(best)):
             best = steps
 
     attempt(None, 1.0)
-    if best is not None and len_of(best) == needed:
+    if best is not None and count_pods(best) == needed:
         return Ordered(best, fewest=True)
     if needed <= SMALL:
-        allowed = most if best is None else len_of(best) - needed - 1
-        found = OrderSearch(problem, state, gap, lambda: over(0.8)).run(allowed)
+        allowed = most if best is None else count_pods(best) - needed - 1
+        found = OrderSearch(problem, state, remaining, lambda: over(0.8)).run(allowed)
         if found.steps is not None:
             # the first found has the fewest, unless gangs could be bound in another way
             return Ordered(found.steps, fewest=found.complete or len(found.steps) == needed)
@@ -115,11 +115,11 @@ def _order(problem: RebalanceProblem, target: Ints, context: RunContext, seconds
         if over(0.9) or (not deterministic and time.monotonic() - began + spent > seconds):
             break
         attempt(rng, 0.9)
-        if best is not None and len_of(best) == needed:
+        if best is not None and count_pods(best) == needed:
             return Ordered(best, fewest=True)
     return Ordered(best, stuck=[] if best else stuck)
 
 
-def len_of(steps: list[Step]) -> int:
+def count_pods(steps: list[Step]) -> int:
     """Return how many pods steps move, bind and evict, each counted once for each step."""
     return sum(step.k for step in steps)

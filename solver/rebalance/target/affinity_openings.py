@@ -41,7 +41,7 @@ class AffinityOpenings:
         return not (used & ~self.held).any() or (not self.bound and int(np.count_nonzero(used)) == 1)
 
 
-def reaches(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) -> list[AffinityOpenings]:
+def openings(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) -> list[AffinityOpenings]:
     """Return the openings of all terms that fixed pods do not match, nor classes that do not have them. ``rule``: in the state of the fixed
     pods and of ``counts`` (int64[G, N])."""
     found: list[AffinityOpenings] = []
@@ -60,16 +60,16 @@ def reaches(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) -> 
 
 def encode(model: TargetModel, rule: InterPodAffinity) -> None:
     """Say the same in the model of the end state. ``rule``: in the state of the fixed pods."""
-    for reach in reaches(model.problem, rule, np.zeros_like(model.problem.start)):
-        nodes = model.problem.cluster.members(reach.key)
-        resting = domain_sum(reach.codes, len(reach.held), model.rest[reach.members].sum(axis=0)) > 0
+    for opening in openings(model.problem, rule, np.zeros_like(model.problem.start)):
+        nodes = model.problem.cluster.members(opening.key)
+        resting = domain_sum(opening.codes, len(opening.held), model.rest[opening.members].sum(axis=0)) > 0
         used: dict[int, cp_model.IntVar] = {}
-        for d in sorted({*model.domains(reach.members, reach.codes), *np.flatnonzero(resting).tolist()}):
-            present = model.present(reach.members, nodes[d])
+        for d in sorted({*model.domains(opening.members, opening.codes), *np.flatnonzero(resting).tolist()}):
+            present = model.present(opening.members, nodes[d])
             if present:
                 used[d] = present[0]
-        opened = [d for d in used if not reach.held[d]]
-        if reach.bound:
+        opened = [d for d in used if not opening.held[d]]
+        if opening.bound:
             for d in opened:
                 model.model.add(used[d] == 0)
         else:

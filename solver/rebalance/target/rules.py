@@ -41,7 +41,7 @@ class _Repulsion:
     matched: Ints
 
 
-class Known:
+class SharedRules:
     """What all models of a case share. ``start``: per rule and class, bool[N]: where pods break it at the start; ``repulsions``: the
     distinct anti-affinity terms."""
 
@@ -61,9 +61,9 @@ class TargetRules:
     """Adds the rules to a model. ``broken``: per (class, node, rule) that may be broken in the end the literals of which all have to hold
     so that it is not (none: it is broken whatever happens)."""
 
-    def __init__(self, model: TargetModel, rules: Sequence[Rule], known: Known | None = None) -> None:
+    def __init__(self, model: TargetModel, rules: Sequence[Rule], known: SharedRules | None = None) -> None:
         self.model, self.problem = model, model.problem
-        self.known = known or Known(self.problem)
+        self.known = known or SharedRules(self.problem)
         self.start = self.known.start
         self.broken: Broken = {}
         self._counts: dict[tuple[int, ...], cp_model.IntVar] = {}
@@ -218,8 +218,8 @@ class TargetRules:
                 for literal in (*model.present([g], np.array(fine, dtype=np.int64)), *model.arriving([g], np.array(nodes))):
                     model.model.add_implication(literal, clear)
                 for n in set(nodes) - set(fine):
-                    ways = self.broken.setdefault((g, n, rule.name), [])
-                    ways.append(clear)
+                    literals = self.broken.setdefault((g, n, rule.name), [])
+                    literals.append(clear)
 
     def _rests(self, a: Attraction, cell: tuple[int, ...], providers: list[int], moving: set[int], least: int) -> bool:
         """Return whether enough providers are in every domain of a cell, and none of them moves."""

@@ -20,23 +20,23 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 
 class _Support:
     """One set of affinity terms in a wave. By key: ``rest``: int64[D], matches at the start of the wave less those that leave the domain;
-    ``gap``: matches that move inside it; ``need``: landings that count on it; ``left``: (class, node) of pods that have the terms, match
+    ``inside``: matches that move inside it; ``need``: landings that count on it; ``left``: (class, node) of pods that have the terms, match
     them and leave. ``shut``: no other match may come or go in this wave; ``loose``: no order of the whole plan breaks it."""
 
     def __init__(self, counts: Sequence[Ints]) -> None:
         self.rest = [count.copy() for count in counts]
-        self.gap: list[Counter[int]] = [Counter() for _ in counts]
+        self.inside: list[Counter[int]] = [Counter() for _ in counts]
         self.need: list[Counter[int]] = [Counter() for _ in counts]
         self.left: list[Counter[tuple[int, int]]] = [Counter() for _ in counts]
         self.shut = self.loose = False
 
     def least(self, k: int, d: int) -> int:
         """Return matches in a domain when everything that the wave takes is away and nothing that it brings is there."""
-        return int(self.rest[k][d]) - self.gap[k][d]
+        return int(self.rest[k][d]) - self.inside[k][d]
 
     def clear(self) -> None:
         """Forget the steps of the wave, but for what they left of ``rest``."""
-        for counter in (*self.gap, *self.need):
+        for counter in (*self.inside, *self.need):
             counter.clear()
         for cells in self.left:
             cells.clear()
@@ -146,7 +146,7 @@ class Supports:
                 if e < 0:
                     continue
                 if e == d:
-                    found.gap[k][e] += sign
+                    found.inside[k][e] += sign
                 else:
                     found.rest[k][e] -= sign
                     if own == i:

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.waves.safety import WaveRules
-from solver.rebalance.waves.units import tokens
+from solver.rebalance.waves.units import binding_units
 
 _BLOCKED, _READY, _WAITING, _TAKEN = range(4)
 
@@ -22,7 +22,7 @@ _BLOCKED, _READY, _WAITING, _TAKEN = range(4)
 def waves(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list[Step]]:
     """Regroup an accepted sequence of steps: the same steps (of several pods split where needed), in waves that are safe whatever their
     order. Gang members that bind only as a unit are a wave of their own."""
-    return _Scheduler(problem, tokens(problem, steps)).run()
+    return _Scheduler(problem, binding_units(problem, steps)).run()
 
 
 class _Scheduler:

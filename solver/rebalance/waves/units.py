@@ -9,7 +9,7 @@ from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 
 
-def tokens(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list[Step]]:
+def binding_units(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list[Step]]:
     """Return the steps in order, pod by pod; more than one in an entry bind as a unit."""
     single = [Step(s.g, s.a, s.b) for s in steps for _ in range(s.k)]
     classes = problem.cluster.classes

@@ -13,7 +13,7 @@ from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.exact import Exact, ExactResult
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.options import Options
@@ -31,7 +31,7 @@ def solve(
     """From no plan at all; the steps are carried out one by one."""
     options = Options(**{"time_limit": 60.0, "workers": 1, **more})
     asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
-    problem = read_case(from_objects(list(objects)), asked)
+    problem = read_problem(from_objects(list(objects)), asked)
     exact = Exact(PlanObjective(problem, asked.goals), RunContext.start(options))
     found = exact.solve()
     if all(cls.gang is None for cls in problem.cluster.classes):
@@ -137,7 +137,7 @@ def test_overcommitted_nodes_are_a_start_like_any_other() -> None:
 
 def test_a_run_that_is_stopped_keeps_the_plan_and_says_no_more_than_it_knows() -> None:
     asked = PlanOptions(("repair",), (), Limits(), Options(workers=1))
-    problem = read_case(from_objects(swap(node("n3", cpu="1", labels={"disk": "both"}))), asked)
+    problem = read_problem(from_objects(swap(node("n3", cpu="1", labels={"disk": "both"}))), asked)
     stop = threading.Event()
     stop.set()
     g = next(g for g, cls in enumerate(problem.cluster.classes) if cls.pod.metadata.name == "p1")

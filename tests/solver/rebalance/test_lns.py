@@ -14,7 +14,7 @@ from models.snapshot.snapshot import from_objects
 from solver.rebalance import lns
 from solver.rebalance.lns import Lns
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.search import construct
 from solver.rebalance.tiers.objective import PlanObjective
@@ -43,7 +43,7 @@ class Search:
     ) -> None:  # fmt: skip
         options = Options(engine="lns", time_limit=seconds, workers=1, seed=seed, deterministic=deterministic)
         asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
-        self.problem: RebalanceProblem = read_case(from_objects(objects), asked)
+        self.problem: RebalanceProblem = read_problem(from_objects(objects), asked)
         self.values = PlanObjective(self.problem, goals)
         self.told: list[tuple[str, str | None, int | None, int | None]] = []
         self.stop = threading.Event()

@@ -13,7 +13,7 @@ from report.kubectl.script import script
 from report.terminal.canvas import Surface, render
 from report.terminal.rebalance_plan import plan_table
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import read_case
+from solver.rebalance.problem.problem import read_problem
 from solver.rebalance.rebalance import rebalance
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.options import Engine, Options
@@ -31,7 +31,7 @@ def _planned(seed: int, medium: Medium, *, deterministic: bool = False) -> tuple
 
 
 def _check(snapshot: Snapshot, asked: PlanOptions, plan: RebalancePlan) -> None:
-    problem = read_case(snapshot, asked)
+    problem = read_problem(snapshot, asked)
     reached = tuple(tier.value for tier in plan.objective)
     assert reached >= PlanObjective(problem, asked.goals).of(problem.start)
     assert all(tier.value <= tier.bound for tier in plan.objective)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.documents.rebalance_plan import Eviction, Limits, Move
-from solver.rebalance.named_moves import Reasons, deal
+from solver.rebalance.named_moves import Reasons, name_moves
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import case_of, class_of, gang, running
@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 
 def _dealt(problem: RebalanceProblem, *waves: list[Step], units: tuple[int, ...] = ()) -> tuple[list[Move], list[Eviction]]:
-    return deal(
+    return name_moves(
         problem,
         waves,
         [n in units for n in range(len(waves))],

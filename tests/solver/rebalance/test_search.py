@@ -11,7 +11,7 @@ from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver.rebalance import search as searching
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.search import construct, search
 from solver.rebalance.tiers.objective import PlanObjective
@@ -41,7 +41,7 @@ def _search(
 ) -> tuple[PlanSearchResult, list[Progress]]:
     """What is found, and all progress on the way."""
     asked = PlanOptions(tuple(goals), tuple(drain), Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
-    problem = read_case(from_objects(objects), asked)
+    problem = read_problem(from_objects(objects), asked)
     told: list[Progress] = []
     context = RunContext.start(asked.options, report=ProgressReporter(told.append))
     if stop:

@@ -9,7 +9,7 @@ import pytest
 from models.documents.rebalance_plan import Limits, Obstacle
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Step, read_case
+from solver.rebalance.problem.problem import Step, read_problem
 from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.unmet_goals import LISTED, obstacles
@@ -26,7 +26,7 @@ def _found(
 ) -> list[Obstacle]:  # fmt: skip
     """After steps (pod, from, to). ``stuck``: those that wait for each other; ``proved``: the plan's bounds are its values."""
     asked = PlanOptions(goals, drain, limits or Limits())
-    problem = read_case(from_objects(objects), asked)
+    problem = read_problem(from_objects(objects), asked)
     values = PlanObjective(problem, goals)
     taken = [Step(class_of(problem, name), a, b) for name, a, b in steps]
     reached = values.of_steps(taken)

@@ -13,7 +13,7 @@ from checker.plan.state import Board
 from models.documents.audit import Finding
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.execution_violators import culprits
+from solver.rebalance.problem.execution_violators import violators
 from tests.checker.plan.plans import apart, running, together
 from tests.objects import node
 from tests.plans import tiny
@@ -55,7 +55,7 @@ def test_both_judges_of_plans_say_that_they_would_have_to_go() -> None:
         pods = {key for finding in required_during_execution.check(view) for key in finding.pods}
         board = Board(snapshot, (), ())
         breaks = {key: board.broken(board.runners[key]) for key in pods}
-        assert pods <= {pod_key(snapshot.pods[i]) for i in culprits(snapshot)}
+        assert pods <= {pod_key(snapshot.pods[i]) for i in violators(snapshot)}
         assert checked(board, pods, breaks) == pods
         named += len(pods)
     assert named > 10

@@ -11,7 +11,7 @@ from solver.rebalance.goals.admit import admit
 from solver.rebalance.goals.move_builder import MoveBuilder
 from tests.objects import node, pod
 from tests.plans import tiny
-from tests.solver.rebalance.goals.test_move_builder import accepted, walk_of
+from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of
 from tests.solver.rebalance.problem.test_problem import budget, class_of, gang, near, running, told
 
 Object = dict[str, Any]
@@ -19,7 +19,7 @@ EVICT = Limits(allowEviction=True)
 
 
 def _admitted(objects: list[Object], limits: Limits | None = None) -> MoveBuilder:
-    builder = walk_of(objects, ["admit"], limits=limits)
+    builder = builder_of(objects, ["admit"], limits=limits)
     admit(builder)
     return builder
 

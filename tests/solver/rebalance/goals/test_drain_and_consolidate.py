@@ -12,7 +12,7 @@ from solver.rebalance.goals.drain_and_consolidate import consolidate, drain, mak
 from solver.rebalance.goals.move_builder import MoveBuilder
 from tests.objects import node, pod
 from tests.plans import tiny
-from tests.solver.rebalance.goals.test_move_builder import accepted, walk_of
+from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of
 from tests.solver.rebalance.problem.test_problem import apart, class_of, running, told
 
 Object = dict[str, Any]
@@ -27,31 +27,31 @@ def _steps(builder: MoveBuilder) -> list[tuple[str, str | None, str | None]]:
 
 def test_pods_go_to_the_fullest_node_that_takes_them() -> None:
     objects = [node(f"n{i}", cpu="4") for i in range(1, 4)]
-    builder = walk_of([*objects, running("p", "n1"), running("q", "n1", cpu="3"), running("r", "n3", cpu="2")], drain=["n1"])
+    builder = builder_of([*objects, running("p", "n1"), running("q", "n1", cpu="3"), running("r", "n3", cpu="2")], drain=["n1"])
     drain(builder)
     assert _steps(builder) == [("q", "n1", "n2"), ("p", "n1", "n2")]  # the larger one first, for which n3 is too full
 
 
 def test_drained_nodes_take_nothing_from_each_other() -> None:
-    builder = walk_of([node("n1"), node("n2"), node("n3"), running("p", "n1"), running("q", "n2", cpu="1")], drain=["n1", "n2"])
+    builder = builder_of([node("n1"), node("n2"), node("n3"), running("p", "n1"), running("q", "n2", cpu="1")], drain=["n1", "n2"])
     drain(builder)
     assert {to for _, _, to in _steps(builder)} == {"n3"}
 
 
-def _crowded() -> list[Object]:
+def _left_short() -> list[Object]:
     """Only n2 could hold p, once b has gone to n3; a may stay."""
     nodes = [node("n1", cpu="2"), node("n2", cpu="2"), node("n3", cpu="1")]
     return [*nodes, running("p", "n1", cpu="1500m"), running("a", "n2", cpu="400m"), running("b", "n2", cpu="600m")]
 
 
 def test_others_make_room_and_those_that_need_not_move_stay() -> None:
-    builder = walk_of(_crowded(), drain=["n1"])
+    builder = builder_of(_left_short(), drain=["n1"])
     drain(builder)
     assert _steps(builder) == [("b", "n2", "n3"), ("p", "n1", "n2")]
 
 
 def test_no_room_is_made_beyond_the_limit_of_moves() -> None:
-    builder = walk_of(_crowded(), drain=["n1"], limits=Limits(maxMoves=1))
+    builder = builder_of(_left_short(), drain=["n1"], limits=Limits(maxMoves=1))
     drain(builder)
     assert _steps(builder) == []
     assert (builder.state.counts == builder.problem.start).all()
@@ -60,7 +60,7 @@ def test_no_room_is_made_beyond_the_limit_of_moves() -> None:
 @pytest.mark.parametrize("allowed", [True, False])
 def test_who_finds_no_place_is_evicted_if_it_may_be(allowed: bool) -> None:
     objects = [node("n1"), node("n2", cpu="1"), *(running(f"p{i}", "n1", cpu="600m") for i in range(3))]
-    builder = walk_of(objects, drain=["n1"], limits=Limits(allowEviction=allowed, maxEvictions=1))
+    builder = builder_of(objects, drain=["n1"], limits=Limits(allowEviction=allowed, maxEvictions=1))
     drain(builder)
     assert _steps(builder) == [("p0", "n1", "n2"), *([("p0", "n1", None)] if allowed else [])]
 
@@ -69,7 +69,7 @@ def test_who_finds_no_place_is_asked_again_when_the_others_have_gone() -> None:
     """The larger pod can go to the other node of the zone only after the one it keeps away from has left the zone."""
     nodes = [node("n1", labels={"zone": "z"}), node("n2", labels={"zone": "z"}), node("n3", cpu="1", labels={"zone": "y"})]
     pods = [running("p", "n1", cpu="2", affinity=apart("b", "zone")), running("q", "n1", labels={"app": "b"})]
-    builder = walk_of([*nodes, *pods], drain=["n1"])
+    builder = builder_of([*nodes, *pods], drain=["n1"])
     drain(builder)
     assert _steps(builder) == [("q", "n1", "n3"), ("p", "n1", "n2")]
 
@@ -81,7 +81,7 @@ def test_a_drain_is_a_sequence_of_accepted_steps_off_drained_nodes_or_to_make_ro
         _, nodes, limits = tiny.asked(seed, kind)
         if not nodes:
             continue
-        builder = walk_of(tiny.cluster(seed, kind), [], nodes, limits)
+        builder = builder_of(tiny.cluster(seed, kind), [], nodes, limits)
         drain(builder)
         problem, left = builder.problem, builder.state.counts[builder.problem.movable][:, builder.problem.closed]
         assert accepted(problem, builder.steps), seed
@@ -95,17 +95,17 @@ def test_a_drain_is_a_sequence_of_accepted_steps_off_drained_nodes_or_to_make_ro
 
 
 def test_room_is_made_for_a_pod_that_waits_or_nothing_happens() -> None:
-    builder = walk_of([*_crowded(), pod("new", cpu="1700m")], ["admit"])
+    builder = builder_of([*_left_short(), pod("new", cpu="1700m")], ["admit"])
     new = class_of(builder.problem, "new")
     assert make_room(builder, new, -1)
     assert _steps(builder)[-1] == ("new", None, "n2")
-    builder = walk_of([*_crowded(), pod("new", cpu="2100m")], ["admit"])
+    builder = builder_of([*_left_short(), pod("new", cpu="2100m")], ["admit"])
     assert not make_room(builder, class_of(builder.problem, "new"), -1)
     assert builder.steps == []
 
 
 def test_a_pod_moves_to_allowed_nodes_only() -> None:
-    builder = walk_of([node("n1"), node("n2"), node("n3"), running("p", "n1")])
+    builder = builder_of([node("n1"), node("n2"), node("n3"), running("p", "n1")])
     assert not move_off(builder, 0, 0, np.array([True, False, False]))
     assert move_off(builder, 0, 0, np.array([True, False, True]))
     assert _steps(builder) == [("p", "n1", "n3")]
@@ -115,7 +115,7 @@ def test_a_pod_moves_to_allowed_nodes_only() -> None:
 
 
 def _consolidated(objects: list[Object], prices: list[int] | None = None, limits: Limits | None = None) -> tuple[MoveBuilder, list[int]]:
-    builder = walk_of(objects, ["consolidate"], limits=limits)
+    builder = builder_of(objects, ["consolidate"], limits=limits)
     consolidate(builder, np.array(prices or [1] * builder.problem.cluster.n_nodes))
     here = (builder.problem.movable | builder.problem.pending) @ builder.state.counts
     return builder, np.flatnonzero(builder.problem.freeable & (here == 0)).tolist()
@@ -164,7 +164,7 @@ def test_no_pod_moves_twice_and_each_step_is_accepted() -> None:
     freed = 0
     for kind in ("consolidate", "drain", "mixed"):
         for seed in range(40):
-            builder = walk_of(tiny.cluster(seed, kind), ["consolidate"])
+            builder = builder_of(tiny.cluster(seed, kind), ["consolidate"])
             start = builder.problem.freeable & ((builder.problem.movable @ builder.problem.start) == 0)
             consolidate(builder, np.ones(builder.problem.cluster.n_nodes, dtype=np.int64))
             end = builder.problem.freeable & ((builder.problem.movable @ builder.state.counts) == 0)

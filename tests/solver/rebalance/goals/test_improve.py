@@ -19,7 +19,7 @@ from solver.rebalance.tiers.improvement import POINT, Improvement
 from solver.rebalance.tiers.measures import Measures
 from tests import tiny_soft
 from tests.objects import node
-from tests.solver.rebalance.goals.test_move_builder import accepted, walk_of
+from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of
 from tests.solver.rebalance.problem.test_problem import case_of, running, told
 
 Object = dict[str, Any]
@@ -42,7 +42,7 @@ def preferring(seed: int, kind: str) -> list[Object]:
 
 
 def _improved(objects: list[Object], min_gain: int = 1, **limits: Any) -> MoveBuilder:
-    builder = walk_of(objects, ["improve"], limits=Limits(minGain=min_gain, **limits))
+    builder = builder_of(objects, ["improve"], limits=Limits(minGain=min_gain, **limits))
     improve(builder)
     assert accepted(builder.problem, builder.steps)
     return builder

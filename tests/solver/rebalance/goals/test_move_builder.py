@@ -19,7 +19,9 @@ from tests.solver.rebalance.problem.test_problem import budget, case_of, class_o
 Object = dict[str, Any]
 
 
-def walk_of(objects: Sequence[Object], goals: Sequence[str] = (), drain: Sequence[str] = (), limits: Limits | None = None) -> MoveBuilder:
+def builder_of(
+    objects: Sequence[Object], goals: Sequence[str] = (), drain: Sequence[str] = (), limits: Limits | None = None
+) -> MoveBuilder:
     """A walk with no step yet, and all the time that it wants."""
     return begin(case_of(objects, goals, drain, limits))
 
@@ -59,7 +61,7 @@ def _go(builder: MoveBuilder, name: str, to: int) -> None:
 
 def test_moves_and_evictions_have_their_limits() -> None:
     objects = [node("n1"), node("n2"), *_pods("p", "q", "r"), pod("new")]
-    builder = walk_of(objects, ["admit"], ["n1"], Limits(maxMoves=1, maxEvictions=1, allowEviction=True))
+    builder = builder_of(objects, ["admit"], ["n1"], Limits(maxMoves=1, maxEvictions=1, allowEviction=True))
     assert _within(builder, "p", "q") == [True, True]
     _go(builder, "p", 1)
     assert _within(builder, "p", "q", "new") == [False, False, True]
@@ -76,7 +78,7 @@ def test_moves_per_namespace_and_per_workload_are_counted_apart() -> None:
     other_pod = running("r", "n1", cpu="1", namespace="other", owner="ReplicaSet/b")
     objects = [node("n1"), node("n2"), *_pods("p", "q", owner="ReplicaSet/a"), other_pod]
     for limits in (Limits(maxMovesPerNamespace=1), Limits(maxMovesPerWorkload=1)):
-        builder = walk_of(objects, limits=limits)
+        builder = builder_of(objects, limits=limits)
         _go(builder, "p", 1)
         assert _within(builder, "p", "q", "other/r") == [False, False, True]
         builder.back_to(0)
@@ -86,7 +88,7 @@ def test_moves_per_namespace_and_per_workload_are_counted_apart() -> None:
 
 def test_who_went_for_good_stays_missing_in_its_budget() -> None:
     objects = [node("n1"), node("n2"), budget("guard", "web", minAvailable=1), *_pods("p", "q", "r", labels={"app": "web"})]
-    builder = walk_of(objects, drain=["n1"], limits=Limits(allowEviction=True))
+    builder = builder_of(objects, drain=["n1"], limits=Limits(allowEviction=True))
     assert builder.problem.budgets[0].allowed == 2
     _go(builder, "p", 1)  # moved pods are healthy again
     assert _within(builder, "q", eviction=True) == [True]
@@ -99,7 +101,7 @@ def test_who_went_for_good_stays_missing_in_its_budget() -> None:
 
 
 def test_several_pods_of_a_step_count_each() -> None:
-    builder = walk_of([node("n1"), node("n2"), *(running(f"p{i}", "n1") for i in range(4))], limits=Limits(maxMoves=3))
+    builder = builder_of([node("n1"), node("n2"), *(running(f"p{i}", "n1") for i in range(4))], limits=Limits(maxMoves=3))
     builder.take(Step(0, 0, 1, 2))
     assert builder.within(0)
     builder.take(Step(0, 0, 1))
@@ -111,13 +113,13 @@ def test_several_pods_of_a_step_count_each() -> None:
 def test_the_fullest_place_is_taken_and_the_largest_pod_goes_first() -> None:
     objects = [node("n1"), node("n2"), node("n3"), node("n4"), running("a", "n1"), running("b", "n1", cpu="2"), running("c", "n1")]
     objects += [running("d", "n2", cpu="2"), running("e", "n3", cpu="1"), pod("bare", node_name="n1")]
-    builder = walk_of(objects)
+    builder = builder_of(objects)
     small, large = class_of(builder.problem, "a"), class_of(builder.problem, "b")
     assert builder.running(0) == [large, small, small]
     assert builder.tightest(small, np.array([False, True, True, True])) == 1
     assert builder.tightest(small, np.array([False, False, True, True])) == 2
     assert builder.tightest(small, np.ones(4, dtype=bool), bias=np.array([0, 0, 1, 1])) == 2
-    builder.shut[1] = True
+    builder.kept_empty[1] = True
     assert builder.places(small, 0).tolist() == [False, False, True, True]
 
 
@@ -133,7 +135,7 @@ def test_it_is_over_when_its_caller_says_so() -> None:
 def test_steps_taken_back_leave_no_trace(kind: str) -> None:
     for seed in range(8):
         rng, (goals, drain, limits) = random.Random(seed), tiny.asked(seed, kind)
-        builder = walk_of(tiny.cluster(seed, kind), goals, drain, limits)
+        builder = builder_of(tiny.cluster(seed, kind), goals, drain, limits)
         state, problem = builder.state, builder.problem
         broken, free = state.broken(), state.fit.free.copy()
         for _ in range(3):

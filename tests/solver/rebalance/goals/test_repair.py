@@ -16,14 +16,14 @@ from solver.rebalance.rebalance import rebalance
 from solver.runtime.options import Engine, Options
 from tests.objects import node, pod
 from tests.plans import tiny
-from tests.solver.rebalance.goals.test_move_builder import accepted, walk_of
+from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of
 from tests.solver.rebalance.problem.test_problem import HOST, apart, budget, case_of, even, near, running, told
 
 Object = dict[str, Any]
 
 
 def _repaired(objects: list[Object], limits: Limits | None = None, drain: tuple[str, ...] = ()) -> MoveBuilder:
-    builder = walk_of(objects, ["repair"], drain, limits)
+    builder = builder_of(objects, ["repair"], drain, limits)
     repair(builder)
     assert accepted(builder.problem, builder.steps)
     return builder

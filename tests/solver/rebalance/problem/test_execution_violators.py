@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.execution_violators import culprits
+from solver.rebalance.problem.execution_violators import violators
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import HOST, apart, near
 
@@ -17,7 +17,7 @@ DURING = "Required"
 
 def _named(*objects: Object) -> set[str]:
     snapshot = from_objects(objects)
-    return {snapshot.pods[i].metadata.name or "" for i in culprits(snapshot)}
+    return {snapshot.pods[i].metadata.name or "" for i in violators(snapshot)}
 
 
 def _pod(name: str, at: str = "n0", **more: Any) -> Object:

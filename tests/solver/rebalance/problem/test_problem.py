@@ -12,7 +12,7 @@ from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import InputError, from_objects
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.problem.state import PlanState
 from solver.runtime.options import Options
 from tests.objects import node, pod
@@ -65,7 +65,7 @@ def budget(name: str, app: str, **spec: Any) -> Object:
 def case_of(
     objects: Iterable[Object], goals: Sequence[str] = (), drain: Sequence[str] = (), limits: Limits | None = None, **options: Any
 ) -> RebalanceProblem:
-    return read_case(from_objects(objects), PlanOptions(tuple(goals), tuple(drain), limits or Limits(), Options(**options)))
+    return read_problem(from_objects(objects), PlanOptions(tuple(goals), tuple(drain), limits or Limits(), Options(**options)))
 
 
 def class_of(problem: RebalanceProblem, name: str) -> int:

@@ -12,7 +12,7 @@ from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.problem.state import PlanState
 from tests.objects import node, pod
 from tests.plans import tiny
@@ -29,7 +29,7 @@ class _Both:
 
     def __init__(self, objects: list[Object], goals: tuple[str, ...], drain: tuple[str, ...], limits: Limits) -> None:
         snapshot = from_objects(objects)
-        self.problem: RebalanceProblem = read_case(snapshot, PlanOptions(goals, drain, limits))
+        self.problem: RebalanceProblem = read_problem(snapshot, PlanOptions(goals, drain, limits))
         self.state = PlanState(self.problem)
         self.brute = Brute(objects, goals, drain, allow_eviction=limits.allowEviction, limits=limits)
         index = self.brute.world.index

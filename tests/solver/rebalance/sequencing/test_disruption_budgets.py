@@ -6,7 +6,7 @@ from typing import Any
 
 from models.documents.rebalance_plan import Limits
 from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.sequencing.disruption_budgets import respecting
+from solver.rebalance.sequencing.disruption_budgets import respect_budgets
 from tests.objects import node
 from tests.solver.rebalance.problem.test_problem import apart, budget, case_of, running
 
@@ -28,18 +28,18 @@ GO, MOVE = Step(0, 0, -1), Step(0, 0, 1)
 def test_steps_that_respect_their_budgets_stay_as_they_are() -> None:
     problem = _case(2, 4, node("n0"), node("n1"))
     for steps in ([], [MOVE, MOVE, GO, GO], [GO, MOVE, GO], [Step(0, 0, 1, 3)]):
-        assert respecting(problem, steps) == steps
+        assert respect_budgets(problem, steps) == steps
 
 
 def test_moves_come_before_evictions_that_use_their_budget_up() -> None:
     problem = _case(2, 4, node("n0"), node("n1"))
-    assert respecting(problem, [GO, GO, MOVE, MOVE]) == [MOVE, MOVE, GO, GO]
+    assert respect_budgets(problem, [GO, GO, MOVE, MOVE]) == [MOVE, MOVE, GO, GO]
 
 
 def test_more_evictions_than_allowed_have_no_order() -> None:
     problem = _case(1, 4, node("n0"), node("n1"))
-    assert respecting(problem, [GO, GO]) is None
-    assert respecting(problem, [Step(0, 0, -1, 2)]) is None
+    assert respect_budgets(problem, [GO, GO]) is None
+    assert respect_budgets(problem, [Step(0, 0, -1, 2)]) is None
 
 
 def test_a_changed_order_has_to_be_accepted() -> None:
@@ -47,10 +47,10 @@ def test_a_changed_order_has_to_be_accepted() -> None:
     apart_in_zone = apart("web", "zone")
     nodes = [node("n0", labels={"zone": "z"}), node("n1", labels={"zone": "z"}), node("n2", labels={"zone": "y"})]
     problem = _case(1, 2, *nodes, affinity=apart_in_zone)
-    assert respecting(problem, [GO, Step(0, 0, 1)]) is None
-    assert respecting(problem, [GO, Step(0, 0, 2)]) == [Step(0, 0, 2), GO]
+    assert respect_budgets(problem, [GO, Step(0, 0, 1)]) is None
+    assert respect_budgets(problem, [GO, Step(0, 0, 2)]) == [Step(0, 0, 2), GO]
 
 
 def test_pods_without_a_budget_and_those_that_wait_do_not_count() -> None:
     problem = case_of([node("n0"), node("n1"), running("p", "n0")], [], ["n0"], Limits(allowEviction=True))
-    assert respecting(problem, [GO, MOVE]) == [GO, MOVE]
+    assert respect_budgets(problem, [GO, MOVE]) == [GO, MOVE]

@@ -14,11 +14,11 @@ from models.cluster.cluster import Ints
 from models.documents.rebalance_plan import Limits
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing import astar
 from solver.rebalance.sequencing.deadlocks import waiting_in_circle
-from solver.rebalance.sequencing.sequence import Ordered, len_of, order
+from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
 from solver.rebalance.sequencing.shorten import shorten
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
@@ -38,7 +38,7 @@ def pod(name: str, at: str | None, *, app: str = "", **more: Any) -> Object:
 
 
 def case_of(things: list[Object], **asked: Any) -> RebalanceProblem:
-    return read_case(from_objects(things), PlanOptions(**asked))
+    return read_problem(from_objects(things), PlanOptions(**asked))
 
 
 def target_of(problem: RebalanceProblem, moves: dict[str, str | None]) -> Ints:
@@ -99,7 +99,7 @@ def test_swap_goes_through_the_spare_place() -> None:
     found = run(problem, target_of(problem, {"p": "b", "q": "a"}))
     assert found.steps is not None
     assert found.fewest
-    assert len_of(found.steps) == 3
+    assert count_pods(found.steps) == 3
     assert sum(b == "c" for _, _, b in named(problem, found.steps)) == 1
 
 
@@ -163,7 +163,7 @@ def test_a_pod_that_need_not_move_makes_room_and_comes_back() -> None:
     found = run(problem, target_of(problem, {"p": "b", "q": "a"}))
     assert found.steps is not None
     assert found.fewest
-    assert len_of(found.steps) == 5
+    assert count_pods(found.steps) == 5
     assert [a for p, a, _ in named(problem, found.steps) if p == "r"] == ["c", "d"]
 
 
@@ -241,7 +241,7 @@ def test_many_circles_and_one_spare_place(*, alike: bool, steps: int) -> None:
     problem = case_of(things)
     found = run(problem, target_of(problem, moves))
     assert found.steps is not None
-    assert len_of(found.steps) == steps  # pods that are alike pass the spare place on
+    assert count_pods(found.steps) == steps  # pods that are alike pass the spare place on
 
 
 def test_detours_that_nothing_asks_for_are_cut_out() -> None:
@@ -382,7 +382,7 @@ def _agree(seed: int, kind: str) -> str:
         return "none"
     assert found.steps is not None
     assert found.fewest
-    assert len_of(found.steps) == len(best)
+    assert count_pods(found.steps) == len(best)
     capped = run(problem, target, steps_at_most=len(best) - 1)
     assert capped.steps is None
     assert capped.exhausted

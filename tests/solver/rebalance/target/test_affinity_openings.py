@@ -15,7 +15,7 @@ from solver import rules
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.sequence import order
-from solver.rebalance.target.affinity_openings import encode, reaches
+from solver.rebalance.target.affinity_openings import encode, openings
 from solver.rebalance.target.model import TargetModel
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.runtime.options import Options
@@ -77,7 +77,7 @@ def _rule(problem: RebalanceProblem) -> InterPodAffinity:
 
 
 def _allowed(problem: RebalanceProblem, counts: Ints) -> bool:
-    return all(reach.allows(counts) for reach in reaches(problem, _rule(problem), np.zeros_like(problem.start)))
+    return all(opening.allows(counts) for opening in openings(problem, _rule(problem), np.zeros_like(problem.start)))
 
 
 def _feasible(problem: RebalanceProblem, counts: Ints) -> bool:
@@ -92,11 +92,11 @@ def _feasible(problem: RebalanceProblem, counts: Ints) -> bool:
 @pytest.mark.parametrize("seed", range(60))
 def test_every_state_that_steps_lead_to_is_allowed(seed: int) -> None:
     problem = _case(random.Random(seed))
-    found = reaches(problem, _rule(problem), np.zeros_like(problem.start))
+    found = openings(problem, _rule(problem), np.zeros_like(problem.start))
     assert len(found) == 1
     states = _reached(problem)
     for i, counts in enumerate(states):
-        assert all(reach.allows(counts) for reach in found)
+        assert all(opening.allows(counts) for opening in found)
         if i % 29 == 0:
             assert _feasible(problem, counts)
 
@@ -143,4 +143,4 @@ def test_who_opens_another_zone_leaves_nobody_behind() -> None:
 def test_who_is_matched_by_others_is_not_judged() -> None:
     nodes = [node("n0", zone="z0"), node("n1", zone="z1")]
     problem = case_of([*nodes, pod("p", "n0", app="b", affinity=_near("a")), pod("q", "n0", app="a")])
-    assert reaches(problem, _rule(problem), np.zeros_like(problem.start)) == []
+    assert openings(problem, _rule(problem), np.zeros_like(problem.start)) == []

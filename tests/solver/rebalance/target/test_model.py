@@ -15,7 +15,7 @@ from solver import rules
 from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
@@ -103,7 +103,9 @@ def builder(problem: RebalanceProblem, rng: random.Random, length: int, mends: s
 def rebalanced(seed: int, kind: str) -> RebalanceProblem:
     objects = tiny.cluster(seed, kind)
     _, drain, limits = tiny.asked(seed, kind)
-    return read_case(from_objects(objects), PlanOptions(GOALS, drain, Limits(allowEviction=limits.allowEviction, alsoMove=limits.alsoMove)))
+    return read_problem(
+        from_objects(objects), PlanOptions(GOALS, drain, Limits(allowEviction=limits.allowEviction, alsoMove=limits.alsoMove))
+    )
 
 
 def scrambled(seed: int, kind: str) -> RebalanceProblem:
@@ -119,7 +121,7 @@ def scrambled(seed: int, kind: str) -> RebalanceProblem:
                 owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
                 thing["metadata"] = {**thing["metadata"], "ownerReferences": [owner]}
     drain = (names[0],) if rng.random() < 0.3 else ()
-    return read_case(from_objects(objects), PlanOptions(GOALS, drain, Limits(allowEviction=rng.random() < 0.3)))
+    return read_problem(from_objects(objects), PlanOptions(GOALS, drain, Limits(allowEviction=rng.random() < 0.3)))
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)

@@ -13,7 +13,7 @@ import pytest
 from models.snapshot.snapshot import from_objects
 from solver.bind_order.gang_units import Binder
 from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_case
+from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.gang_binding import bind_gang
 from solver.rebalance.waves.schedule import waves
@@ -33,7 +33,7 @@ class _Plan:
     def __init__(self, objects: list[Object], *, goals: tuple[str, ...] = ("improve",), evict: bool = False) -> None:
         asked = PlanOptions(goals)
         asked.limits.allowEviction = evict
-        self.problem = read_case(from_objects(objects), asked)
+        self.problem = read_problem(from_objects(objects), asked)
         pods = self.problem.cluster.snapshot.pods
         self._class = {pods[i].metadata.name: g for g, cls in enumerate(self.problem.cluster.classes) for i in cls.pods}
         self._nodes = list(self.problem.cluster.nodes.names)
@@ -287,7 +287,7 @@ def test_every_wave_is_safe_whatever_its_order(kind: str, part: int) -> None:
     for seed in range(8 * part, 8 * part + 8):
         objects = tiny.cluster(seed, kind)
         goals, drain, limits = tiny.asked(seed, kind)
-        problem = read_case(from_objects(objects), PlanOptions((*goals, *(() if "admit" in goals else ("admit",))), drain, limits))
+        problem = read_problem(from_objects(objects), PlanOptions((*goals, *(() if "admit" in goals else ("admit",))), drain, limits))
         rng = random.Random(f"walk-{kind}-{seed}")
         steps = _walk(problem, rng, rng.choice((3, 5, 6)))
         found = waves(problem, steps)
@@ -301,7 +301,7 @@ def test_gangs_are_bound_as_they_were(kind: str) -> None:
     """Waves of gang members that are not safe step by step are units, accepted as such."""
     units = 0
     for seed in range(40):
-        problem = read_case(from_objects(with_gangs(mutual(seed, kind, nodes=3, pods=5), seed)), PlanOptions(("admit",)))
+        problem = read_problem(from_objects(with_gangs(mutual(seed, kind, nodes=3, pods=5), seed)), PlanOptions(("admit",)))
         steps = _gangs(problem, random.Random(seed))
         found = waves(problem, steps)
         assert Counter(steps) == Counter(single(step for wave in found for step in wave))
@@ -328,7 +328,7 @@ def test_gangs_are_bound_as_they_were(kind: str) -> None:
 def test_kubelets_that_align_take_pods_in_any_order() -> None:
     together = 0
     for seed in range(25):
-        problem = read_case(from_objects(numa_clusters.cluster(seed)), PlanOptions(("admit",)))
+        problem = read_problem(from_objects(numa_clusters.cluster(seed)), PlanOptions(("admit",)))
         steps = _walk(problem, random.Random(seed), 8)
         before: list[Step] = []
         for wave in waves(problem, steps):
