@@ -9,7 +9,7 @@ Shapes: G classes, N nodes, R resources, as of models.cluster.cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Container, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -126,73 +126,114 @@ def read_problem(snapshot: Snapshot, asked: PlanOptions) -> RebalanceProblem:
     Raises:
         InputError: nodes to drain that are not there, or quantities, annotations and gangs that cannot be read.
     """
-    options, limits = asked.options, asked.limits
-    scope = select(snapshot, include_gated=options.include_gated)
-    refused = exclusions(snapshot, limits.alsoMove, tiers=options.policy.networkTiers)
-    guards = budgets(snapshot)
-    guard_of = {i: b for b, guard in enumerate(guards) for i in guard.pods if i not in guard.free}
-    free = {i for guard in guards for i in guard.pods if i in guard.free}
-    pods = snapshot.pods
-    movable = [i for i in scope.fixed if i not in refused]
-    anchored = [i for i in scope.fixed if i in refused and not is_terminating(pods[i]) and _holds_rules(pods[i])]
-    waiting = scope.pending if "admit" in asked.goals else []
-    index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
-    drain = [index[name] for name in node_selection.choose(snapshot, asked.drain)]
-    closed = np.zeros(len(index), dtype=bool)
-    closed[drain] = True
-    going = _may_go(snapshot, asked, movable, waiting, closed, index)
-    costs = move_cost.costs(snapshot, options.policy, movable)
-    owners = Owners(snapshot) if limits.maxMovesPerWorkload is not None else None
-    names: dict[str, int] = {}
-    numbers: dict[Hashable, int] = {}
-    apart: dict[int, int] = {}
-    moving = set(movable)
-    for i in (*movable, *anchored):
-        owner = -1 if owners is None or i not in moving else names.setdefault(owners.of(pods[i]), len(names))
-        space = pods[i].metadata.namespace if limits.maxMovesPerNamespace is not None else None
-        kind = (i in moving, guard_of.get(i), i in free, costs.get(i, 1), i in going, owner, space, _resized(pods[i]))
-        apart[i] = numbers.setdefault(kind, len(numbers))
-    running = {*apart}
-    policy = msgspec.structs.replace(options.policy, multipliers=msgspec.structs.replace(options.policy.multipliers, containerAffinity=0))
-    cluster = compile_cluster(
-        snapshot,
-        Scope([i for i in scope.fixed if i not in running], [*movable, *anchored, *waiting], scope.gated, scope.invisible),
-        daemon_namespaces=options.exempt,
-        policy=policy,
-        running=apart,
-    )
-    start = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    for g, cls in enumerate(cluster.classes):
-        for i in cls.pods if cls.pods[0] in running else ():
-            start[g, index[pods[i].spec.nodeName or ""]] += 1
-    first = [cls.pods[0] for cls in cluster.classes]
-    movers = np.array([i in moving for i in first], dtype=bool)
-    anchors = np.array([i in running and i not in moving for i in first], dtype=bool)
-    spaces: dict[str, int] = {}
-    stays = [i for i in scope.fixed if i in refused and occupies(pods[i])]
-    occupied = np.zeros(len(index), dtype=bool)
-    occupied[[index[pods[i].spec.nodeName or ""] for i in stays]] = True
-    return RebalanceProblem(
-        cluster=cluster,
-        start=start,
-        movable=movers,
-        pending=~movers & ~anchors,
-        evictable=np.array([i in going for i in first], dtype=bool),
-        cost=np.array([costs.get(i, 1) for i in first], dtype=np.int64),
-        closed=closed,
-        freeable=~occupied & np.array([_freeable(node) for node in snapshot.nodes], dtype=bool),
-        budgets=guards,
-        budget=[guard_of.get(i) for i in first],
-        namespaces=np.array([spaces.setdefault(pods[i].metadata.namespace or "default", len(spaces)) for i in first], dtype=np.int64),
-        workloads=np.array([names.get(owners.of(pods[i]), -1) if owners is not None else -1 for i in first], dtype=np.int64),
-        subjects=movers | anchors,
-        limits=limits,
-        excluded=_excluded(snapshot, refused),
-        drain=drain,
-        extra=_extra(cluster, running),
-        once=np.array([i in free for i in first], dtype=bool),
-        left_over=[i for i in stays if closed[index[pods[i].spec.nodeName or ""]] and not is_terminating(pods[i])],
-    )
+    return _Reader(snapshot, asked).read()
+
+
+class _Reader:
+    """What a plan has to know of each pod (an index into ``snapshot.pods``) and node. ``anchored``: pods that stay but hold rules."""
+
+    def __init__(self, snapshot: Snapshot, asked: PlanOptions) -> None:
+        options, limits, pods = asked.options, asked.limits, snapshot.pods
+        self.snapshot, self.asked, self.pods = snapshot, asked, pods
+        self.scope = select(snapshot, include_gated=options.include_gated)
+        self.refused = exclusions(snapshot, limits.alsoMove, tiers=options.policy.networkTiers)
+        self.budgets = budgets(snapshot)
+        self.budget_of = {i: b for b, budget in enumerate(self.budgets) for i in budget.pods if i not in budget.free}
+        self.free = {i for budget in self.budgets for i in budget.pods if i in budget.free}
+        self.movable = [i for i in self.scope.fixed if i not in self.refused]
+        self.anchored = [i for i in self.scope.fixed if i in self.refused and not is_terminating(pods[i]) and _holds_rules(pods[i])]
+        self.waiting = self.scope.pending if "admit" in asked.goals else []
+        self.index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
+        self.drain = [self.index[name] for name in node_selection.choose(snapshot, asked.drain)]
+        self.closed = np.zeros(len(self.index), dtype=bool)
+        self.closed[self.drain] = True
+        self.evictable = self._evictable()
+        self.costs = move_cost.costs(snapshot, options.policy, self.movable)
+        self.owners = Owners(snapshot) if limits.maxMovesPerWorkload is not None else None
+        self.workloads: dict[str, int] = {}
+
+    def read(self) -> RebalanceProblem:
+        snapshot, pods, scope = self.snapshot, self.pods, self.scope
+        apart = self._kinds()
+        cluster = self._compile(apart)
+        start = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+        for g, cls in enumerate(cluster.classes):
+            for i in cls.pods if cls.pods[0] in apart else ():
+                start[g, self._node(i)] += 1
+        first, moving = [cls.pods[0] for cls in cluster.classes], set(self.movable)
+        movers = np.array([i in moving for i in first], dtype=bool)
+        anchors = np.array([i in apart and i not in moving for i in first], dtype=bool)
+        spaces: dict[str, int] = {}
+        stays = [i for i in scope.fixed if i in self.refused and occupies(pods[i])]
+        occupied = np.zeros(len(self.index), dtype=bool)
+        occupied[[self._node(i) for i in stays]] = True
+        return RebalanceProblem(
+            cluster=cluster,
+            start=start,
+            movable=movers,
+            pending=~movers & ~anchors,
+            evictable=np.array([i in self.evictable for i in first], dtype=bool),
+            cost=np.array([self.costs.get(i, 1) for i in first], dtype=np.int64),
+            closed=self.closed,
+            freeable=~occupied & np.array([_freeable(node) for node in snapshot.nodes], dtype=bool),
+            budgets=self.budgets,
+            budget=[self.budget_of.get(i) for i in first],
+            namespaces=np.array([spaces.setdefault(pods[i].metadata.namespace or "default", len(spaces)) for i in first], dtype=np.int64),
+            workloads=np.array(
+                [-1 if self.owners is None else self.workloads.get(self.owners.of(pods[i]), -1) for i in first], dtype=np.int64
+            ),
+            subjects=movers | anchors,
+            limits=self.asked.limits,
+            excluded=_excluded(snapshot, self.refused),
+            drain=self.drain,
+            extra=_extra(cluster, apart),
+            once=np.array([i in self.free for i in first], dtype=bool),
+            left_over=[i for i in stays if self.closed[self._node(i)] and not is_terminating(pods[i])],
+        )
+
+    def _node(self, i: int) -> int:
+        return self.index[self.pods[i].spec.nodeName or ""]
+
+    def _kinds(self) -> dict[int, int]:
+        """Return a number for each running pod that the plan looks at, equal for pods that it need not tell apart."""
+        numbers: dict[Hashable, int] = {}
+        found: dict[int, int] = {}
+        moving = set(self.movable)
+        for i in (*self.movable, *self.anchored):
+            pod, owner = self.pods[i], -1
+            if self.owners is not None and i in moving:
+                owner = self.workloads.setdefault(self.owners.of(pod), len(self.workloads))
+            space = pod.metadata.namespace if self.asked.limits.maxMovesPerNamespace is not None else None
+            budget = self.budget_of.get(i), i in self.free
+            kind = (i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, _resized(pod))
+            found[i] = numbers.setdefault(kind, len(numbers))
+        return found
+
+    def _compile(self, kinds: dict[int, int]) -> Cluster:
+        options, scope = self.asked.options, self.scope
+        fixed = [i for i in scope.fixed if i not in kinds]
+        multipliers = msgspec.structs.replace(options.policy.multipliers, containerAffinity=0)
+        return compile_cluster(
+            self.snapshot,
+            Scope(fixed, [*self.movable, *self.anchored, *self.waiting], scope.gated, scope.invisible),
+            daemon_namespaces=options.exempt,
+            policy=msgspec.structs.replace(options.policy, multipliers=multipliers),
+            running=kinds,
+        )
+
+    def _evictable(self) -> set[int]:
+        """Return running pods that may be evicted for good: of lower priority than some pending pod, on nodes to be drained, or because
+        they break a rule that holds during execution."""
+        if not self.asked.limits.allowEviction:
+            return set()
+        pods = self.pods
+        highest = max((pods[i].spec.priority or 0 for i in self.waiting if pods[i].spec.preemptionPolicy != "Never"), default=None)
+        found = {i for i in self.movable if self.closed[self._node(i)]}
+        if highest is not None:
+            found |= {i for i in self.movable if (pods[i].spec.priority or 0) < highest}
+        if "repair" in self.asked.goals:
+            found |= violators(self.snapshot, self.asked.options.exempt) & set(self.movable)
+        return found
 
 
 def _holds_rules(pod: Pod) -> bool:
@@ -214,7 +255,7 @@ def _resized(pod: Pod) -> tuple[tuple[str, int], ...] | None:
     return None if held == asked else tuple(sorted(held.items()))
 
 
-def _extra(cluster: Cluster, running: set[int]) -> Ints:
+def _extra(cluster: Cluster, running: Container[int]) -> Ints:
     found = np.zeros_like(cluster.demand)
     for g, cls in enumerate(cluster.classes):
         held = _resized(cluster.snapshot.pods[cls.pods[0]]) if cls.pods[0] in running else None
@@ -227,24 +268,6 @@ def _extra(cluster: Cluster, running: set[int]) -> Ints:
 def _freeable(node: objects.Node) -> bool:
     labels, notes = node.metadata.labels or {}, node.metadata.annotations or {}
     return not any(label in labels for label in CONTROL_PLANE) and not any(notes.get(note) == "true" for note in KEEP)
-
-
-def _may_go(
-    snapshot: Snapshot, asked: PlanOptions, movable: list[int], waiting: list[int], closed: Bools, index: dict[str, int]
-) -> set[int]:
-    """Running pods that may be evicted for good: of lower priority than some pending pod, on nodes to be drained, or because they break a
-    rule that holds during execution."""
-    if not asked.limits.allowEviction:
-        return set()
-    pods = snapshot.pods
-    found: set[int] = set()
-    highest = max((pods[i].spec.priority or 0 for i in waiting if pods[i].spec.preemptionPolicy != "Never"), default=None)
-    if highest is not None:
-        found |= {i for i in movable if (pods[i].spec.priority or 0) < highest}
-    found |= {i for i in movable if closed[index[pods[i].spec.nodeName or ""]]}
-    if "repair" in asked.goals:
-        found |= violators(snapshot, asked.options.exempt) & set(movable)
-    return found
 
 
 def _excluded(snapshot: Snapshot, refused: dict[int, Exclusion]) -> list[Excluded]:
