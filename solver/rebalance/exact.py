@@ -26,8 +26,10 @@ from solver.runtime.run_context import RunContext
 
 #: Up to this many variables tiers are solved with the full linear relaxation.
 TIGHT_LIMIT = 2_000
-#: What one end state may take of the time that is left: the model for it, and its order.
-MODEL_SHARE, ORDER_SHARE = 0.6, 0.5
+#: The share of the time left that the model may take for one end state.
+MODEL_SHARE = 0.6
+#: The share of the time left that finding the order of one end state's steps may take.
+ORDER_SHARE = 0.5
 #: What a look for an order counts, in deterministic seconds.
 CHECK = 0.02
 

@@ -22,10 +22,18 @@ from solver.rebalance.target.rules import SharedRules, TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.run_context import RunContext
 
-#: Model variables of a neighbourhood, at the start, at least and at most; seconds for one tier of it.
-START, LEAST, MOST, GLANCE = 800.0, 60.0, 4_000.0, 2.0
-#: Share of the time that is kept for finding an order of steps; neighbourhoods in a row without gain after which the search ends.
-ORDER, PATIENCE = 0.3, 400
+#: Model variables of the first neighbourhood.
+START = 800.0
+#: Model variables of a neighbourhood at least.
+LEAST = 60.0
+#: Model variables of a neighbourhood at most.
+MOST = 4_000.0
+#: Seconds for one tier of a neighbourhood.
+GLANCE = 2.0
+#: Share of the time that is kept for finding an order of steps.
+ORDER = 0.3
+#: Neighbourhoods in a row without gain after which the search ends.
+PATIENCE = 400
 #: Deterministic seconds that building one variable counts.
 BUILD = 2e-4
 

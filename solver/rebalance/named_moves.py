@@ -61,7 +61,7 @@ def name_moves(
 
 
 class Reasons:
-    """Why each move is made, told from the start and the end of a plan. ``broken``: by (class, node), the rules that pods break there at
+    """Why each move is made, from the start and the end of a plan. ``broken``: by (class, node), the rules that pods break there at
     the start; ``freed``: bool[N], nodes that the plan frees; ``goals``: of the plan."""
 
     def __init__(self, problem: RebalanceProblem, broken: dict[tuple[int, int], list[str]], freed: Bools, goals: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from solver.rebalance.tiers.tier import Tier
 
 #: Obstacles listed of one kind; the rest is summed up in the last one.
 LISTED = 50
-#: How many obstacles of one kind, and what tells them.
+#: How many obstacles of one kind, and what describes them.
 _Described = tuple[int, Callable[[], list[Obstacle]]]
 
 _WHY = {
@@ -65,7 +65,7 @@ def _circle(problem: RebalanceProblem, goal: str, stuck: Sequence[Step]) -> Obst
 
 
 def _short(goal: str, entries: list[_Described]) -> list[Obstacle]:
-    """The first obstacles; ``entries``: how many there are of each kind, and what tells them, which takes long."""
+    """The first obstacles; ``entries``: how many there are of each kind, and what describes them, which takes long."""
     found: list[Obstacle] = []
     total = sum(number for number, _ in entries)
     for _, describe in entries:

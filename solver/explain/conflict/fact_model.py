@@ -25,8 +25,10 @@ from solver.rules.node_resources_fit import NodeResourcesFit
 
 #: Domains of a topology key beyond which facts are not told apart by them.
 MOST_DOMAINS = 64
-#: Cells of nodes at most, and variables for the pods of a class in a cell.
-MOST_CELLS, MOST_TOTALS = 256, 20_000
+#: Cells of nodes at most.
+MOST_CELLS = 256
+#: Variables for the pods of a class in a cell at most.
+MOST_TOTALS = 20_000
 
 
 @dataclass(frozen=True, slots=True)

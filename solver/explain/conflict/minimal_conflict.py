@@ -1,9 +1,8 @@
 """Why pods cannot be placed together: a smallest set of rules and capacities that together make it impossible.
 
 The facts of the model (solver.explain.conflict.fact_model) are first taken in coarse groups; a core by CP-SAT's assumptions, where one is
-found quickly, and
-deletion leave a smallest set of them, whose members are then split (by workload, term, claim and port, at last by topology domain) and
-reduced anew, as far as the set stays readable.
+found quickly, and deletion leave a smallest set of them, whose members are then split (by workload, term, claim and port, at last by
+topology domain) and reduced again, as far as the set stays readable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names and numbers as they stand in the sentences of a cause."""
+"""Names and numbers as they are in the sentences of a cause."""
 
 from __future__ import annotations
 

@@ -9,11 +9,12 @@ from models.kube.selectors import Bools
 from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.problem import Step
 
-#: Times that consolidation begins anew, knowing which nodes were freed.
+#: Times that consolidation begins again, knowing which nodes were freed.
 PASSES = 3
-#: Percent of what the others have left that nodes may hold which are taken for freed at first; nodes in a row that cannot be freed even
-#: with others giving way before that ends.
-FULL, PATIENCE = 92, 30
+#: Percent of what the other nodes have left that the nodes may hold which are taken for freed at first.
+FULL = 92
+#: Nodes in a row that cannot be freed, even with other pods moving away, before consolidation ends.
+PATIENCE = 30
 #: Times in a row that no room was found for pods of a class, after which it is not tried again.
 HOPELESS = 3
 #: Nodes on which room is made for one pod by moving others away, at most.

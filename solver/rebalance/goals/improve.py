@@ -17,14 +17,16 @@ from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.tiers.improvement import POINT
 
-#: The first sweep asks for moves worth so many times the least gain, each next one for a quarter of that.
-FIRST, LESS = 16, 4
+#: The first sweep asks for moves worth so many times the least gain,
+FIRST = 16
+#: and each next one for so many times less.
+LESS = 4
 #: Sweeps end when fewer than one in so many pods moved in the last one.
 RARE = 200
 
 
 class Gains:
-    """What preferences and balance say of a placement: counters that follow a walk's steps."""
+    """What preferences and balance say of a placement: counters that follow the builder's steps."""
 
     def __init__(self, problem: RebalanceProblem, counts: Ints) -> None:
         self.problem = problem

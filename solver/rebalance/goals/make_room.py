@@ -28,7 +28,7 @@ NEVER = 2**50
 
 
 class RoomMaker:
-    """Finds places for pods on a walk. ``wanted``: bool[N], nodes that pods which move away leave to others where they can."""
+    """Finds places for pods of a builder. ``wanted``: bool[N], nodes that pods which move away leave to others where they can."""
 
     def __init__(self, builder: MoveBuilder, wanted: Bools) -> None:
         self.builder, self.problem, self.state = builder, builder.problem, builder.state
@@ -156,7 +156,7 @@ class RoomMaker:
         return bool(self.builder.places(g, a)[n])
 
     def _open(self, g: int, a: int, n: int, open_: Bools, top: int, depth: int, most: int) -> bool:
-        """Move others off node n until a pod of class g is accepted there; where that fails the walk is anywhere."""
+        """Move others off node n until a pod of class g is accepted there; where that fails the builder is left as it is then."""
         before = len(self.builder.steps)
         outside = open_.copy() if a >= 0 else np.ones_like(open_)
         outside[n] = False

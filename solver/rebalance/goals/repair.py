@@ -1,6 +1,6 @@
-"""Mend rules that running pods break, by few moves.
+"""Repair rules that running pods break, by few moves.
 
-A pod breaks nothing where an accepted step puts it, and nobody else breaks more than before: every step of a pod that breaks rules is one
+A pod breaks nothing where an accepted step puts it, and no other pod breaks more than before: every step of a pod that breaks rules is one
 to the better.
 """
 
@@ -16,13 +16,13 @@ from solver.rebalance.problem.problem import Step
 def repair(builder: MoveBuilder) -> None:
     """Move pods that break rules, those first that break most; a pod that finds no place gets room made for it. Of what is left the pod of
     lowest priority goes, if it may be evicted and its rule asks for that; then moves may do for the rest."""
-    _mend(builder)
+    _move(builder)
     while _evict(builder):
         if not builder.over():
-            _mend(builder)
+            _move(builder)
 
 
-def _mend(builder: MoveBuilder) -> None:
+def _move(builder: MoveBuilder) -> None:
     """Moves only."""
     problem, state = builder.problem, builder.state
     progress = True

@@ -51,7 +51,7 @@ class Providers:
         return lacks
 
     def landing(self, g: int) -> Bools | None:
-        """Return bool[N]: where a pod of class g, absent now, may land so that those at rest miss nobody; None: anywhere."""
+        """Return bool[N]: where a pod of class g, absent now, may land so that those at rest miss no pod; None: anywhere."""
         mask: Bools | None = None
         for i in self.rule.feeds(g):
             found = self.rule.attractions[i]
@@ -61,7 +61,7 @@ class Providers:
                     continue
                 own = int(bool(found.matches[h]))
                 alone = found.total - (found.any_key[nodes] & bool(own))
-                opened = (alone == 0) & bool(own)  # nobody else matches: it stands by itself until the pod lands elsewhere
+                opened = (alone == 0) & bool(own)  # no other pod matches: it needs none until the pod lands elsewhere
                 for codes, count in zip(found.codes, found.counts, strict=True):
                     domains = codes[nodes]
                     lonely = np.unique(domains[np.append(count, 0)[domains] - own < 1])
@@ -75,11 +75,11 @@ class Providers:
         return mask
 
     def gone(self, g: int) -> bool:
-        """Return whether those at rest miss nobody while a pod of class g, absent now, stays away."""
+        """Return whether those at rest miss no pod while a pod of class g, absent now, stays away."""
         return not any(self.lacking(h, nodes).any() for i in self.rule.feeds(g) for h in self._holders[i] if len(nodes := self._needy(h)))
 
     def _needy(self, h: int) -> Ints:
-        """Nodes with pods of class h that have to miss nobody."""
+        """Nodes with pods of class h that have to miss no pod."""
         return np.flatnonzero((self.counts[h] > 0) & ((self.arrived[h] > 0) | ~self._broken[h]))
 
 

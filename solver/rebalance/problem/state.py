@@ -119,7 +119,7 @@ class PlanState:
         return np.asarray(here[(free[:, asks] < 0).any(axis=1)])
 
     def may_go(self, g: int, a: int) -> bool:
-        """Return whether a pod of class g may be evicted for good from node a: nobody is worse off without it."""
+        """Return whether a pod of class g may be evicted for good from node a: no pod is worse off without it."""
         back = self._placed_first(g, a, 1)
         if back and self.problem.once[g]:
             return False

@@ -63,7 +63,7 @@ def _unit(state: PlanState, binder: Binder, part: list[tuple[int, int, int]]) ->
     steps = [Step(g, -1, n) for g, n, k in part for _ in range(k)]
     for step in steps:
         state.apply(step)
-    if all(state.providers.gone(g) and state.skews.gone(g) for g in {g for g, _, _ in part}):  # nobody at rest is worse off
+    if all(state.providers.gone(g) and state.skews.gone(g) for g in {g for g, _, _ in part}):  # no pod at rest is worse off
         return steps
     for step in reversed(steps):
         state.undo(step)

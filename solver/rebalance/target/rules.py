@@ -180,7 +180,7 @@ class TargetRules:
     # --- affinity -------------------------------------------------------------------------------------------------------------
 
     def _affinity(self, rule: InterPodAffinity) -> None:
-        """A pod other than itself that matches all terms in the domain of every key, or nobody else anywhere and it matches itself."""
+        """A pod other than itself that matches all terms in the domain of every key, or no other pod anywhere and it matches itself."""
         model = self.model
         for g, cls in enumerate(self.problem.cluster.classes):
             index = rule.attraction(g)

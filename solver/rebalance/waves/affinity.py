@@ -179,12 +179,12 @@ class Supports:
         return step.b >= 0 and (step.a < 0 or not self.rule.attractions[i].any_key[step.a])
 
     def _lonely(self, i: int) -> bool:
-        """Return whether the only match is a pod that has the terms itself: it stands on nobody, as long as nobody else comes."""
+        """Return whether the only match is a pod that has the terms itself: it needs no other, as long as no other comes."""
         terms = self.rule.attractions[i]
         return terms.total <= 1 and any(bool(terms.matches[h]) and bool(self.state.counts[h].any()) for h in self._holders[i])
 
     def _kept(self, i: int, k: int, d: int) -> bool:
-        """Return whether all pods in a domain that have the terms have somebody near, whichever steps of the wave are done."""
+        """Return whether all pods in a domain that have the terms have a match near, whichever steps of the wave are done."""
         found, terms = self._found[i], self.rule.attractions[i]
         rest = int(found.rest[k][d]) if d >= 0 else 2
         if rest >= 2:
