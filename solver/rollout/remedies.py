@@ -13,6 +13,7 @@ from models.edits import nodes
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Old, Pace
+from solver.explain.remedy.pod_edits import POD_CHANGES, text
 from solver.rollout.search import RolloutSearch
 from solver.rollout.state import RolloutProblem
 from solver.runtime.run_context import RunContext
@@ -70,12 +71,12 @@ class RolloutRemedies:
         found: list[Remedy] = []
         if not problem.new:
             return found
-        for change, loosen in _relaxations(problem.snapshot.pods[problem.new[0]].spec):
+        for remedy in _relaxations(problem.snapshot.pods[problem.new[0]].spec):
             pods = list(problem.snapshot.pods)
             for i in problem.new:
-                pods[i] = msgspec.structs.replace(pods[i], spec=loosen(pods[i].spec))
+                pods[i] = POD_CHANGES[remedy.change](pods[i], remedy.arguments)
             if self._through(replace(problem, snapshot=replace(problem.snapshot, pods=pods))):
-                found.append(change)
+                found.append(remedy)
         return found
 
     # --- capacity -------------------------------------------------------------------------------------------------------------
@@ -145,55 +146,26 @@ def _kept(problem: RolloutProblem, number: int) -> tuple[Old, ...]:
     return tuple(entry for entry in problem.old if entry not in gone)
 
 
-def _relaxations(spec: objects.PodSpec) -> Iterator[tuple[Remedy, Callable[[objects.PodSpec], objects.PodSpec]]]:
-    """Each required anti-affinity term, and each DoNotSchedule constraint, made preferred."""
+def _relaxations(spec: objects.PodSpec) -> Iterator[Remedy]:
+    """Yield each required anti-affinity term, and each DoNotSchedule constraint, made preferred."""
     anti = spec.affinity.podAntiAffinity if spec.affinity is not None else None
     for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
-        for position, term in enumerate((getattr(anti, field) if anti is not None else None) or ()):
-            arguments = {"kind": "podAntiAffinity", "term": _text(term)}
+        for term in (getattr(anti, field) if anti is not None else None) or ():
             message = f"the template's anti-affinity over {term.topologyKey} preferred instead of required"
-            yield Remedy("preferTerm", message, arguments), _anti_relaxer(field, position)
-    for position, constraint in enumerate(spec.topologySpreadConstraints or ()):
+            yield Remedy("preferTerm", message, {"kind": "podAntiAffinity", "term": text(term)})
+    for constraint in spec.topologySpreadConstraints or ():
         if constraint.whenUnsatisfiable == "DoNotSchedule":
             message = f"the template's spread constraint over {constraint.topologyKey} ScheduleAnyway instead of DoNotSchedule"
-            yield Remedy("scheduleAnyway", message, {"constraint": _text(constraint)}), _spread_relaxer(position)
-
-
-def _text(part: object) -> str:
-    return msgspec.json.encode(part, order="deterministic").decode()
-
-
-def _anti_relaxer(field: str, position: int) -> Callable[[objects.PodSpec], objects.PodSpec]:
-    def relaxed(spec: objects.PodSpec) -> objects.PodSpec:
-        affinity = spec.affinity
-        assert affinity is not None
-        assert affinity.podAntiAffinity is not None
-        anti = affinity.podAntiAffinity
-        terms = list(getattr(anti, field))
-        soft = objects.WeightedPodAffinityTerm(weight=100, podAffinityTerm=terms.pop(position))
-        preferred = [*(anti.preferredDuringSchedulingIgnoredDuringExecution or ()), soft]
-        changed = msgspec.structs.replace(anti, **{field: terms, "preferredDuringSchedulingIgnoredDuringExecution": preferred})
-        return msgspec.structs.replace(spec, affinity=msgspec.structs.replace(affinity, podAntiAffinity=changed))
-
-    return relaxed
-
-
-def _spread_relaxer(position: int) -> Callable[[objects.PodSpec], objects.PodSpec]:
-    def relaxed(spec: objects.PodSpec) -> objects.PodSpec:
-        constraints = list(spec.topologySpreadConstraints or ())
-        constraints[position] = msgspec.structs.replace(constraints[position], whenUnsatisfiable="ScheduleAnyway", minDomains=None)
-        return msgspec.structs.replace(spec, topologySpreadConstraints=constraints)
-
-    return relaxed
+            yield Remedy("scheduleAnyway", message, {"constraint": text(constraint)})
 
 
 def _kinds(snapshot: Snapshot) -> list[objects.Node]:
     """The first node of each kind: same labels but those that name it, same taints and size."""
-    found: dict[str, objects.Node] = {}
+    found: dict[bytes, objects.Node] = {}
     for node in snapshot.nodes:
         labels = {k: v for k, v in (node.metadata.labels or {}).items() if v != node.metadata.name}
         taints = (node.spec.taints if node.spec is not None else None) or ()
-        found.setdefault(_text([labels, taints, node.status]), node)
+        found.setdefault(msgspec.json.encode([labels, taints, node.status], order="deterministic"), node)
     return list(found.values())[:KINDS]
 
 

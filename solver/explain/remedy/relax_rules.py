@@ -10,12 +10,12 @@ import msgspec
 
 from models.cluster.cluster import HARD_EFFECTS, Cluster
 from models.cluster.compile import host_ports, required_terms
+from models.cluster.pod_terms import term_matches
 from models.disruption.owners import Owners, name
 from models.documents.placement import Remedy
 from models.kube import objects
 from models.kube.objects import Pod, PodAffinityTerm, Taint
-from models.kube.selectors import Selector, canonical, label_key_requirements, selector_matches, tolerates
-from models.snapshot.snapshot import Snapshot
+from models.kube.selectors import Selector, canonical, tolerates
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of
 from solver.explain.remedy.pod_edits import text
@@ -164,21 +164,8 @@ def _repelling(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
             key = (owners.of(pod), text(term))
             if key not in seen:
                 seen.add(key)
-                if any(_matches(snapshot, pod, term, target) for target in own):
+                if any(term_matches(snapshot, pod, term, target) for target in own):
                     yield _term(key[0], "podAntiAffinity", term, 8)
-
-
-def _matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, target: Pod) -> bool:
-    labels = target.metadata.labels or {}
-    extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
-    if not selector_matches(canonical(term.labelSelector, extra), labels):
-        return False
-    here = target.metadata.namespace or "default"
-    if not term.namespaces and term.namespaceSelector is None:
-        return here == (pod.metadata.namespace or "default")
-    listed = snapshot.namespaces.get(here)
-    found = (listed.metadata.labels or {}) if listed is not None else {}
-    return here in (term.namespaces or ()) or selector_matches(canonical(term.namespaceSelector), found)
 
 
 def _taints(cluster: Cluster) -> list[Taint]:

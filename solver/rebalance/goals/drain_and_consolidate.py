@@ -77,24 +77,11 @@ def make_room(builder: MoveBuilder, g: int, a: int, allowed: Bools | None = None
                 break
             move_off(builder, h, n, allowed)
         if builder.places(g, a)[n]:
-            _spare_needless(builder, before, g, a, n)
+            builder.drop_needless(before, lambda n=n: bool(builder.places(g, a)[n]))  # type: ignore[misc]
             builder.take(Step(g, a, n))
             return True
         builder.back_to(before)
     return False
-
-
-def _spare_needless(builder: MoveBuilder, before: int, g: int, a: int, n: int) -> None:
-    """Take the moves of :func:`make_room` back that turned out not to be needed, where the rest stands without them."""
-    made = builder.steps[before:]
-    for skipped in list(made):
-        rest = [step for step in made if step is not skipped]
-        builder.back_to(before)
-        if builder.replay(rest) and builder.places(g, a)[n]:
-            made = rest
-        else:
-            builder.back_to(before)
-            builder.replay(made)
 
 
 def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None) -> None:

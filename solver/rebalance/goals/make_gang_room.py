@@ -90,8 +90,8 @@ class _Prices:
 
 
 def _fill(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: Bools | None, limit: int) -> list[Step] | None:
-    """Steps that bind the gang in a region by moves that cost less than ``limit``; the builder is left anywhere. Its pods find a place one by
-    one, as if those that they have to be near to were there already; then they are bound for good, after all moves."""
+    """Return steps that bind the gang in a region by moves that cost less than ``limit``; they may stay in the builder. Its pods find a
+    place one by one, as if those that they have to be near to were there already; then they are bound for good, after all moves."""
     before = len(builder.steps)
     affinity = InterPodAffinity.of(builder.state.rules)
     vouched = [] if region is None else affinity.vouch(gang.classes, region)

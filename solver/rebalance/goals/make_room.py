@@ -169,7 +169,8 @@ class RoomMaker:
             levels = (0, depth) if depth else (0,)
             if not any(self._away(h, m, there, top, level, left) for level in levels for h, m in pods) and not self._evict(pods, left):
                 return False
-        self._spare(before, g, a, n)
+        if 1 < len(self.builder.steps) - before <= DEPTH:
+            self.builder.drop_needless(before, lambda: self._lands(g, a, n))
         return True
 
     def _movers(self, g: int, n: int) -> tuple[list[tuple[int, int]], Bools]:
@@ -221,15 +222,3 @@ class RoomMaker:
                 builder.take(Step(h, m, -1))
                 return True
         return False
-
-    def _spare(self, before: int, g: int, a: int, n: int) -> None:
-        """Take moves back that turned out not to be needed."""
-        made = self.builder.steps[before:]
-        for skipped in list(made) if 1 < len(made) <= DEPTH else ():
-            rest = [step for step in made if step is not skipped]
-            self.builder.back_to(before)
-            if self.builder.replay(rest) and self._lands(g, a, n):
-                made = rest
-        if self.builder.steps[before:] != made:
-            self.builder.back_to(before)
-            self.builder.replay(made)

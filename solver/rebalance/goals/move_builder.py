@@ -73,6 +73,18 @@ class MoveBuilder:
                 self.take(Step(step.g, step.a, step.b))
         return True
 
+    def drop_needless(self, before: int, lands: Callable[[], bool]) -> None:
+        """Take steps since ``before`` back without which ``lands`` still holds and the others are still accepted."""
+        made = self.steps[before:]
+        for skipped in list(made):
+            rest = [step for step in made if step is not skipped]
+            self.back_to(before)
+            if self.replay(rest) and lands():
+                made = rest
+        if self.steps[before:] != made:
+            self.back_to(before)
+            self.replay(made)
+
     def back_to(self, length: int) -> None:
         """Take steps back until so many are left."""
         while len(self.steps) > length:

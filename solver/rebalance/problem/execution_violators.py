@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from models.cluster.pod_terms import term_matches
 from models.kube import objects
 from models.kube.objects import Pod, PodAffinityTerm, is_terminal, is_terminating
-from models.kube.selectors import NodeTable, Selector, canonical, label_key_requirements, selector_matches
+from models.kube.selectors import NodeTable
 from models.snapshot.snapshot import Snapshot
 
 
@@ -36,7 +37,7 @@ def violators(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
             for j in here:
                 if exempt and not {pod.metadata.namespace, pods[j].metadata.namespace}.isdisjoint(exempt):
                     continue
-                if j != i and _matches(snapshot, pod, term, pods[j]) and _together(nodes, pod, pods[j], term.topologyKey):
+                if j != i and term_matches(snapshot, pod, term, pods[j]) and _together(nodes, pod, pods[j], term.topologyKey):
                     mine, other = pod.spec.priority or 0, pods[j].spec.priority or 0
                     found.add(j if other < mine else i)
         wanted = _terms(affinity.podAffinity)
@@ -61,7 +62,7 @@ def _lonely(snapshot: Snapshot, nodes: dict[str, objects.Node], here: list[int],
     full = [
         j
         for j in here
-        if all(_matches(snapshot, pod, term, snapshot.pods[j]) for term in terms)
+        if all(term_matches(snapshot, pod, term, snapshot.pods[j]) for term in terms)
         and not keys.isdisjoint(nodes[snapshot.pods[j].spec.nodeName or ""].metadata.labels or {})
     ]
     if full == [i]:
@@ -73,24 +74,3 @@ def _together(nodes: dict[str, objects.Node], pod: Pod, other: Pod, key: str) ->
     """Return whether two running pods are in one domain of a key."""
     mine = (nodes[pod.spec.nodeName or ""].metadata.labels or {}).get(key)
     return mine is not None and (nodes[other.spec.nodeName or ""].metadata.labels or {}).get(key) == mine
-
-
-def _matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, other: Pod) -> bool:
-    """Return whether a term of the pod matches another."""
-    selector = canonical(term.labelSelector, label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys))
-    if selector is None or not selector_matches(selector, other.metadata.labels or {}):
-        return False
-    return _covers(snapshot, pod, term, other.metadata.namespace or "default")
-
-
-def _covers(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, namespace: str) -> bool:
-    """Return whether a term of the pod looks at a namespace."""
-    if not term.namespaces and term.namespaceSelector is None:
-        return namespace == (pod.metadata.namespace or "default")
-    if namespace in (term.namespaces or ()):
-        return True
-    chosen: Selector | None = canonical(term.namespaceSelector)
-    if chosen is None:
-        return False
-    known = snapshot.namespaces.get(namespace)
-    return selector_matches(chosen, (known.metadata.labels or {}) if known is not None else {})

@@ -23,18 +23,18 @@ class Providers:
     def __init__(self, problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints, arrived: Ints) -> None:
         self.rule, self.counts, self.arrived = rule, counts, arrived
         cluster = problem.cluster
-        self._holders: list[list[int]] = [[] for _ in rule.attractions]
+        self.holders: list[list[int]] = [[] for _ in rule.attractions]
         for g in range(cluster.n_classes):
             index = rule.attraction(g)
             if index is not None:
-                self._holders[index].append(g)
-        self._broken: dict[int, Bools] = {}
-        for holders in self._holders:
+                self.holders[index].append(g)
+        self.broken: dict[int, Bools] = {}
+        for holders in self.holders:
             for h in holders:
                 nodes = np.flatnonzero(problem.start[h])
                 mask = np.zeros(cluster.n_nodes, dtype=bool)
                 mask[nodes] = self.lacking(h, nodes)
-                self._broken[h] = mask
+                self.broken[h] = mask
 
     def lacking(self, h: int, nodes: Ints) -> Bools:
         """Return bool[len(nodes)]: whether pods of class h that are on these nodes miss another pod that they have to be near."""
@@ -55,7 +55,7 @@ class Providers:
         mask: Bools | None = None
         for i in self.rule.feeds(g):
             found = self.rule.attractions[i]
-            for h in self._holders[i]:
+            for h in self.holders[i]:
                 nodes = self._needy(h)
                 if not len(nodes):
                     continue
@@ -76,11 +76,11 @@ class Providers:
 
     def gone(self, g: int) -> bool:
         """Return whether those at rest miss no pod while a pod of class g, absent now, stays away."""
-        return not any(self.lacking(h, nodes).any() for i in self.rule.feeds(g) for h in self._holders[i] if len(nodes := self._needy(h)))
+        return not any(self.lacking(h, nodes).any() for i in self.rule.feeds(g) for h in self.holders[i] if len(nodes := self._needy(h)))
 
     def _needy(self, h: int) -> Ints:
         """Nodes with pods of class h that have to miss no pod."""
-        return np.flatnonzero((self.counts[h] > 0) & ((self.arrived[h] > 0) | ~self._broken[h]))
+        return np.flatnonzero((self.counts[h] > 0) & ((self.arrived[h] > 0) | ~self.broken[h]))
 
 
 @dataclass

@@ -9,6 +9,7 @@ import numpy as np
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
 from solver import rules
+from solver.bind_order.gang_units import Binder
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.resident_rules import Providers, Skews
 from solver.rules.base import Rule
@@ -127,6 +128,25 @@ class PlanState:
         fine = self.providers.gone(g) and self.skews.gone(g)
         self._put(g, a, 1, back)
         return fine
+
+    def accepts(self, step: Step) -> bool:
+        """Return whether one pod may take a step now."""
+        return self.may_go(step.g, step.a) if step.b < 0 else bool(self.landing(step.g, step.a)[step.b])
+
+    def bind_unit(self, binder: Binder, part: list[tuple[int, int, int]]) -> list[Step] | None:
+        """Bind pods of a gang, (class, node, number), as a unit; return the steps, or None (and the state as it was) if that is refused."""
+        if any(self.problem.closed[n] for _, n, _ in part) or not binder.bind(part):
+            return None
+        for g, n, k in reversed(part):
+            binder.put(g, n, -k)
+        steps = [Step(g, -1, n) for g, n, k in part for _ in range(k)]
+        for step in steps:
+            self.apply(step)
+        if all(self.providers.gone(g) and self.skews.gone(g) for g in {g for g, _, _ in part}):  # no pod at rest is worse off
+            return steps
+        for step in reversed(steps):
+            self.undo(step)
+        return None
 
     def apply(self, step: Step) -> None:
         """Take a step, whether it is accepted or not."""

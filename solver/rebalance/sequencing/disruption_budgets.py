@@ -38,9 +38,7 @@ def _accepted(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
     state = PlanState(problem)
     for step in steps:
         for _ in range(step.k):
-            if step.b >= 0 and not state.landing(step.g, step.a)[step.b]:
-                return False
-            if step.b < 0 and not state.may_go(step.g, step.a):
+            if not state.accepts(step):
                 return False
             state.apply(Step(step.g, step.a, step.b))
     return True

@@ -32,7 +32,7 @@ def _attempt(state: PlanState, binder: Binder, left: Cells, units: Sequence[Sequ
         moved = False
         for unit in list(waiting):
             part = [(g, n, k) for (g, n), k in sorted(left.items()) if g in unit]
-            bound = _unit(state, binder, part) if part else []
+            bound = state.bind_unit(binder, part) if part else []
             if bound is not None:
                 moved |= bool(part)
                 steps += bound
@@ -49,21 +49,6 @@ def _attempt(state: PlanState, binder: Binder, left: Cells, units: Sequence[Sequ
                 if not left[g, n]:
                     del left[g, n]
     if not left:
-        return steps
-    for step in reversed(steps):
-        state.undo(step)
-    return None
-
-
-def _unit(state: PlanState, binder: Binder, part: list[tuple[int, int, int]]) -> list[Step] | None:
-    if any(state.problem.closed[n] for _, n, _ in part) or not binder.bind(part):
-        return None
-    for g, n, k in reversed(part):
-        binder.put(g, n, -k)
-    steps = [Step(g, -1, n) for g, n, k in part for _ in range(k)]
-    for step in steps:
-        state.apply(step)
-    if all(state.providers.gone(g) and state.skews.gone(g) for g in {g for g, _, _ in part}):  # no pod at rest is worse off
         return steps
     for step in reversed(steps):
         state.undo(step)

@@ -23,7 +23,7 @@ def shorten(state: PlanState, steps: Sequence[Step], over: Callable[[], bool]) -
         for rest in _ways_without(way, i) if left > 0 and not over() else ():
             taken = 0
             for step in rest:
-                if not _accepted(state, step):
+                if (step.a >= 0 and not state.counts[step.g, step.a]) or not state.accepts(step):
                     break
                 state.apply(step)
                 taken += 1
@@ -55,9 +55,3 @@ def _ways_without(way: Sequence[Step], i: int) -> list[list[Step]]:
             straight = Step(first.g, first.a, second.b)
             return [[*between, straight, *after], [straight, *between, *after]]
     return []
-
-
-def _accepted(state: PlanState, step: Step) -> bool:
-    if step.a >= 0 and not state.counts[step.g, step.a]:
-        return False
-    return state.may_go(step.g, step.a) if step.b < 0 else bool(state.landing(step.g, step.a)[step.b])

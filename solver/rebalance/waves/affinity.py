@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
 from solver.rebalance.problem.problem import Step
 from solver.rebalance.problem.state import PlanState
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -49,16 +46,7 @@ class Supports:
         self.state = state
         self.rule = InterPodAffinity.of(state.rules)
         self._found = [_Support(a.counts) for a in self.rule.attractions]
-        self._holders: list[list[int]] = [[] for _ in self._found]
-        self._broken: dict[int, Bools] = {}
         self._came: Counter[tuple[int, int]] = Counter()
-        for g in range(state.problem.cluster.n_classes):
-            index = self.rule.attraction(g)
-            if index is not None:
-                self._holders[index].append(g)
-                nodes = np.flatnonzero(state.problem.start[g])
-                self._broken[g] = np.zeros(state.problem.cluster.n_nodes, dtype=bool)
-                self._broken[g][nodes] = state.providers.lacking(g, nodes)
 
     def topics(self, g: int) -> list[int]:
         """Return the sets of terms by which steps of the class matter to others, ascending."""
@@ -181,7 +169,9 @@ class Supports:
     def _lonely(self, i: int) -> bool:
         """Return whether the only match is a pod that has the terms itself: it needs no other, as long as no other comes."""
         terms = self.rule.attractions[i]
-        return terms.total <= 1 and any(bool(terms.matches[h]) and bool(self.state.counts[h].any()) for h in self._holders[i])
+        return terms.total <= 1 and any(
+            bool(terms.matches[h]) and bool(self.state.counts[h].any()) for h in self.state.providers.holders[i]
+        )
 
     def _kept(self, i: int, k: int, d: int) -> bool:
         """Return whether all pods in a domain that have the terms have a match near, whichever steps of the wave are done."""
@@ -190,12 +180,12 @@ class Supports:
         if rest >= 2:
             return True
         members = self.rule.cluster.members(terms.keys[k])[d]
-        for h in self._holders[i]:
+        for h in self.state.providers.holders[i]:
             own = int(bool(terms.matches[h]))
             for n in members[self.state.counts[h, members] > 0].tolist():
                 came = self._came[h, n]
                 there, arrived = int(self.state.counts[h, n]) - came, int(self.state.arrived[h, n]) - came
-                if not there or (not arrived and self._broken[h][n]):
+                if not there or (not arrived and self.state.providers.broken[h][n]):
                     continue
                 if rest - (own if there > found.left[k][h, n] else 0) < 1:
                     return False

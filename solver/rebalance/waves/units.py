@@ -61,19 +61,9 @@ def _parts(state: PlanState, binder: Binder, run: list[Step]) -> list[list[Step]
 
 
 def _bind(state: PlanState, binder: Binder, part: list[Step]) -> bool:
-    if len(part) == 1:
-        if not state.landing(part[0].g, -1)[part[0].b]:
-            return False
-    else:
-        unit = [(step.g, step.b, 1) for step in part]
-        if not binder.bind(unit):
-            return False
-        for g, n, k in reversed(unit):
-            binder.put(g, n, -k)
-    for step in part:
-        state.apply(step)
-    if len(part) == 1 or all(state.providers.gone(step.g) and state.skews.gone(step.g) for step in part):
+    if len(part) > 1:
+        return state.bind_unit(binder, [(step.g, step.b, 1) for step in part]) is not None
+    if state.accepts(part[0]):
+        state.apply(part[0])
         return True
-    for step in reversed(part):
-        state.undo(step)
     return False

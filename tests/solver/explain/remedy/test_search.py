@@ -291,7 +291,7 @@ def test_a_deterministic_run_says_the_same_twice() -> None:
 
 
 def test_an_unknown_change_is_refused() -> None:
-    with pytest.raises(ValueError, match="no way out"):
+    with pytest.raises(ValueError, match="no remedy"):
         applied(unit([node("a"), *webs(1)]), Remedy("pray", ""))
 
 
