@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,38 +20,57 @@ from solver.objective.preferences import Objective
 from solver.rules.base import Rule
 from solver.rules.eligibility import fits, short
 from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
     from solver.cpsat.model import PlacementModel
-    from solver.runtime.deadline import Deadline
     from solver.soft_tiers import LaterTiers
 
-#: Above this many (class, node) pairs `auto` leaves the exact model alone and searches neighbourhoods.
-EXACT_LIMIT = 15_000
-#: Gangs that share the time that is left for gangs; deterministic seconds that compiling one counts.
-AT_ONCE, COMPILE = 8, 0.05
-#: Share of a gang's time for an exact model of one domain; up to so many variables with the full linear relaxation.
-SITE, TIGHT_LIMIT = 0.4, 2_000
-#: Up to so many pods and (class, node) pairs the exact model is sooner done than gangs are packed one by one.
-FEW_PODS, SMALL = 50, 500
-#: Insertions without gain after which the repair ends: so many, and so many for each pod that is left.
-PATIENCE, PATIENCE_EACH = 400, 20
-#: Deterministic seconds that one insertion of the repair counts.
-INSERTION = 5e-4
-#: Shares are of so many seconds at most.
-LONG = 600.0
-#: Shares of the time: for the repair, for gangs that are left, and for the linear relaxation.
-REPAIR, PACK, RELAX = 0.4, 0.4, 0.15
-#: Constructions in different orders: many where pods are few.
-TRIES, FEW = 8, 2_000
+
+@dataclass(frozen=True)
+class PlacedParameters:
+    """How far each step of the search for placed pods goes. Shares are of the time that is left.
+
+    Attributes:
+        exact_limit: (class, node) pairs above which `auto` leaves the exact model alone and searches neighbourhoods.
+        tries: Constructions in different orders, where pods are few.
+        few_pods_to_try: Pods up to which there are several constructions.
+        long: Seconds that shares are of, at most.
+        repair: Share of the time for the repair.
+        patience: Insertions without gain after which the repair ends.
+        patience_each: Insertions more for each pod that is left.
+        insertion: Deterministic seconds that one insertion of the repair counts.
+        pack: Share of the time for gangs that are left.
+        at_once: Gangs that share the time that is left for gangs.
+        compile: Deterministic seconds that compiling one gang counts.
+        site: Share of a gang's time for an exact model of one domain.
+        tight_limit: Variables of that model up to which it gets the full linear relaxation.
+        few_pods: Pods up to which the exact model is sooner done than gangs are packed one by one, ...
+        few_pairs: ... and (class, node) pairs up to which it is.
+        relax: Share of the time for the linear relaxation, ...
+        relax_long: ... of so many seconds at most.
+    """
+
+    exact_limit: int = 15_000
+    tries: int = 8
+    few_pods_to_try: int = 2_000
+    long: float = 600.0
+    repair: float = 0.4
+    patience: int = 400
+    patience_each: int = 20
+    insertion: float = 5e-4
+    pack: float = 0.4
+    at_once: int = 8
+    compile: float = 0.05
+    site: float = 0.4
+    tight_limit: int = 2_000
+    few_pods: int = 50
+    few_pairs: int = 500
+    relax: float = 0.15
+    relax_long: float = 60.0
 
 
-class ReportProgress(Protocol):
-    """Progress: phase, and for a tier its priority, incumbent and bound."""
-
-    def __call__(self, phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None) -> None: ...
+PARAMETERS = PlacedParameters()
 
 
 @dataclass
@@ -71,51 +89,41 @@ class Answer:
 
 
 class PlacedSearch:
-    """``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N]. ``started``: on the monotonic clock."""
+    """``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N]."""
 
     def __init__(
-        self,
-        objective: Objective,
-        active: Sequence[Rule],
-        limits: Ints,
-        options: Options,
-        stop: threading.Event,
-        tell: ReportProgress,
-        started: float,
+        self, objective: Objective, active: Sequence[Rule], limits: Ints, context: RunContext, parameters: PlacedParameters = PARAMETERS
     ) -> None:
-        self.objective, self.active, self.limits, self.options = objective, active, limits, options
-        self.cluster, self.stop, self.tell, self.started = objective.cluster, stop, tell, started
+        self.objective, self.active, self.limits, self.context, self.parameters = objective, active, limits, context, parameters
+        self.cluster, self.options, self.deadline, self.stop = objective.cluster, context.options, context.deadline, context.stop
 
     def run(self) -> Answer:
         """Place as many pods as can be, highest priority first."""
-        from solver.runtime.deadline import Deadline
-
         options, cluster = self.options, self.cluster
-        budget = Deadline(options, self.started)
         bounds = cluster.per_priority(fits(cluster, self.limits))  # a bound that holds before any search
         answer = self._construct(bounds)
         self._report("greedy", answer)
         if self._complete(answer):
             return self._proved(answer, "greedy construction placed every pod that fits anywhere: the placed tiers are proved")
         if short(cluster, self.limits):
-            self._relax(answer, budget)
+            self._relax(answer)
         if not self._complete(answer):
-            self._repair(answer, budget)
+            self._repair(answer)
         if not self._complete(answer):
-            self._pack(answer, budget)
+            self._pack(answer)
         if not self._complete(answer) and not self.stop.is_set():
-            self._relax(answer, budget)
+            self._relax(answer)
         if self._complete(answer):
             return self._proved(answer, "construction and repair placed every pod that can be placed: the placed tiers are proved")
-        if options.engine == "greedy" or self.stop.is_set() or budget.left() <= 0:
+        if options.engine == "greedy" or self.context.over():
             answer.interrupted = self.stop.is_set()
             return answer
         pairs = int(np.count_nonzero(self.limits))
-        if options.engine == "exact" or (options.engine == "auto" and pairs <= EXACT_LIMIT):
-            return self._exact(answer, budget)
+        if options.engine == "exact" or (options.engine == "auto" and pairs <= self.parameters.exact_limit):
+            return self._exact(answer)
         if options.engine == "auto":
-            answer.notes.append(f"engine auto chose lns: an exact model would have {pairs} variables (limit {EXACT_LIMIT})")
-        self._neighbourhoods(answer, budget)
+            answer.notes.append(f"engine auto chose lns: an exact model would have {pairs} variables (limit {self.parameters.exact_limit})")
+        self._neighbourhoods(answer)
         return answer
 
     def _proved(self, answer: Answer, note: str) -> Answer:
@@ -129,34 +137,30 @@ class PlacedSearch:
     # --- steps ------------------------------------------------------------------------------------------------------------------
 
     def _construct(self, bounds: dict[int, int]) -> Answer:
-        options = self.options
-        deadline = None
-        if options.time_limit is not None and not options.deterministic:
-            deadline = self.started + options.time_limit
+        few = len(self.cluster.scope.pending) <= self.parameters.few_pods_to_try
         built = construct(
-            self.cluster, self.active, self.limits, seed=options.seed, deadline=deadline, stop=self.stop,
-            tries=TRIES if len(self.cluster.scope.pending) <= FEW else 1,
-            even=options.policy.strategy == "spread", soft=None if self.objective.empty else SoftState(self.objective),
+            self.cluster, self.active, self.limits, self.context, tries=self.parameters.tries if few else 1,
+            even=self.options.policy.strategy == "spread", soft=None if self.objective.empty else SoftState(self.objective),
         )  # fmt: skip
         state = built.active, built.soft
         return Answer(built.counts, built.sequence, bounds, "greedy", interrupted=self.stop.is_set(), state=state)
 
-    def _repair(self, answer: Answer, budget: Deadline) -> None:
+    def _repair(self, answer: Answer) -> None:
         """Make room for what construction left."""
         from solver.construction.repair import repair
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
         answer.state = None
         left = int(fits(self.cluster, self.limits).sum() - answer.counts.sum())
-        patience = PATIENCE + PATIENCE_EACH * left
-        seconds, started = min(budget.left(), LONG) * REPAIR, time.monotonic()
+        patience = self.parameters.patience + self.parameters.patience_each * left
+        seconds, started = min(self.deadline.left(), self.parameters.long) * self.parameters.repair, time.monotonic()
         calls = last = 0
 
         def progress() -> float:
             nonlocal calls
             calls += 1
-            budget.charge(INSERTION)
-            spent = calls * INSERTION if self.options.deterministic else time.monotonic() - started
+            self.deadline.charge(self.parameters.insertion)
+            spent = calls * self.parameters.insertion if self.options.deterministic else time.monotonic() - started
             return 1.0 if self.stop.is_set() else max(spent / max(seconds, 1e-6), (calls - last) / patience)
 
         wanted = self.cluster.per_priority(self.cluster.count)
@@ -172,24 +176,24 @@ class PlacedSearch:
         self._adopt(answer, counts)
         self._report("repair", answer)
 
-    def _pack(self, answer: Answer, budget: Deadline) -> None:
+    def _pack(self, answer: Answer) -> None:
         """Place gangs that are left, highest priority first, each on its own."""
         could = fits(self.cluster, self.limits)
         gangs = [k for k, gang in enumerate(self.cluster.gangs) if not answer.counts[list(gang.classes)].any()]
         gangs = [k for k in gangs if 0 < self.cluster.gangs[k].needed <= could[list(self.cluster.gangs[k].classes)].sum()]
-        small = int(self.cluster.count.sum()) <= FEW_PODS and np.count_nonzero(self.limits) <= SMALL
+        small = int(self.cluster.count.sum()) <= self.parameters.few_pods and np.count_nonzero(self.limits) <= self.parameters.few_pairs
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
         from solver.construction.gang_packing import Packing
 
         gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
-        until = budget.left()
+        until = self.deadline.left()
 
         def over() -> bool:
-            return self.stop.is_set() or budget.left() <= until
+            return self.stop.is_set() or self.deadline.left() <= until
 
         def charge() -> None:
-            budget.charge(INSERTION)
+            self.deadline.charge(self.parameters.insertion)
 
         def exact(site: Cluster, limits: Ints, needed: int) -> Ints | None:
             from solver.cpsat.run import CpSat
@@ -199,18 +203,18 @@ class PlacedSearch:
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
             encoding = build_model(site, rules.build(site), limits=limits)
             encoding.model.add(encoding.sum(list(encoding.left.values())) <= sum(encoding.fits) - needed)
-            tight = len(encoding.x) <= TIGHT_LIMIT
-            answer = CpSat(RunContext(self.options, budget, self.stop)).run(encoding.model, (budget.left() - until) * SITE, tight=tight)
+            tight = len(encoding.x) <= self.parameters.tight_limit
+            answer = CpSat(self.context).run(encoding.model, (self.deadline.left() - until) * self.parameters.site, tight=tight)
             return None if answer.solution is None else encoding.counts(answer.solution)
 
         ask = None if self.options.engine == "greedy" else exact
         packing = Packing(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge, ask)
-        end = budget.left() - min(budget.left(), LONG) * PACK
+        end = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.pack
         for number, k in enumerate(gangs):
-            if self.stop.is_set() or budget.left() <= end:
+            if self.stop.is_set() or self.deadline.left() <= end:
                 break
-            until = budget.left() - (budget.left() - end) / min(AT_ONCE, len(gangs) - number)
-            budget.charge(COMPILE)
+            until = self.deadline.left() - (self.deadline.left() - end) / min(self.parameters.at_once, len(gangs) - number)
+            self.deadline.charge(self.parameters.compile)
             counts = packing.pack(answer.counts, k)
             if counts is not None and self._obeyed(counts):
                 self._adopt(answer, counts)
@@ -223,14 +227,14 @@ class PlacedSearch:
             spread.place(g, n, int(counts[g, n]))
         return all(spread.kept(g) for g in range(self.cluster.n_classes))
 
-    def _relax(self, answer: Answer, budget: Deadline) -> None:
+    def _relax(self, answer: Answer) -> None:
         """Bound the tiers by linear relaxation."""
         from solver.bounds.placed_bounds import placed_bounds
 
-        seconds = min(budget.left(), 60.0) * RELAX
+        seconds = min(self.deadline.left(), self.parameters.relax_long) * self.parameters.relax
         placed = self.cluster.per_priority(answer.counts.sum(axis=1))
         found = placed_bounds(self.cluster, self.limits, placed, seconds=seconds, deterministic=self.options.deterministic, stop=self.stop)
-        budget.charge(seconds)
+        self.deadline.charge(seconds)
         answer.bounds = {p: min(bound, self._in_whole_gangs(p, found[p])) for p, bound in answer.bounds.items()}
         self._report("bound", answer)
 
@@ -246,17 +250,17 @@ class PlacedSearch:
         unit = gcd(*sizes)
         return bound // unit * unit if unit else bound
 
-    def _exact(self, answer: Answer, budget: Deadline) -> Answer:
+    def _exact(self, answer: Answer) -> Answer:
         from solver.search.exact import Exact
 
         self._report("exact", answer)
-        exact = Exact(self.cluster, self.options, budget, self.stop, lambda p, value, bound: self.tell("exact", p, value, bound))
+        exact = Exact(self.cluster, self.context)
         outcome = exact.solve(answer.counts, answer.sequence, answer.bounds)
         counts, sequence = complete(self.cluster, self.limits, outcome.counts, outcome.sequence)
         encoding = exact.encoding if exact.sound else None
         return Answer(counts, sequence, outcome.bounds, "exact", answer.notes + outcome.notes, outcome.interrupted, encoding=encoding)
 
-    def _neighbourhoods(self, answer: Answer, budget: Deadline) -> None:
+    def _neighbourhoods(self, answer: Answer) -> None:
         """Rounds of CP-SAT on a few nodes at a time, each with some of the pods that are left."""
         from solver.cpsat.run import CpSat
         from solver.search.annealing import LocalSearch
@@ -266,9 +270,9 @@ class PlacedSearch:
         search = LocalSearch(
             self.objective, rules.replay(self.cluster, answer.sequence), self.limits, answer.counts, seed=self.options.seed
         )
-        keep = budget.left() - min(budget.left(), LONG) * (0.9 if self.objective.empty else 0.5)
-        lns = Lns(search, CpSat(RunContext(self.options, budget, self.stop)))
-        lns.place(fits(self.cluster, self.limits), lambda: budget.left() <= keep)
+        keep = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * (0.9 if self.objective.empty else 0.5)
+        lns = Lns(search, CpSat(self.context))
+        lns.place(fits(self.cluster, self.limits), lambda: self.deadline.left() <= keep)
         self._adopt(answer, search.counts.copy())
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()
@@ -289,4 +293,4 @@ class PlacedSearch:
 
     def _report(self, phase: str, answer: Answer) -> None:
         for priority, value in sorted(self.cluster.per_priority(answer.counts.sum(axis=1)).items(), reverse=True):
-            self.tell(phase, priority, value, answer.bounds[priority])
+            self.context.report(phase, "placed", value, answer.bounds[priority], priority=priority)

@@ -1,42 +1,49 @@
-"""What comes after the placed tiers: the soft tier, then the strategy tier, each held while the next is improved."""
+"""What comes after the placed tiers: preferences, then the tie-break, each held while the next is improved."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
+from models.cluster.cluster import Ints
 from models.documents import placement as doc
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.objective.container_affinity import Zones
-from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import Objective
-from solver.objective.tie_break import Spread, Strategy
-from solver.rules.base import Rule
-from solver.rules.eligibility import fits
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
-from solver.search.outcome import LARGE, SoftOutcome
-
-#: Unless a strategy was asked for, construction alone follows it; CP-SAT sees it on models of at most so many variables only, for this
-#: share of the time that the search took and at least so many seconds.
-SHARE, LEAST, SMALL = 0.05, 0.25, 100
-#: Otherwise this share of the time is kept for it.
-RESERVE = 0.25
-#: With it, moving pods one by one takes at most this share of what is left.
-MOVES = 0.3
+from solver.objective.tie_break import PodCost, Strategy
+from solver.runtime.run_context import RunContext
+from solver.search.outcome import LARGE, SoftOutcome, Start
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from solver.cpsat.model import PlacementModel
-    from solver.search.preference_search import SoftSearch
+    from solver.search.preference_search import PreferenceSearch
 
-Report = Callable[[str, int, int], None]
+
+@dataclass(frozen=True)
+class TieBreakParameters:
+    """How much the tie-break may cost. Unless a strategy was asked for, construction alone follows it, and CP-SAT sees small models only.
+
+    Attributes:
+        unasked_share: Share of the time that the search took, for CP-SAT where no strategy was asked for.
+        unasked_seconds: Seconds for that at least.
+        unasked_variables: Variables of a model for that at most.
+        reserve: Share of the time that is kept for a strategy that was asked for.
+        moves: Share of what is left that moving pods one by one may take.
+        moves_seconds: Seconds for that at most.
+    """
+
+    unasked_share: float = 0.05
+    unasked_seconds: float = 0.25
+    unasked_variables: int = 100
+    reserve: float = 0.25
+    moves: float = 0.3
+    moves_seconds: float = 20.0
+
+
+PARAMETERS = TieBreakParameters()
 
 
 @dataclass
@@ -53,127 +60,102 @@ class LaterTiers:
     engine: str | None = None
 
 
-@dataclass
-class Start:
-    """A placement int64[G, N] with its bind order; the exact model, and rules and soft counters in its state, if there are some."""
-
-    counts: Ints
-    sequence: Sequence_
-    encoding: PlacementModel | None = None
-    state: tuple[Sequence[Rule], SoftState | None] | None = None
-
-
-def improve(
-    objective: Objective,
-    active: Sequence[Rule],
-    limits: Ints,
-    start: Start,
-    strategy: Strategy | None,
-    options: Options,
-    stop: threading.Event,
-    report: Report,
-    started: float,
-) -> LaterTiers:
-    """Improve a placement without placing fewer pods of any priority."""
-    cluster = objective.cluster
-    objective.containers.stop = stop
-    budget = Deadline(options, started)
-    left = cluster.per_priority(fits(cluster, limits) - start.counts.sum(axis=1))  # pods that fit somewhere and are not placed
-    search: SoftSearch | None = None
-    best = SoftOutcome(start.counts, start.sequence, Zones(), 0, 0)
+def improve(objective: Objective, limits: Ints, start: Start, strategy: Strategy | None, context: RunContext) -> LaterTiers:
+    """Improve a placement without placing fewer pods of any priority; ``limits``: int64[G, N]."""
+    objective.containers.stop = context.stop
+    search = _LaterTiersSearch(objective, limits, start, context)
+    search.preferences(reserve=PARAMETERS.reserve if strategy is not None and context.options.search_strategy else 0.0)
+    polished = [] if strategy is None else [search.tie_break(strategy)]
+    best = search.best
+    tiers = [*([] if objective.empty else [best.tier]), *polished]
+    later = LaterTiers(best.counts, best.sequence, best.zones, tiers, notes=best.notes, zoneless=best.zones.zoneless, engine=search.engine)
     if not objective.empty:
-        from solver.search.preference_search import SoftSearch
+        from solver.objective import report
 
-        search = SoftSearch(cluster, objective, limits, options, budget, stop, lambda v, b: report("soft", v, b))
-        reserve = RESERVE if strategy is not None and options.search_strategy else 0.0
-        best = search.improve(start.counts, start.sequence, left, start.encoding, reserve=reserve, state=start.state)
-    elif cluster.trees:
-        from solver.objective.assign_zones import assign
-
-        best.zones = assign(cluster, objective.containers, start.sequence)
-    polished: doc.TierResult | None = None
-    polish = _Strategy(cluster, objective, limits, options, budget, stop, started, lambda v, b: report("strategy", v, b))
-    if strategy is not None:
-        polished = polish.improve(strategy, best, left, search, start.encoding)
-    later = LaterTiers(best.counts, best.sequence, best.zones, zoneless=best.zones.zoneless)
-    if search is not None:
-        later.tiers.append(doc.TierResult("soft", best.value, max(best.value, best.bound)))
-        from solver.objective import report as preferences
-
-        later.preferences = preferences.report(objective, best.counts, best.sequence, best.zones)
-        later.notes += best.notes
-    if polished is not None:
-        later.tiers.append(polished)
-    later.engine = (search.engine if search is not None else None) or ("exact" if polish.asked and options.engine != "lns" else None)
+        later.preferences = report.report(objective, best.counts, best.sequence, best.zones)
     for n in best.zones.elsewhere:
-        name = cluster.nodes.names[n]
+        name = objective.cluster.nodes.names[n]
         later.notes.append(f"node {name}: the kubelet's own order takes other NUMA zones than those listed; they need pinning")
     return later
 
 
-class _Strategy:
-    def __init__(
-        self,
-        cluster: Cluster,
-        objective: Objective,
-        limits: Ints,
-        options: Options,
-        budget: Deadline,
-        stop: threading.Event,
-        started: float,
-        report: Callable[[int, int], None],
-    ) -> None:
-        self.cluster, self.objective, self.limits, self.options = cluster, objective, limits, options
-        self.budget, self.stop, self.started, self.report = budget, stop, started, report
-        self.asked = False
+class _LaterTiersSearch:
+    """``best``: the placement, improved in place. ``engine``: by which CP-SAT was asked, if it was."""
 
-    def improve(
-        self, strategy: Strategy, best: SoftOutcome, left: dict[int, int], search: SoftSearch | None, encoding: PlacementModel | None
-    ) -> doc.TierResult:
-        """Improve ``best`` in place; gives the tier."""
+    def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext) -> None:
+        self.objective, self.limits, self.context, self.cluster = objective, limits, context, objective.cluster
+        self.best = SoftOutcome(start.counts, start.sequence, Zones(), 0, 0)
+        self.engine: str | None = None
+        self._start = start
+        self._search: PreferenceSearch | None = None
+
+    def _exact(self) -> PreferenceSearch:
+        """The search by CP-SAT, made once."""
+        from solver.search.preference_search import PreferenceSearch
+
+        if self._search is None:
+            self._search = PreferenceSearch(self.objective, self.limits, self._start, self.context)
+        return self._search
+
+    def preferences(self, *, reserve: float) -> None:
+        """Improve the soft tier, if there is one; ``reserve``: share of the time that is left over."""
+        if not self.objective.empty:
+            search = self._exact()
+            self.best = search.improve(reserve=reserve)
+            self.engine = search.engine
+        elif self.cluster.trees:
+            from solver.objective.assign_zones import assign
+
+            self.best.zones = assign(self.cluster, self.objective.containers, self.best.sequence)
+
+    def tie_break(self, strategy: Strategy) -> doc.TierResult:
+        """Improve the tie-break, no preference losing."""
+        context, best, asked = self.context, self.best, self.context.options.search_strategy
         complete = int(best.counts.sum()) == int(self.cluster.count.sum())
         value, bound = strategy.value(best.counts), strategy.bound(best.counts, complete=complete)
-        self.report(value, bound)
-        size = int(np.count_nonzero(self.limits))
-        allowance = LEAST if self.options.deterministic else max(LEAST, SHARE * (time.monotonic() - self.started))
-        if value < bound and isinstance(strategy, Spread) and self.options.search_strategy and not self.stop.is_set():
-            seconds = MOVES * self.budget.left()
-            self._move(strategy, best, min(max(seconds, 0.01), 20.0))
+        self._report(value, bound)
+        spent = 0.0 if context.options.deterministic else context.deadline.elapsed()
+        allowance = max(PARAMETERS.unasked_seconds, PARAMETERS.unasked_share * spent)
+        pod_cost = strategy.pod_cost()
+        if value < bound and pod_cost is not None and asked and not context.stop.is_set():
+            seconds = PARAMETERS.moves * context.deadline.left()
+            self._even_out(pod_cost, min(max(seconds, 0.01), PARAMETERS.moves_seconds))
             value = strategy.value(best.counts)
-            self.report(value, bound)
-        limit = LARGE if self.options.search_strategy else SMALL
-        done = self.stop.is_set() or self.budget.left() <= 0 or self.options.engine == "greedy"
-        if value < bound and size <= limit and not done:
-            self.asked = True
-            from solver.search.preference_search import SoftSearch
-
-            search = search or SoftSearch(self.cluster, self.objective, self.limits, self.options, self.budget, self.stop)
-            seconds = self.budget.left() if self.options.search_strategy else allowance
-            proved = search.strategy(
-                strategy, best, left, min(seconds, self.budget.left()), encoding, lambda v, b: self.report(v, min(b, bound))
-            )
+            self._report(value, bound)
+        fits = int(np.count_nonzero(self.limits)) <= (LARGE if asked else PARAMETERS.unasked_variables)
+        if value < bound and fits and not context.over() and context.options.engine != "greedy":
+            if context.options.engine != "lns":
+                self.engine = self.engine or "exact"
+            left = context.deadline.left()
+            seconds = left if asked else min(allowance, left)
+            proved = self._exact().break_ties(strategy, best, seconds, lambda v, b: self._report(v, min(b, bound)))
             value = strategy.value(best.counts)
             bound = max(value, min(bound, proved))
         return doc.TierResult("strategy", value, max(value, bound))
 
-    def _move(self, strategy: Spread, best: SoftOutcome, seconds: float) -> None:
-        """One pod after the other to emptier nodes, no preference losing."""
+    def _report(self, value: int, bound: int) -> None:
+        self.context.report(self.context.phase, "strategy", value, bound)
+
+    def _even_out(self, pod_cost: PodCost, seconds: float) -> None:
+        """Move one pod after the other to emptier nodes, no preference losing."""
         from solver.search.annealing import LocalSearch
 
-        active = rules.replay(self.cluster, best.sequence)
-        search = LocalSearch(self.objective, active, self.limits, best.counts, seed=self.options.seed)
+        best = self.best
+        search = LocalSearch(
+            self.objective, rules.replay(self.cluster, best.sequence), self.limits, best.counts, seed=self.context.options.seed
+        )
         started, looks = time.monotonic(), 0
         most = 3 * len(search.pairs) // search.block + 2
 
         def progress() -> float:
             nonlocal looks
             looks += 1
-            spent = looks / most if self.options.deterministic else (time.monotonic() - started) / seconds
-            return 1.0 if self.stop.is_set() else spent
+            spent = looks / most if self.context.options.deterministic else (time.monotonic() - started) / seconds
+            return 1.0 if self.context.stop.is_set() else spent
 
-        if not search.even_out(strategy, progress):
+        if not search.even_out(pod_cost, progress):
             return
-        found = find_order(self.cluster, search.counts, seed=self.options.seed)
+        found = find_order(self.cluster, search.counts, seed=self.context.options.seed)
         if found.sequence is None:
             return
         value, zones = 0, Zones()

@@ -30,8 +30,9 @@ from solver.placed_tiers import Answer, PlacedSearch
 from solver.rules.base import Rule
 from solver.rules.eligibility import fits, possible
 from solver.rules.gang_scheduling import GangScheduling
-from solver.runtime.options import OnProgress, Options, Progress
-from solver.runtime.progress_trace import Trace
+from solver.runtime.deadline import Deadline
+from solver.runtime.options import OnProgress, Options
+from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
@@ -45,29 +46,6 @@ CAUSES, COMPILES = 20.0, 4.0
 #: Share of the time that preferences leave to causes where pods are left.
 KEPT = 0.15
 HOSTNAME = "kubernetes.io/hostname"
-
-
-class _Tell:
-    """Progress: phase, and for a tier its name, priority, incumbent and bound. ``trace``: the latter, as they came about."""
-
-    def __init__(self, on_progress: OnProgress | None, started: float) -> None:
-        self._on_progress, self._started = on_progress, started
-        self.trace = Trace()
-
-    def __call__(
-        self,
-        phase: str,
-        priority: int | None = None,
-        value: int | None = None,
-        bound: int | None = None,
-        detail: str | None = None,
-        tier: str | None = None,
-    ) -> None:
-        tier, seconds = tier or (None if priority is None else "placed"), time.monotonic() - self._started
-        if tier is not None and value is not None:
-            self.trace.note(tier, priority, seconds, value, bound)
-        if self._on_progress is not None:
-            self._on_progress(Progress(phase, tier, priority, value, bound, seconds, detail))
 
 
 def place(
@@ -86,16 +64,14 @@ def place(
         InternalFault: the independent checker found the result invalid.
     """
     started = time.monotonic()
-    stop = stop or threading.Event()
-
-    tell = _Tell(on_progress, started)
-    tell("compile")
+    report = ProgressReporter(on_progress, started)
+    report("compile")
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     if options.policy.refuseAllNamespacesAntiAffinity:
-        _refuse_hogs(snapshot, scope)
+        _refuse_domain_blocking(snapshot, scope)
     cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     kinds = len(np.unique(cluster.node_classes()))
-    tell("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
+    report("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
     compiled = time.monotonic()
     checking = min(CHECKING * (compiled - started), (options.time_limit or 0.0) / 3)
     clock = (started if began is None else began) - checking  # from here the search's time runs
@@ -103,35 +79,27 @@ def place(
     limits = possible(cluster, active)
     strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
     objective = Objective(cluster, active)
-    answer = PlacedSearch(objective, active, limits, options, stop, tell, clock).run()
+    context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
+    answer = PlacedSearch(objective, active, limits, context).run()
     if answer.counts.any():
         left = options.causes and int(answer.counts.sum()) < len(scope.pending)
         kept = min(CAUSES, (options.time_limit or 0.0) * KEPT) if left else 0.0
-        _improve(objective, active, limits, answer, strategy, options, stop, tell, clock - kept)
+        _improve(objective, limits, answer, strategy, context.until(Deadline(options, clock - kept)))
     solved = time.monotonic()
-    causes = _causes(cluster, options, answer, limits, stop, tell, compiled - started, clock) if options.causes else []
+    causes = _causes(cluster, answer, limits, compiled - started, context) if options.causes else []
     result = _document(cluster, options, answer)
     result.causes = causes
-    tell("verify")
+    report("verify")
     insist(verify(snapshot, result))
     if not options.deterministic:
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
-        result.search = tell.trace.finish(result.objective, solved - started)
+        result.search = report.trace.finish(result.objective, solved - started)
     return result
 
 
-def _causes(
-    cluster: Cluster,
-    options: Options,
-    answer: Answer,
-    limits: Ints,
-    stop: threading.Event,
-    tell: _Tell,
-    compiling: float,
-    clock: float,
-) -> list[doc.Cause]:
+def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
     """Why pods are left, within the time that is left, and a little more than that. What is proved impossible by itself lowers the bounds
     of its tier."""
     if int(answer.counts.sum()) == len(cluster.scope.pending):
@@ -139,15 +107,16 @@ def _causes(
     from solver.explain.unplaced import explain_left, left_of
 
     left = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
-    if not left or stop.is_set():
+    if not left or context.stop.is_set():
         return []
+    options = context.options
     limit = options.time_limit or CAUSES
-    spent = limit / 2 if options.deterministic else time.monotonic() - clock
+    spent = limit / 2 if options.deterministic else context.deadline.elapsed()
     seconds = min(CAUSES, max(limit / 40, limit - spent))
     if seconds < COMPILES * compiling and not options.deterministic:
         answer.notes.append("causes are left out: there was no time for them (--time-limit)")
         return []
-    tell("causes")
+    context.report("causes")
     taken = [0] * cluster.n_classes
     placed = []
     for g, n, k in answer.sequence:
@@ -165,7 +134,7 @@ def _causes(
         bound_as(cluster.snapshot, moved) if moved else cluster.snapshot,
         left,
         placed,
-        RunContext.start(replace(options, time_limit=seconds), stop),
+        RunContext.start(replace(options, time_limit=seconds), context.stop),
     )
     if len(found) < len(left):
         answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
@@ -177,32 +146,20 @@ def _causes(
     return [cause for _, cause in found]
 
 
-def _improve(
-    objective: Objective,
-    active: Sequence[Rule],
-    limits: Ints,
-    answer: Answer,
-    strategy: Strategy | None,
-    options: Options,
-    stop: threading.Event,
-    tell: _Tell,
-    started: float,
-) -> None:
-    """The soft tier and the strategy tier, the placed tiers held."""
-    from solver.soft_tiers import Start, improve
-
-    def report(tier: str, value: int, bound: int) -> None:
-        tell("search" if options.engine == "auto" else options.engine, None, value, bound, tier=tier)
+def _improve(objective: Objective, limits: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
+    """Improve preferences and the tie-break, the placed tiers held."""
+    from solver.search.outcome import Start
+    from solver.soft_tiers import improve
 
     start = Start(answer.counts, answer.sequence, answer.encoding, answer.state)
-    answer.later = improve(objective, active, limits, start, strategy, options, stop, report, started)
+    answer.later = improve(objective, limits, start, strategy, context)
     answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
     answer.notes += answer.later.notes
     answer.engine = answer.later.engine or answer.engine
-    answer.interrupted |= stop.is_set()
+    answer.interrupted |= context.stop.is_set()
 
 
-def _refuse_hogs(snapshot: Snapshot, scope: Scope) -> None:
+def _refuse_domain_blocking(snapshot: Snapshot, scope: Scope) -> None:
     """Bad input under the policy: required anti-affinity over all namespaces with a key other than the hostname lets one pod keep a
     domain for itself.
 

@@ -194,13 +194,13 @@ def test_the_numbers_in_preferences_are_those_of_the_code() -> None:
         f"−{objective_preferences.TAINT_COST} for each PreferNoSchedule taint",
         f"−{objective_preferences.SKEW_COST} for each pod above",
         f"the {report.LISTED} costliest",
-        f"at most {preference_search.SMALL:,} (class, node) pairs",
+        f"at most {preference_search.PARAMETERS.small:,} (class, node) pairs",
         f"up to {outcome.LARGE:,} pairs",
-        f"up to {preference_search.WHOLE:,} pairs",
+        f"up to {preference_search.PARAMETERS.whole:,} pairs",
         f"more than {component_bounds.MOST_VARIABLES:,} pairs",
-        f"at most {soft_tiers.SHARE:.0%} of the time".replace("%", " %"),
-        f"{soft_tiers.LEAST} seconds",
-        f"at most {soft_tiers.SMALL:,} pairs",
+        f"at most {soft_tiers.PARAMETERS.unasked_share:.0%} of the time".replace("%", " %"),
+        f"{soft_tiers.PARAMETERS.unasked_seconds} seconds",
+        f"at most {soft_tiers.PARAMETERS.unasked_variables:,} pairs",
         f"more than {zone_patterns.MOST_PATTERNS:,} choices",
     ):
         assert phrase in " ".join(_PREFERENCES.split()), phrase

@@ -21,6 +21,8 @@ from solver.construction.greedy import construct
 from solver.construction.repair import repair
 from solver.rules.eligibility import possible
 from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 #: Orders that are tried for one domain; domains, and those among them that get a longer repair.
 TRIES, DOMAINS, BEST = 6, 12, 4
@@ -145,7 +147,7 @@ class Packing:
     def _packed(self, alone: Cluster, limits: Ints, patience: int, number: int) -> Ints:
         """int64[classes, N]: as many pods as construction and repair place."""
         seed = self.seed + number
-        built = construct(alone, rules.build(alone), limits, seed=seed, tries=TRIES)
+        built = construct(alone, rules.build(alone), limits, RunContext.start(Options(time_limit=None, seed=seed)), tries=TRIES)
         if int(built.counts.sum()) == int(alone.count.sum()):
             return built.counts
         calls = last = 0

@@ -6,8 +6,6 @@ obeys every spread constraint (a domain's minimum never falls while pods are onl
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +23,8 @@ from solver.rules.eligibility import fits, short
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 
 Floats = NDArray[np.float64]
 
@@ -259,14 +259,6 @@ def _most(nodes: Ints, points: Ints) -> Ints:
     return best
 
 
-class _Clock:
-    def __init__(self, deadline: float | None, stop: threading.Event | None) -> None:
-        self.deadline, self.stop = deadline, stop
-
-    def __call__(self) -> bool:
-        return (self.stop is not None and self.stop.is_set()) or (self.deadline is not None and time.monotonic() > self.deadline)
-
-
 def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[int]]:
     """Class orders to try: highest priority first, then fewest possible nodes or largest share (where room is short the smallest), then
     the same with noise."""
@@ -286,33 +278,29 @@ def construct(
     cluster: Cluster,
     active: Sequence[Rule],
     limits: Ints,
+    context: RunContext | None = None,
     *,
-    seed: int = 0,
     tries: int = 1,
-    deadline: float | None = None,
-    stop: threading.Event | None = None,
     even: bool = False,
     soft: SoftState | None = None,
 ) -> Construction:
     """The best of several greedy constructions. ``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N],
     pods per class and node at most (0: excluded). The first construction fills nodes evenly if ``even`` and has an eye on preferences if
-    ``soft`` (in the state of the fixed pods); where it places every pod, it is the answer. It is never cut short by ``deadline``: there
+    ``soft`` (in the state of the fixed pods); where it places every pod, it is the answer. It is never cut short by the deadline: there
     would be no answer at all."""
     best: Construction | None = None
     goal = int(fits(cluster, limits).sum())
-    clock = _Clock(deadline, stop)
-    orders = _orders(cluster, limits, tries, seed)
+    context = context or RunContext.start(Options(time_limit=None))
+    orders = _orders(cluster, limits, tries, context.options.seed)
     guided = even or soft is not None
     for attempt, order in enumerate([*orders[:1], *orders] if guided else orders):
         first = attempt == 0
-        clock.deadline = None if first else deadline
         builder = _Builder(cluster, active if first else rules.build(cluster), limits, even=even and first, soft=soft if first else None)
-        builder.run([g for g in order if limits[g].any()], clock)
+        builder.run([g for g in order if limits[g].any()], context.stop.is_set if first else context.over)
         found = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
         if best is None or rank(cluster, found) > rank(cluster, best):
             best = found
-        clock.deadline = deadline
-        if clock() or int(best.counts.sum()) == goal:
+        if context.over() or int(best.counts.sum()) == goal:
             break
     assert best is not None
     return best
@@ -327,5 +315,5 @@ def complete(cluster: Cluster, limits: Ints, counts: Ints, sequence: list[tuple[
         builder.put(g, n, k)
     left = cluster.count - counts.sum(axis=1)
     order = [g for g in np.lexsort((np.arange(cluster.n_classes), -cluster.priority)).tolist() if left[g] and limits[g].any()]
-    builder.run(order, _Clock(None, None), left)
+    builder.run(order, lambda: False, left)
     return builder.counts, builder.sequence

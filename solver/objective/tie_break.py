@@ -1,4 +1,4 @@
-"""The strategy tier: what breaks ties once every preference has its due.
+"""The tie-break: what breaks ties once every preference has its due.
 
 `spread` minimises Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable, rounded up. f is u²/100
 between multiples of 100, linearly interpolated: convex, whole numbers, and a node at 90 % costs as much as nine at 30 %. u counts up to
@@ -9,6 +9,8 @@ Values are negative costs, so that every tier is maximised.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from math import gcd
 from typing import TYPE_CHECKING
@@ -37,16 +39,42 @@ _LARGEST = 2**58
 _COLUMNS = 2  # cpu and memory lead the resources
 
 
+#: int64[N], what one more pod of a class costs on each node, of int64[N, R], the room that is left now, and the class.
+PodCost = Callable[[Ints, int], Ints]
+
+
 def bend(u: Ints) -> Ints:
     """f(u), elementwise."""
     k = u // STEP
     return np.asarray(STEP * k * k + (2 * k + 1) * (u - STEP * k), dtype=np.int64)
 
 
-class Spread:
-    """Even utilisation."""
+class Strategy(ABC):
+    """What breaks ties: the tier that the document calls `strategy`."""
 
-    name = "spread"
+    @abstractmethod
+    def value(self, counts: Ints) -> int:
+        """Return the value of a placement int64[G, N]."""
+
+    @abstractmethod
+    def bound(self, counts: Ints, *, complete: bool) -> int:
+        """Return what no placement of the same pods exceeds (``complete``: of all pods; otherwise of any pods)."""
+
+    @abstractmethod
+    def encode(self, encoding: Encodes) -> Points:
+        """Return the value as a linear expression over a model.
+
+        Raises:
+            OverflowError: sums beyond what CP-SAT can sum.
+        """
+
+    def pod_cost(self) -> PodCost | None:
+        """Return a function that says what one more pod costs; None where moving pods one by one leads nowhere."""
+        return None
+
+
+class Spread(Strategy):
+    """Even utilisation."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -65,11 +93,10 @@ class Spread:
         return np.asarray(np.where(self.total > 0, np.minimum(found, CAP), 0), dtype=np.int64)
 
     def value(self, counts: Ints) -> int:
-        """Of a placement int64[G, N]."""
         return -int(bend(self._load(self.used + counts.T @ self.demand)).sum())
 
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """No placement of the same pods is better: the demand is poured over the nodes in fractions. By Lagrangian duality any price
+        """Return the value of the demand poured over the nodes in fractions. By Lagrangian duality any price
         per unit gives a bound; the one used is where pouring would end."""
         best = -int(bend(self._load(self.used)).sum())
         if not complete or (self._load(self.used + counts.T @ self.demand) >= CAP).any():
@@ -112,6 +139,9 @@ class Spread:
         for kink in range(k + 1, max(k + 1, 10) + 1):
             best = min(best, STEP * kink * kink - price * (Fraction(total * STEP * kink, 1000) - used))
         return best
+
+    def pod_cost(self) -> PodCost:
+        return self.added
 
     def added(self, free: Ints, g: int) -> Ints:
         """int64[N]: what one more pod of class g costs on each node; ``free``: int64[N, R] left now."""
@@ -163,10 +193,8 @@ class Spread:
         return points
 
 
-class Pack:
+class Pack(Strategy):
     """Fewest nodes, or the cheapest set of them."""
-
-    name = "pack"
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -247,14 +275,11 @@ def _prices(cluster: Cluster, label: str) -> Ints:
     return np.array(prices, dtype=np.int64)
 
 
-Strategy = Spread | Pack
-
-
 def choose(cluster: Cluster, name: str) -> Strategy | None:
-    """The strategy of that name; None for `none`.
+    """Return the strategy of that name; None for `none`.
 
     Raises:
         InputError: a node without a readable price, where prices are asked for.
     """
-    kinds: dict[str, type[Spread] | type[Pack]] = {"spread": Spread, "pack": Pack}
+    kinds: dict[str, Callable[[Cluster], Strategy]] = {"spread": Spread, "pack": Pack}
     return kinds[name](cluster) if name in kinds and cluster.n_nodes else None

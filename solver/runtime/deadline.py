@@ -24,10 +24,13 @@ class Deadline:
         self._started = started
         self._spent = 0.0
 
+    def elapsed(self) -> float:
+        """Return the seconds that are over."""
+        return self._spent if self._deterministic else time.monotonic() - self._started
+
     def left(self) -> float:
-        """Seconds left: a great many without a limit."""
-        limit = FOREVER if self._limit is None else self._limit
-        return limit - (self._spent if self._deterministic else time.monotonic() - self._started)
+        """Return the seconds left: a great many without a limit."""
+        return (FOREVER if self._limit is None else self._limit) - self.elapsed()
 
     def grant(self, solver: cp_model.CpSolver, seconds: float) -> None:
         """Limit a solve to a share of what is left."""
@@ -43,4 +46,5 @@ class Deadline:
         self._spent += seconds
 
     def spend(self, solver: cp_model.CpSolver) -> None:
+        """Count the deterministic seconds of a solve."""
         self._spent += solver.deterministic_time

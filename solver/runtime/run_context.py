@@ -36,6 +36,11 @@ class RunContext:
         """Return the same context with another deadline."""
         return replace(self, deadline=deadline)
 
+    @property
+    def phase(self) -> str:
+        """The phase of a search that several engines take turns in."""
+        return "search" if self.options.engine == "auto" else self.options.engine
+
     def over(self) -> bool:
         """Return whether time is up or a stop was asked for."""
         return self.stop.is_set() or self.deadline.left() <= 0

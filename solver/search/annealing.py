@@ -17,7 +17,7 @@ from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
 from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import NODE_AFFINITY, POD_AFFINITY, REQUIRED_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective
-from solver.objective.tie_break import Spread
+from solver.objective.tie_break import PodCost
 from solver.rules.base import Rule
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -140,8 +140,8 @@ class LocalSearch:
         self.go_to(best_counts)
         return best
 
-    def even_out(self, strategy: Spread, progress: Callable[[], float]) -> bool:
-        """Move pods one by one to where the strategy costs less and no preference loses, until nothing moves or ``progress`` says 1;
+    def even_out(self, pod_cost: PodCost, progress: Callable[[], float]) -> bool:
+        """Move pods one by one to where they cost less and no preference loses, until nothing moves or ``progress`` says 1;
         whether anything moved."""
         moved_ever, moved = False, True
         while moved:
@@ -151,7 +151,7 @@ class LocalSearch:
                     return moved_ever
                 self._put(g, home, -1)
                 points = self.soft.gain(g)
-                cost = strategy.added(self.fit.free, g)
+                cost = pod_cost(self.fit.free, g)
                 fine = self._allowed(g, home) & (points >= points[home])
                 target = int(np.argmin(np.where(fine, cost, np.iinfo(np.int64).max)))
                 if cost[target] >= cost[home] and points[target] <= points[home]:

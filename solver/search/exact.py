@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,8 +12,6 @@ from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.cpsat.run import CpSat, OnValue, add_hint
 from solver.rules.placement_model import build_model
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
 #: Up to this many variables the feasibility problem is solved with the full linear relaxation: perfect packings need it, large models
@@ -25,8 +21,6 @@ TIGHT_LIMIT = 2_000
 #: hint finds near-perfect placements sooner than improving on a greedy one.
 NEARLY = 50
 A_FEW = 3
-#: (priority, value, bound) of the tier that is being solved
-Report = Callable[[int, int, int], None]
 
 
 @dataclass
@@ -44,10 +38,9 @@ class Outcome:
 class Exact:
     """The exact engine over one compiled cluster."""
 
-    def __init__(self, cluster: Cluster, options: Options, budget: Deadline, stop: threading.Event, report: Report | None = None) -> None:
-        self.cluster, self.options, self.budget, self.stop = cluster, options, budget, stop
-        self.cpsat = CpSat(RunContext(options, budget, stop))
-        self.report = report
+    def __init__(self, cluster: Cluster, context: RunContext) -> None:
+        self.cluster, self.context, self.deadline = cluster, context, context.deadline
+        self.cpsat = CpSat(context)
         self.encoding = build_model(cluster, rules.build(cluster))
         self.tiers = sorted({int(p) for p in cluster.priority}, reverse=True)
         self.members = {p: np.flatnonzero(cluster.priority == p).tolist() for p in self.tiers}
@@ -61,7 +54,7 @@ class Exact:
         for i, p in enumerate(self.tiers):
             self._tier(best, p, len(self.tiers) - i)
             self.encoding.model.add(self._missing(self.encoding.model, p) <= self.fits[p] - self._placed(best.counts, p))
-        best.interrupted = self.stop.is_set()
+        best.interrupted = self.context.stop.is_set()
         return best
 
     # --- the model --------------------------------------------------------------------------------------------------------
@@ -77,27 +70,27 @@ class Exact:
 
     def _all_at_once(self, best: Outcome) -> None:
         """Pose "every pod that fits somewhere is placed" as plain feasibility, which is far easier than maximising."""
-        while not self.cpsat.done():
+        while not self.context.over():
             model = self.encoding.model.clone()
             for left in self.encoding.left.values():
                 model.add(model.get_int_var_from_proto_index(left.index) == 0)
-            answer = self.cpsat.run(model, self.budget.left() * 0.6, tight=len(self.encoding.x) <= TIGHT_LIMIT)
+            answer = self.cpsat.run(model, self.deadline.left() * 0.6, tight=len(self.encoding.x) <= TIGHT_LIMIT)
             if answer.solution is None or self._adopt(best, self.encoding.counts(answer.solution)):
                 return
 
     def _tier(self, best: Outcome, p: int, tiers_left: int) -> None:
         """Maximise one tier, the tiers above it held at their values."""
-        seconds = self.budget.left() / tiers_left
+        seconds = self.deadline.left() / tiers_left
         nearly = max(A_FEW, self.fits[p] // NEARLY)
         if self.fits[p] - self._placed(best.counts, p) > nearly:
             self._search(best, p, seconds / 2, at_most=nearly)
         if self._placed(best.counts, p) < best.bounds[p]:
-            self._search(best, p, self.budget.left() / tiers_left)
+            self._search(best, p, self.deadline.left() / tiers_left)
 
     def _search(self, best: Outcome, p: int, seconds: float, *, at_most: int | None = None) -> None:
         """Look for a better placement of a tier: one that leaves ``at_most`` pods of it, or (None) from the incumbent as a hint."""
         fits = self.fits[p]
-        while not self.cpsat.done():
+        while not self.context.over():
             model = self.encoding.model.clone()
             missing = self._missing(model, p)
             model.minimize(missing)
@@ -117,13 +110,13 @@ class Exact:
             if self._placed(counts, p) <= self._placed(best.counts, p) or self._adopt(best, counts):
                 return
 
-    def _reporter(self, p: int) -> OnValue | None:
-        report, fits = self.report, self.fits[p]
-        return None if report is None else lambda left, least: report(p, fits - left, fits - least)
+    def _reporter(self, p: int) -> OnValue:
+        report, fits = self.context.report, self.fits[p]
+        return lambda left, least: report("exact", "placed", fits - left, fits - least, priority=p)
 
     def _adopt(self, best: Outcome, counts: Ints) -> bool:
         """Take a placement over if it has a bind order; else cut it off in the model. Whether it was taken."""
-        found = find_order(self.cluster, counts, seed=self.options.seed)
+        found = find_order(self.cluster, counts, seed=self.context.options.seed)
         if found.sequence is not None:
             best.counts, best.sequence = counts, found.sequence
             return True

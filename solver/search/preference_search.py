@@ -6,122 +6,126 @@ solved as if they were alone, bound the whole as well. Models that are not too l
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
+from models.cluster.cluster import Ints
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.bounds.component_bounds import Component, Components
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import CpSat, add_hint
+from solver.cpsat.run import CpSat, OnValue, add_hint
 from solver.objective import encoding as objective_encoding
 from solver.objective.assign_zones import assign
 from solver.objective.container_affinity import Zones
-from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import CONTAINER_AFFINITY, Objective
 from solver.objective.sparse_placement import Placed
 from solver.objective.tie_break import Strategy
-from solver.rules.base import Rule
+from solver.rules.eligibility import fits
 from solver.rules.placement_model import build_model
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, LocalSearch
 from solver.search.domain_master import Master
 from solver.search.lns import Lns
-from solver.search.outcome import LARGE, SoftOutcome
+from solver.search.outcome import LARGE, SoftOutcome, Start
 
-#: Up to this many variables CP-SAT gets the whole model first.
-SMALL = 3_000
-#: Shares of the time: CP-SAT on a small model, annealing, groups.
-FIRST, ANNEAL, GROUPS = 0.35, 0.25, 0.4
-#: Annealing ends after this many sweeps over the pods, or seconds; after a group has moved, the rest settles for a few sweeps.
-SWEEPS, SECONDS, SETTLE = 400, 20.0, 6
-#: Deterministic seconds that one move counts, on few nodes.
-MOVE = 1e-5
-#: Up to this many variables CP-SAT gets the whole model at last; larger ones go on with neighbourhoods and groups in turns, so many
-#: seconds a turn. Every so manieth turn is not for groups, as long as there are some; of those every so manieth is not for the best.
-WHOLE = 20_000
-ROUND, OTHER, SECOND = 3.0, 3, 5
-#: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come before annealing.
-MANY = 20_000
-#: Up to so many nodes a group that finds no room makes others give way.
-CROWDED = 1_000
-#: Seconds in which the rest settles around a group that has moved.
-SETTLE_SECONDS = 3.0
 
+@dataclass(frozen=True)
+class PreferenceSearchParameters:
+    """Sizes, shares of the time, and the rhythm of the turns.
+
+    Attributes:
+        small: Variables up to which CP-SAT gets the whole model first.
+        whole: Variables up to which CP-SAT gets the whole model at last; larger ones go on with neighbourhoods and groups in turns.
+        first: Share of the time for CP-SAT on a small model.
+        anneal: Share of the time for annealing.
+        groups: Share of the time for groups.
+        sweeps: Sweeps over the pods after which annealing ends, ...
+        anneal_seconds: ... or seconds.
+        settle_sweeps: Sweeps in which the rest settles after a group has moved, ...
+        settle_seconds: ... or seconds.
+        move: Deterministic seconds that one move counts, on few nodes.
+        turn: Seconds of a turn, with few pods.
+        other_every: Every so manieth turn is not for groups, as long as there are some; ...
+        second_every: ... of those, every so manieth is not for the best.
+        many_pods: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come
+            before annealing.
+        crowded_nodes: Nodes up to which a group that finds no room makes others give way.
+    """
+
+    small: int = 3_000
+    whole: int = 20_000
+    first: float = 0.35
+    anneal: float = 0.25
+    groups: float = 0.4
+    sweeps: int = 400
+    anneal_seconds: float = 20.0
+    settle_sweeps: int = 6
+    settle_seconds: float = 3.0
+    move: float = 1e-5
+    turn: float = 3.0
+    other_every: int = 3
+    second_every: int = 5
+    many_pods: int = 20_000
+    crowded_nodes: int = 1_000
+
+
+PARAMETERS = PreferenceSearchParameters()
 
 Turn = Callable[[float, float], bool]
 
 
-class SoftSearch:
-    """``limits``: int64[G, N] as of :func:`solver.rules.eligibility.possible`. ``report``: called with (value, bound)."""
+class PreferenceSearch:
+    """``limits``: int64[G, N] as of :func:`solver.rules.eligibility.possible`. ``start``: the placement; its state is consumed."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        objective: Objective,
-        limits: Ints,
-        options: Options,
-        budget: Deadline,
-        stop: threading.Event,
-        report: Callable[[int, int], None] | None = None,
-    ) -> None:
-        self.cluster, self.objective, self.limits, self.options = cluster, objective, limits, options
-        self.cpsat = CpSat(RunContext(options, budget, stop))
-        self.report = report
+    def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext) -> None:
+        self.cluster, self.objective, self.limits, self.context = objective.cluster, objective, limits, context
+        self.options, self.deadline, self.cpsat, self.parameters = context.options, context.deadline, CpSat(context), PARAMETERS
+        self.engine: str | None = None  # by which CP-SAT was asked, at last
+        # per priority, pods that fit somewhere and are left unplaced, which stay as many
+        self._left_out = self.cluster.per_priority(fits(self.cluster, limits) - start.counts.sum(axis=1))
+        self._start, self._state = start, start.state
         self._sound = True
         self._made: tuple[PlacementModel, Points] | None = None
-        self._state: tuple[Sequence[Rule], SoftState | None] | None = None
-        self.engine: str | None = None  # by which CP-SAT was asked, at last
 
-    def improve(
-        self,
-        counts: Ints,
-        sequence: Sequence_,
-        left: dict[int, int],
-        encoding: PlacementModel | None = None,
-        *,
-        reserve: float = 0.0,
-        state: tuple[Sequence[Rule], SoftState | None] | None = None,
-    ) -> SoftOutcome:
-        """``left``: per priority, pods that fit somewhere and are left unplaced, which stay as many. ``reserve``: share of the time that is
-        left over. ``state``: rules and soft counters in the state of the placement, consumed."""
-        self._state = state
-        value, zones = value_of(self.objective, counts, sequence)
-        components = Components(self.cluster, self.objective, self.limits, left)
-        best = SoftOutcome(counts, sequence, zones, value, max(value, components.bound))
+    def improve(self, *, reserve: float = 0.0) -> SoftOutcome:
+        """Return the best placement that is found in time. ``reserve``: share of the time that is left over."""
+        start = self._start
+        value, zones = value_of(self.objective, start.counts, start.sequence)
+        components = Components(self.cluster, self.objective, self.limits, self._left_out)
+        best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound))
         self._tell(best)
         size = int(np.count_nonzero(self.limits))
         if self.options.engine == "greedy":
-            self._settle(best, 2 * SETTLE)
+            self._settle(best, 2 * self.parameters.settle_sweeps)
             return best
         engine = self.options.engine
-        whole = engine != "lns" and size <= (LARGE if engine == "exact" else WHOLE)
-        if size <= SMALL and whole and not self._finished(best):
-            self._whole(best, left, self.cpsat.deadline.left() * FIRST, encoding)
+        whole = engine != "lns" and size <= (LARGE if engine == "exact" else self.parameters.whole)
+        if size <= self.parameters.small and whole and not self._finished(best):
+            self._whole(best, self._left() * self.parameters.first)
             self._state = None
         if not self._finished(best):
             keep = self._left() * reserve
             search = self._search(best)
-            if int(self.cluster.count.sum()) <= MANY:
+            if int(self.cluster.count.sum()) <= self.parameters.many_pods:
                 self._anneal(best, search)
-            until = (self._left() - keep) * (1 - GROUPS) + keep if whole else keep
+            until = (self._left() - keep) * (1 - self.parameters.groups) + keep if whole else keep
             if engine == "auto" and not whole and not self._finished(best):
-                best.notes.append(f"engine auto chose lns for the preferences: an exact model would have {size} variables (limit {WHOLE})")
+                best.notes.append(
+                    f"engine auto chose lns for the preferences: an exact model would have {size} variables (limit {self.parameters.whole})"
+                )
             self._turns(best, components, search, until)
         if not self._finished(best) and whole:
-            self._whole(best, left, self.cpsat.deadline.left() * (1 - reserve), encoding)
+            self._whole(best, self._left() * (1 - reserve))
         return best
 
     def _finished(self, best: SoftOutcome) -> bool:
-        return best.value >= best.bound or self.cpsat.done()
+        return best.value >= best.bound or self.context.over()
 
     def _tell(self, best: SoftOutcome) -> None:
         self._report(best.value, best.bound)
@@ -154,7 +158,7 @@ class SoftSearch:
         """The share of a search that is over: by the clock, or by moves alone in a deterministic run."""
         started, blocks = time.monotonic(), 0
         most = max(1.0, sweeps * len(search.pairs) / search.block)
-        cost = search.block * MOVE * (1 + self.cluster.n_nodes / 500)
+        cost = search.block * self.parameters.move * (1 + self.cluster.n_nodes / 500)
 
         def share() -> float:
             nonlocal blocks
@@ -162,22 +166,22 @@ class SoftSearch:
             spent = time.monotonic() - started
             if self.options.deterministic:
                 spent = (blocks - 1) * cost
-                self.cpsat.deadline.charge(cost)
+                self.deadline.charge(cost)
             done = max((blocks - 1) / most, spent / max(seconds, 1e-3))
-            return 1.0 if self.cpsat.stop.is_set() else done
+            return 1.0 if self.context.stop.is_set() else done
 
         return share
 
     def _anneal(self, best: SoftOutcome, search: LocalSearch) -> None:
-        seconds = min(SECONDS, self.cpsat.deadline.left() * ANNEAL)
+        seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal)
         base = best.value
 
-        search.run(self._clock(search, seconds, SWEEPS), on_better=lambda gain: self._report(base + gain, best.bound))
+        search.run(self._clock(search, seconds, self.parameters.sweeps), on_better=lambda gain: self._report(base + gain, best.bound))
         self._adopt(best, search.counts.copy())
 
     def _settle(self, best: SoftOutcome, sweeps: int) -> None:
         search = self._search(best)
-        seconds = min(SETTLE_SECONDS, self.cpsat.deadline.left() * ANNEAL)
+        seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
         search.run(self._clock(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
         self._adopt(best, search.counts.copy())
 
@@ -188,16 +192,16 @@ class SoftSearch:
         that gained most per second last time. They change the state of ``search``; what it is after a turn is adopted if it has a bind
         order."""
         self.engine = "exact" if self.options.engine == "exact" else "lns"
-        length = ROUND * (1 + int(self.cluster.count.sum()) / MANY)
+        length = self.parameters.turn * (1 + int(self.cluster.count.sum()) / self.parameters.many_pods)
         kinds = self._kinds(best, components, search)
         rates = dict.fromkeys(kinds, float("inf"))
         turn = 0
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             turn += 1
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
-            name = "groups" if "groups" in rates and (turn % OTHER or not others) else others[0]
-            if name != "groups" and turn % SECOND == 0:
-                name = others[turn // SECOND % len(others)]
+            name = "groups" if "groups" in rates and (turn % self.parameters.other_every or not others) else others[0]
+            if name != "groups" and turn % self.parameters.second_every == 0:
+                name = others[turn // self.parameters.second_every % len(others)]
             gap, started = best.bound - best.value, self._left()
             if not kinds[name](min(length, rest), rest):
                 del rates[name]
@@ -214,7 +218,10 @@ class SoftSearch:
         def anneal(seconds: float, _: float) -> bool:
             base = best.value
             search.run(
-                self._clock(search, seconds, SWEEPS), hot=HOT / 10, cold=COLD, on_better=lambda gain: self._report(base + gain, best.bound)
+                self._clock(search, seconds, self.parameters.sweeps),
+                hot=HOT / 10,
+                cold=COLD,
+                on_better=lambda gain: self._report(base + gain, best.bound),
             )
             return bool(search.pairs)
 
@@ -225,9 +232,9 @@ class SoftSearch:
 
         def domains(seconds: float, _: float) -> bool:
             floor, gained = self._left() - seconds, 0
-            while self._left() > floor and not self.cpsat.done():
-                settle = min(SETTLE_SECONDS, max(0.1, self._left() - floor))
-                gained += master.round(partial(self._clock, search, settle, SETTLE))
+            while self._left() > floor and not self.context.over():
+                settle = min(self.parameters.settle_seconds, max(0.1, self._left() - floor))
+                gained += master.round(partial(self._clock, search, settle, self.parameters.settle_sweeps))
                 self._report(best.value + gained, best.bound)
             return bool(search.pairs)
 
@@ -247,7 +254,7 @@ class SoftSearch:
         waiting = {i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
-        while waiting and not self.cpsat.done() and started - self._left() < seconds:
+        while waiting and not self.context.over() and started - self._left() < seconds:
             i = max(sorted(waiting), key=lambda i: (not components.found[i].looked, lost[i] / components.found[i].slice))
             component = components.found[i]
             rows = search.counts[component.classes]
@@ -276,7 +283,7 @@ class SoftSearch:
         gain = search.relocate(component.classes, component.counts)
         if gain is not None:
             return gain
-        return self._make_room(component, search) if self.cluster.n_nodes <= CROWDED else 0
+        return self._make_room(component, search) if self.cluster.n_nodes <= self.parameters.crowded_nodes else 0
 
     def _make_room(self, component: Component, search: LocalSearch) -> int:
         """Put a group where it is best off, others giving way, and let them settle around it; undone if nothing is gained by it."""
@@ -286,8 +293,8 @@ class SoftSearch:
         before = search.counts.copy()
         base = self.objective.total(self.objective.families(before))
         if search.force(component.classes, component.counts):
-            seconds = min(SETTLE_SECONDS, self.cpsat.deadline.left() * ANNEAL)
-            search.run(self._clock(search, seconds, SETTLE), hot=HOT / 10, cold=COLD)
+            seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
+            search.run(self._clock(search, seconds, self.parameters.settle_sweeps), hot=HOT / 10, cold=COLD)
             gain = self.objective.total(self.objective.families(search.counts)) - base
             if gain > 0:
                 return gain
@@ -295,33 +302,32 @@ class SoftSearch:
         return 0
 
     def _left(self) -> float:
-        return self.cpsat.deadline.left()
+        return self.deadline.left()
 
     def _report(self, value: int, bound: int) -> None:
-        if self.report is not None:
-            self.report(value, bound)
+        self.context.report(self.context.phase, "soft", value, bound)
 
     # --- the whole model ---------------------------------------------------------------------------------------------------------
 
-    def _model(self, left: dict[int, int], encoding: PlacementModel | None) -> tuple[PlacementModel, Points]:
+    def _model(self) -> tuple[PlacementModel, Points]:
         """The exact model with the placed tiers held and the soft objective, made once."""
         if self._made is None:
-            encoding = encoding or build_model(self.cluster, rules.build(self.cluster))
+            encoding = self._start.encoding or build_model(self.cluster, rules.build(self.cluster))
             encoding.model.proto.clear_objective()
             points = objective_encoding.encode(encoding, self.objective)
-            encoding.hold(left)
+            encoding.hold(self._left_out)
             encoding.model.maximize(points.expression())
             self._sound &= not encoding.zoneless  # containers that the model leaves without zones could gain more than it knows
             self._made = encoding, points
         return self._made
 
-    def _whole(self, best: SoftOutcome, left: dict[int, int], seconds: float, encoding: PlacementModel | None) -> None:
+    def _whole(self, best: SoftOutcome, seconds: float) -> None:
         self.engine = "exact"
-        encoding, points = self._model(left, encoding)
-        while not self.cpsat.done():
+        encoding, points = self._model()
+        while not self.context.over():
             model = encoding.model.clone()
             add_hint(model, encoding.assignment(best.counts, objective=True, **self.cpsat.short()) or ())
-            answer = self.cpsat.run(model, seconds, self._reporter(best))
+            answer = self.cpsat.run(model, seconds, lambda value, bound: self._report(max(value, best.value), min(bound, best.bound)))
             if answer.bound is not None and self._sound:
                 best.bound = min(best.bound, max(best.value, answer.bound))
             if answer.solution is None:
@@ -331,17 +337,9 @@ class SoftSearch:
                 break
         best.bound = max(best.bound, best.value)
 
-    def strategy(
-        self,
-        strategy: Strategy,
-        best: SoftOutcome,
-        left: dict[int, int],
-        seconds: float,
-        encoding: PlacementModel | None,
-        report: Callable[[int, int], None],
-    ) -> int:
-        """Improve the strategy tier of ``best`` in place, all its tiers held; gives an upper bound of the strategy's value."""
-        encoding, soft = self._model(left, encoding)
+    def break_ties(self, strategy: Strategy, best: SoftOutcome, seconds: float, report: OnValue) -> int:
+        """Improve the tie-break of ``best`` in place, all its tiers held; return an upper bound of its value."""
+        encoding, soft = self._model()
         model = encoding.model
         if soft.variables:
             model.add(soft.expression() >= best.value)
@@ -376,10 +374,6 @@ class SoftSearch:
             self._sound = False
         encoding.forbid(counts, found.stuck)
         return True
-
-    def _reporter(self, best: SoftOutcome) -> Callable[[int, int], None] | None:
-        report = self.report
-        return None if report is None else lambda value, bound: report(max(value, best.value), min(bound, best.bound))
 
 
 def value_of(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:

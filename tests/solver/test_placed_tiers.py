@@ -12,12 +12,15 @@ from models.cluster.compile import compile_cluster
 from models.documents.placement import Placement
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
-from solver import placed_tiers, rules
+from solver import rules
 from solver.objective.preferences import Objective
-from solver.placed_tiers import Answer, PlacedSearch
+from solver.placed_tiers import PARAMETERS, Answer, PlacedParameters, PlacedSearch
 from solver.rules.eligibility import fits, possible
 from solver.runtime.options import Engine, Options, Progress
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
 from solver.search import preference_search
+from solver.search.preference_search import PreferenceSearchParameters
 from solver.solve import place
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
@@ -117,30 +120,25 @@ def crowded() -> Snapshot:
     return from_objects(objects)
 
 
-def searched(snapshot: Snapshot, chosen: Options, told: list[Progress] | None = None) -> Answer:
+def searched(snapshot: Snapshot, chosen: Options, told: list[Progress] | None = None, parameters: PlacedParameters = PARAMETERS) -> Answer:
     """The placed tiers alone."""
     cluster = compile_cluster(snapshot, select(snapshot))
     active = rules.build(cluster)
-    told = [] if told is None else told
-
-    def tell(phase: str, priority: int | None = None, value: int | None = None, bound: int | None = None) -> None:
-        told.append(Progress(phase, None, priority, value, bound, 0.0))
-
-    return PlacedSearch(Objective(cluster, active), active, possible(cluster, active), chosen, threading.Event(), tell, 0.0).run()
+    context = RunContext.start(chosen, report=ProgressReporter(None if told is None else told.append))
+    return PlacedSearch(Objective(cluster, active), active, possible(cluster, active), context, parameters).run()
 
 
 def test_auto_leaves_large_models_to_neighbourhoods_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlacedSearch, "_relax", lambda *_: None)  # no bound but that of room: nothing is proved before the engines
     assert searched(crowded(), options("auto")).engine == "exact"
-    monkeypatch.setattr(placed_tiers, "EXACT_LIMIT", 0)
     told: list[Progress] = []
-    found = searched(crowded(), options("auto"), told)
+    found = searched(crowded(), options("auto"), told, PlacedParameters(exact_limit=0))
     assert found.engine == "lns"
     assert [note for note in found.notes if "engine auto chose lns: an exact model would have" in note]
     assert [t.phase for t in told if t.priority == 1] == ["greedy", "repair", "lns"]
     assert all(t.value is not None and t.bound is not None and t.value <= t.bound for t in told)
     for name in ENGINES[1:]:
-        assert searched(crowded(), options(name)).engine == name
+        assert searched(crowded(), options(name), parameters=PlacedParameters(exact_limit=0)).engine == name
 
 
 def test_a_proof_by_construction_is_told() -> None:
@@ -152,8 +150,7 @@ def test_a_proof_by_construction_is_told() -> None:
 
 
 def test_preferences_of_a_large_model_go_to_neighbourhoods_and_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preference_search, "SMALL", -1)
-    monkeypatch.setattr(preference_search, "WHOLE", -1)
+    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1, whole=-1))
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "b"}}}
     repels = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 9, "podAffinityTerm": term}]}}
     pulls = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 4, "podAffinityTerm": term}]}}

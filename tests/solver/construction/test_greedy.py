@@ -20,7 +20,9 @@ from solver.construction.greedy import Construction, complete, construct, rank
 from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import Objective
 from solver.rules.eligibility import fits, possible
+from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from solver.solve import place
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
@@ -37,7 +39,7 @@ def compiled(objects: list[Object]) -> Cluster:
 def built(cluster: Cluster, *, even: bool = False, soft: bool = False, seed: int = 0, tries: int = 1) -> Construction:
     active = rules.build(cluster)
     state = SoftState(Objective(cluster, active)) if soft else None
-    return construct(cluster, active, possible(cluster, active), seed=seed, tries=tries, even=even, soft=state)
+    return construct(cluster, active, possible(cluster, active), RunContext.start(Options(seed=seed)), tries=tries, even=even, soft=state)
 
 
 def assert_sound(cluster: Cluster, found: Construction, where: str) -> None:
@@ -147,10 +149,10 @@ def test_construction_ends_when_it_is_told_to() -> None:
     cluster = compiled([node("n", cpu="64")] + [pod(f"p{i}", cpu=f"{i + 1}m") for i in range(50)])
     active = rules.build(cluster)
     limits = possible(cluster, active)
-    stop = threading.Event()
+    stop, options = threading.Event(), Options(time_limit=60)
     stop.set()
-    assert construct(cluster, active, limits, stop=stop).counts.sum() == 0
-    late = construct(cluster, rules.build(cluster), limits, deadline=time.monotonic() - 1, tries=4)
+    assert construct(cluster, active, limits, RunContext.start(Options(), stop)).counts.sum() == 0
+    late = construct(cluster, rules.build(cluster), limits, RunContext(options, Deadline(options, time.monotonic() - 61)), tries=4)
     assert late.counts.sum() == 50  # the first is never cut short: there would be no answer at all
     assert construct(cluster, rules.build(cluster), limits).counts.sum() == fits(cluster, limits).sum() == 50
 

@@ -19,8 +19,8 @@ from solver import rules
 from solver.construction.greedy import construct
 from solver.rules.eligibility import possible
 from solver.rules.placement_model import build_model
-from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
 from solver.search.exact import Exact
 from solver.solve import place
 from tests import tiny
@@ -160,7 +160,7 @@ def test_an_assignment_without_a_bind_order_is_cut_off() -> None:
     snapshot = snapshots.from_objects(objects)
     cluster = compile_cluster(snapshot, select(snapshot))
     options = Options(engine="exact")
-    exact = Exact(cluster, options, Deadline(options, time.monotonic()), threading.Event())
+    exact = Exact(cluster, RunContext.start(options))
     both = np.array([[0, 1, 1]])
     assert exact.encoding.assignment(both) is not None
     result = place(snapshot, options)

@@ -57,7 +57,7 @@ def searching(cluster: Cluster, sequence: Sequence_, seed: int = 0) -> Lns:
 
 def greedily(cluster: Cluster, seed: int = 0) -> Sequence_:
     active = rules.build(cluster)
-    return construct(cluster, active, possible(cluster, active), tries=2, seed=seed).sequence
+    return construct(cluster, active, possible(cluster, active), RunContext.start(Options(seed=seed)), tries=2).sequence
 
 
 def at(cluster: Cluster, where: dict[str, str]) -> Sequence_:

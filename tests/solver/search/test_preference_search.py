@@ -17,6 +17,7 @@ from solver.objective.preferences import Objective
 from solver.rules.eligibility import possible
 from solver.runtime.options import Options
 from solver.search import preference_search
+from solver.search.preference_search import PreferenceSearchParameters
 from solver.solve import place
 from tests.objects import Object, node, pod
 
@@ -35,7 +36,7 @@ def tier(result: Placement, name: str) -> Any:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every model counts as large: annealing and groups have their turn."""
-    monkeypatch.setattr(preference_search, "SMALL", -1)
+    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1))
 
 
 @pytest.mark.usefixtures("large")
