@@ -177,7 +177,8 @@ def _best(
         return list(start)
     node.close()
     points = Points()
-    node_points(model, found, node, n, upper, dict(upper), 1, points)
+    numbers = {g: model.new_constant(k) for g, k in upper.items() if g in found.involved}
+    node_points(model, found, node, n, numbers, upper, 1, points)
     # Among the best, the one nearest to the start, which is what the kubelet takes itself.
     same = _kept(model, cluster, node, pods, start)
     weights = [*((len(pods) + 1) * w for w in points.weights), *(1 for _ in same)]

@@ -147,25 +147,16 @@ def node_points(
     found: ContainerPoints,
     zones: NodeZones | None,
     n: int,
-    pods: Mapping[int, cp_model.IntVar | int],
+    pods: Mapping[int, cp_model.IntVar],
     upper: Mapping[int, int],
     multiplier: int,
     points: Points,
 ) -> None:
     """Container affinity on one node: inside a pod a pattern of zones has its points; across pods, the containers in each set of zones
-    that own a predicate multiply with those that satisfy it. ``pods``: per class a variable or a number."""
+    that own a predicate multiply with those that satisfy it."""
     levels_of = found.levels
     zones = zones if n in found.zoned else None
     here = [g for g in pods if g in found.involved]
-    fixed: dict[int, cp_model.IntVar] = {}
-
-    def variable(g: int) -> cp_model.IntVar:
-        count = pods[g]
-        if isinstance(count, int):
-            if g not in fixed:
-                fixed[g] = model.new_constant(count)
-            return fixed[g]
-        return count
 
     def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> _Sum:
         """How many of the (class, container) are inside a set of zones (None: anywhere on the node)."""
@@ -175,7 +166,7 @@ def node_points(
             layout = zones.layouts.get(g) if zones is not None else None
             inside: list[cp_model.IntVar] = []
             if spot is None:
-                inside = [variable(g)]
+                inside = [pods[g]]
             elif layout is not None:
                 inside = [p.pods for p in layout.patterns if (pool := layout.pool(p, i)) is not None and pool & spot == pool]
             high += upper[g] if inside else 0
@@ -184,7 +175,7 @@ def node_points(
         return _Sum(model, frozenset(g for g, _ in containers), list(parts.values()), high)
 
     for g in here:
-        points.add(variable(g), multiplier * int(found.static(g)[n]), 0, upper[g])
+        points.add(pods[g], multiplier * int(found.static(g)[n]), 0, upper[g])
         layout = zones.layouts.get(g) if zones is not None else None
         for pattern in layout.patterns if layout is not None and zones is not None else ():
             assert layout is not None
@@ -192,7 +183,7 @@ def node_points(
             pools = [layout.pool(pattern, i) for i in range(len(layout.containers.requests))]
             points.add(pattern.pods, multiplier * found.inside(g, zones.tree, pools), 0, layout.upper)
         if layout is None and n in found.zoned:  # no zones to choose: somewhere on the node
-            points.add(variable(g), multiplier * levels_of.sameNode * sum(w for _, _, w in found.class_of(g).inner), 0, upper[g])
+            points.add(pods[g], multiplier * levels_of.sameNode * sum(w for _, _, w in found.class_of(g).inner), 0, upper[g])
     base = levels_of.sameNode if n in found.zoned else levels_of.sameZone
     spots: list[tuple[int | None, int]] = [(None, base)] if base else []
     spots += levels(zones.tree, levels_of) if zones is not None else []

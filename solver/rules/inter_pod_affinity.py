@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,22 +15,10 @@ from models.cluster.cluster import Affinity, AffinityTerm, Cluster, Ids, Ints, d
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 from solver.rules.graph import strongly_connected
-from solver.rules.inter_pod_affinity_encoding import AffinityEncoder, Attraction
+from solver.rules.inter_pod_affinity_encoding import AffinityEncoder, Attraction, Repulsion, encode_repulsion
 
 if TYPE_CHECKING:
     from solver.cpsat.model import PlacementModel
-
-
-@dataclass
-class _Repulsion:
-    """One distinct anti-affinity term: counts per domain of the pods it matches and of the pods that carry it."""
-
-    term: AffinityTerm
-    codes: Ids
-    size: int
-    matching: Ints
-    owners: Ints
-    matches: Bools  # [G]: the pending classes it matches
 
 
 class InterPodAffinity(Rule):
@@ -42,7 +29,7 @@ class InterPodAffinity(Rule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._repulsions: list[_Repulsion] = []
+        self._repulsions: list[Repulsion] = []
         self._attractions: list[Attraction] = []
         ids: dict[AffinityTerm, int] = {}
         groups: dict[tuple[int, tuple[str, ...]], int] = {}
@@ -70,7 +57,7 @@ class InterPodAffinity(Rule):
             ids[term] = len(self._repulsions)
             codes, size = self.cluster.domains(term.key)
             self._repulsions.append(
-                _Repulsion(
+                Repulsion(
                     term, codes, size, domain_sum(codes, size, self.cluster.fixed_count(term.matcher)),
                     np.zeros(size, dtype=np.int64), self.cluster.matches(term.matcher),
                 )
@@ -378,7 +365,7 @@ class InterPodAffinity(Rule):
         for r, owners in zip(self._repulsions, self._owners(), strict=True):
             if owners:
                 with encoding.about(("among", r.term), sorted({*owners, *np.flatnonzero(r.matches).tolist()})):
-                    self._encode_repulsion(encoding, r, owners)
+                    encode_repulsion(encoding, r, owners)
         AffinityEncoder(encoding, self._attractions, self._attraction_of, self.mates).run()
 
     def _owners(self) -> list[list[int]]:
@@ -387,22 +374,6 @@ class InterPodAffinity(Rule):
             for i in own:
                 owners[i].append(g)
         return owners
-
-    def _encode_repulsion(self, encoding: PlacementModel, r: _Repulsion, owners: list[int]) -> None:
-        """In each domain at most one of: a single pod that carries the term and matches it, any pods that carry it only, any pods
-        that match it only."""
-        both = [g for g in owners if r.matches[g]]
-        carriers = [g for g in owners if not r.matches[g]]
-        targets = [int(g) for g in np.flatnonzero(r.matches) if g not in owners]
-        members = self.cluster.members(r.term.key)
-        for d in encoding.domains([*owners, *targets], r.codes):
-            nodes = members[d]
-            single = [v for g in both for v in encoding.variables(g, nodes)]
-            sides = [encoding.any_of(encoding.cells(group, nodes)) for group in (carriers, targets)]
-            literals = [side for side in sides if side is not None]
-            if not single and len(literals) < 2:
-                continue
-            encoding.model.add(encoding.sum([*single, *literals]) <= 1)
 
 
 def _in_domain(codes: Ids, flags: Bools) -> Bools:

@@ -1,6 +1,6 @@
-"""The encoding of required affinity between pods, for :mod:`solver.rules.inter_pod_affinity`.
+"""The encoding of required affinity and anti-affinity between pods, for :mod:`solver.rules.inter_pod_affinity`.
 
-It is that of foundedness in answer-set programming: a pod needs a provider that can be bound before it (Lin and Zhao, ASSAT,
+That of affinity is foundedness in answer-set programming: a pod needs a provider that can be bound before it (Lin and Zhao, ASSAT,
 doi:10.1016/j.artint.2004.04.004); where providers need each other in a cycle, ranks order them.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Affinity, Ids, Ints
+from models.cluster.cluster import Affinity, AffinityTerm, Ids, Ints
 from models.kube.selectors import Bools
 from solver.rules.graph import strongly_connected
 
@@ -47,6 +47,18 @@ class Attraction:
             for codes, count in zip(self.codes, self.counts, strict=True):
                 if codes[n] >= 0:
                     count[codes[n]] += k
+
+
+@dataclass
+class Repulsion:
+    """One distinct anti-affinity term: counts per domain of the pods it matches and of the pods that carry it."""
+
+    term: AffinityTerm
+    codes: Ids
+    size: int
+    matching: Ints
+    owners: Ints
+    matches: Bools  # [G]: the pending classes it matches
 
 
 class AffinityEncoder:
@@ -318,3 +330,20 @@ class AffinityEncoder:
                 near.append(literal)
         model.add_bool_or([~found, *near])
         return found
+
+
+def encode_repulsion(encoding: PlacementModel, r: Repulsion, owners: list[int]) -> None:
+    """In each domain at most one of: a single pod that carries the term and matches it, any pods that carry it only, any pods
+    that match it only."""
+    both = [g for g in owners if r.matches[g]]
+    carriers = [g for g in owners if not r.matches[g]]
+    targets = [int(g) for g in np.flatnonzero(r.matches) if g not in owners]
+    members = encoding.cluster.members(r.term.key)
+    for d in encoding.domains([*owners, *targets], r.codes):
+        nodes = members[d]
+        single = [v for g in both for v in encoding.variables(g, nodes)]
+        sides = [encoding.any_of(encoding.cells(group, nodes)) for group in (carriers, targets)]
+        literals = [side for side in sides if side is not None]
+        if not single and len(literals) < 2:
+            continue
+        encoding.model.add(encoding.sum([*single, *literals]) <= 1)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
-from models.cluster.volumes import Claim
-from models.kube.pod_claims import named_claims
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule, StaticRule
+from solver.rules.volume_claims import VolumeChoices, claims_of, users_of
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -34,76 +33,6 @@ class Volume:
     name: str
 
 
-def _claims(cluster: Cluster, g: int, *, named: bool = False) -> list[Claim]:
-    """The claims of a class; ``named`` leaves ephemeral volumes' out, at which VolumeZone and VolumeRestrictions do not look."""
-    cls = cluster.classes[g]
-    return [cluster.volumes.claim(key) for key in (named_claims(cls.pod) if named else cls.claims)]
-
-
-def _users(cluster: Cluster) -> dict[str, list[int]]:
-    """The pending classes that mount each claim."""
-    users: dict[str, list[int]] = {}
-    for g, cls in enumerate(cluster.classes):
-        for key in cls.claims:
-            users.setdefault(key, []).append(g)
-    return users
-
-
-class _Choices:
-    """Which static volume (None: a provisioned one) each unbound claim of the placed pods takes: the smallest that fits, first the
-    claim that asks for least, as the scheduler does."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._reach = cluster.volumes.reach
-        self.delayed = [sorted((c for c in _claims(cluster, g) if c.delayed), key=lambda c: c.size) for g in range(cluster.n_classes)]
-        self.chosen: dict[str, str | None] = {}  # claim -> volume (None: provisioned)
-        self._taken: dict[str, str] = {}  # volume -> claim
-        self._at: dict[str, dict[int, int]] = {}  # claim -> node -> pods placed there
-
-    def pick(self, g: int, n: int, *, meeting: bool = True) -> dict[str, str | None] | None:
-        """Volumes for the open claims of one more pod of class g on node n; None where one of its claims gets nothing. ``meeting``: pods
-        that share a ReadWriteOnce claim have to be on one node."""
-        picked: dict[str, str | None] = {}
-        for claim in self.delayed[g]:
-            at = self._at.get(claim.key)
-            if meeting and claim.one_node and at and set(at) != {n}:
-                return None
-            if claim.key in self.chosen:
-                volume = self.chosen[claim.key]
-                if volume is not None and not self._reach(volume)[n]:
-                    return None
-                continue
-            free = [v for v in claim.volumes if v not in self._taken and v not in picked.values() and self._reach(v)[n]]
-            if free:
-                picked[claim.key] = free[0]
-            elif claim.provision is not None and claim.provision[n]:
-                picked[claim.key] = None
-            else:
-                return None
-        return picked
-
-    def place(self, g: int, n: int, k: int) -> None:
-        picked = self.pick(g, n) or {}
-        for claim in self.delayed[g]:
-            at = self._at.setdefault(claim.key, {})
-            at[n] = at.get(n, 0) + k
-            if claim.key in picked:
-                volume = self.chosen[claim.key] = picked[claim.key]
-                if volume is not None:
-                    self._taken[volume] = claim.key
-
-    def remove(self, g: int, n: int, k: int) -> None:
-        for claim in self.delayed[g]:
-            at = self._at[claim.key]
-            at[n] -= k
-            if not at[n]:
-                del at[n]
-            if not at:
-                volume = self.chosen.pop(claim.key, None)
-                if volume is not None:
-                    del self._taken[volume]
-
-
 class VolumeBinding(Rule):
     """Bound volumes must be reachable; unbound WaitForFirstConsumer claims need a volume in reach, or leave to provision one.
 
@@ -119,16 +48,16 @@ class VolumeBinding(Rule):
         self._never = []
         for g in range(cluster.n_classes):
             bad = np.zeros(cluster.n_nodes, dtype=bool)
-            for claim in _claims(cluster, g):
+            for claim in claims_of(cluster, g):
                 bad |= ~claim.binding
             self._never.append(bad)
-        self._choices = _Choices(cluster)
+        self._choices = VolumeChoices(cluster)
 
     def never(self, g: int) -> Bools:
         return self._never[g]
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        return [(claim.key, ~claim.binding) for claim in _claims(self.cluster, g)]
+        return [(claim.key, ~claim.binding) for claim in claims_of(self.cluster, g)]
 
     def rejects(self, g: int) -> Bools:
         mask = self._never[g]
@@ -168,7 +97,7 @@ class VolumeBinding(Rule):
         model = encoding.model
         volumes = self.cluster.volumes
         takers: dict[str, list[cp_model.IntVar]] = {}
-        for key, users in _users(self.cluster).items():
+        for key, users in users_of(self.cluster).items():
             claim = volumes.claim(key)
             if not claim.delayed:
                 continue
@@ -202,7 +131,7 @@ class VolumeBinding(Rule):
         encoding.model.add_at_most_one([literal for literal in here if literal is not None])
 
     def message(self, g: int, rejected: Bools) -> str:
-        claims = _claims(self.cluster, g)
+        claims = claims_of(self.cluster, g)
         missing = [c.key for c in claims if c.missing]
         if missing:
             return f"claim {missing[0]} does not exist"
@@ -223,7 +152,7 @@ class VolumeZone(StaticRule):
         self._never = []
         for g in range(cluster.n_classes):
             bad = np.zeros(cluster.n_nodes, dtype=bool)
-            for claim in _claims(cluster, g, named=True):
+            for claim in claims_of(cluster, g, named=True):
                 bad |= ~claim.zone
             self._never.append(bad)
 
@@ -231,7 +160,7 @@ class VolumeZone(StaticRule):
         return self._never[g]
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        return [(claim.key, ~claim.zone) for claim in _claims(self.cluster, g, named=True)]
+        return [(claim.key, ~claim.zone) for claim in claims_of(self.cluster, g, named=True)]
 
 
 class VolumeRestrictions(Rule):
@@ -242,8 +171,8 @@ class VolumeRestrictions(Rule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._missing = [any(c.missing for c in _claims(cluster, g, named=True)) for g in range(cluster.n_classes)]
-        self._single = [[c.key for c in _claims(cluster, g, named=True) if c.one_pod] for g in range(cluster.n_classes)]
+        self._missing = [any(c.missing for c in claims_of(cluster, g, named=True)) for g in range(cluster.n_classes)]
+        self._single = [[c.key for c in claims_of(cluster, g, named=True) if c.one_pod] for g in range(cluster.n_classes)]
         self._used = {key: 1 if key in cluster.fixed_claims else 0 for keys in self._single for key in keys}
         self._base = dict(self._used)
 
@@ -254,7 +183,7 @@ class VolumeRestrictions(Rule):
         return self._mask(self._missing[g] or any(self._base[key] for key in self._single[g]))
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        return [(c.key, self._mask(c.missing or bool(self._base.get(c.key)))) for c in _claims(self.cluster, g, named=True)]
+        return [(c.key, self._mask(c.missing or bool(self._base.get(c.key)))) for c in claims_of(self.cluster, g, named=True)]
 
     def rejects(self, g: int) -> Bools:
         return self._mask(self._missing[g] or any(self._used[key] for key in self._single[g]))
@@ -300,10 +229,10 @@ class NodeVolumeLimits(Rule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._missing = [any(c.missing for c in _claims(cluster, g)) for g in range(cluster.n_classes)]
-        self._choices = _Choices(cluster)
+        self._missing = [any(c.missing for c in claims_of(cluster, g)) for g in range(cluster.n_classes)]
+        self._choices = VolumeChoices(cluster)
         self._static = {v: self._volume_pair(v) for claims in self._choices.delayed for c in claims for v in c.volumes}
-        wanted = [sorted({(c.driver, c.handle) for c in _claims(cluster, g) if c.driver and c.handle}) for g in range(cluster.n_classes)]
+        wanted = [sorted({(c.driver, c.handle) for c in claims_of(cluster, g) if c.driver and c.handle}) for g in range(cluster.n_classes)]
         drivers = {driver for pairs in wanted for driver, _ in pairs} | {pair[0] for pair in self._static.values() if pair}
         self._limits = self._read_limits(drivers)
         self._wants = [[pair for pair in pairs if pair[0] in self._limits] for pairs in wanted]
@@ -372,7 +301,7 @@ class NodeVolumeLimits(Rule):
         return self._base[g]
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        missing: list[tuple[Hashable, Bools]] = [(c.key, self._base[g]) for c in _claims(self.cluster, g) if c.missing]
+        missing: list[tuple[Hashable, Bools]] = [(c.key, self._base[g]) for c in claims_of(self.cluster, g) if c.missing]
         return missing or [(driver, self._full(driver, self._wants[g])) for driver in sorted({d for d, _ in self._wants[g]})]
 
     def concerned(self, g: int) -> bool:
