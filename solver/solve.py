@@ -14,11 +14,12 @@ from checker.placement import verify
 from checker.violation import insist
 from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster, required_terms
+from models.cluster.compile import compile_cluster
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.edits.binding import bound_as
 from models.kube.objects import Pod, pod_key
+from models.kube.pod_spec import required_terms
 from models.numa.containers import running
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import InputError, Snapshot

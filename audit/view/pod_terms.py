@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from audit.view.finding import some
 from audit.view.view import ClusterView, Subject
-from models.cluster.compile import preferred_terms
 from models.kube import objects
+from models.kube.pod_spec import preferred_terms
 from models.kube.selectors import Selector, canonical, label_key_requirements
 
 HOSTNAME: Final = "kubernetes.io/hostname"

@@ -7,7 +7,7 @@ fixed pods), M matchers. Resources are mCPU for cpu and whole units (bytes, devi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from models.cluster.volumes import VolumeTable
 from models.documents.policy import Policy
 from models.kube.objects import Pod, Toleration
+from models.kube.pod_spec import Port
 from models.kube.selectors import Bools, NodeTable, Requirement, Selector
 from models.numa.containers import ContainerClass, FixedContainers
 from models.snapshot.scope import Scope
@@ -29,7 +30,6 @@ Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 #: Taint effects that reject; PreferNoSchedule only costs.
 HARD_EFFECTS = frozenset(("NoSchedule", "NoExecute"))
-Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,14 @@ class SoftSpread:
 
 @dataclass
 class PodClass:
-    """Pending pods that no rule can tell apart. ``pods``: indices into ``snapshot.pods``, in input order."""
+    """Pending pods that no rule can tell apart. ``pods``: indices into ``snapshot.pods``, in input order.
 
-    pod: Pod
-    pods: list[int]
-    profile: int
+    Every field tells classes apart (:func:`signature`) but those of ``compare=False``: ``pod``, its ``pods`` and their ``profile``.
+    """
+
+    pod: Pod = field(compare=False)
+    pods: list[int] = field(compare=False)
+    profile: int = field(compare=False)
     priority: int
     node_rule: int
     tolerations: int
@@ -109,6 +112,11 @@ class PodClass:
     @property
     def count(self) -> int:
         return len(self.pods)
+
+
+def signature(cls: PodClass) -> tuple[object, ...]:
+    """Return all of a class's own rules: of two classes with the same one, no rule that reads the pod itself tells a difference."""
+    return tuple(getattr(cls, f.name) for f in fields(cls) if f.compare)
 
 
 @dataclass(frozen=True, slots=True)

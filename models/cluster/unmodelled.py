@@ -8,7 +8,7 @@ from models.documents.placement import Unmodelled
 from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note
 from models.kube.objects import Pod, pod_key
-from models.kube.pod_claims import NO_PROVISIONER, claim_keys
+from models.kube.pod_spec import NO_PROVISIONER, claim_keys
 from models.snapshot.snapshot import Snapshot
 
 _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "iscsi", "rbd")

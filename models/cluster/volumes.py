@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from models.kube import quantity
-from models.kube.pod_claims import NO_PROVISIONER
+from models.kube.pod_spec import NO_PROVISIONER
 from models.kube.selectors import Bools, NodeTable, canonical, selector_matches
 from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.snapshot.snapshot import Snapshot

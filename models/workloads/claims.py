@@ -9,7 +9,7 @@ import msgspec
 
 from models.documents.placement import Unmodelled
 from models.kube import defaults, objects, storage_objects, workload_objects
-from models.kube.pod_claims import NO_PROVISIONER, claim_keys
+from models.kube.pod_spec import NO_PROVISIONER, claim_keys
 from models.snapshot.snapshot import Snapshot
 
 #: A storage class of this project: volumes are made wherever the pod goes, and count against no limit.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from models.cluster.compile import host_ports
 from models.kube import objects, pod_requests
 from models.kube.objects import Pod
+from models.kube.pod_spec import host_ports
 from report.page import words
 
 #: Resources that a shape shows apart.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from models.cluster.compile import preferred_terms, required_terms
 from models.cluster.default_spread import DefaultSpread
 from models.documents.policy import Policy
 from models.kube import objects
 from models.kube.objects import Pod
+from models.kube.pod_spec import preferred_terms, required_terms
 from models.kube.selectors import UNSCHEDULABLE_TAINT, Selector, canonical, label_key_requirements, selector_matches, tolerates
 from models.numa.annotations import has_hints
 from models.numa.container_affinity import AnnotationError, Entry, parse

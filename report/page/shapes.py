@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from models.cluster.compile import required_terms
 from models.disruption.pod_disruption_budgets import budgets
 from models.documents.policy import Policy
 from models.gangs import gangs
 from models.gangs.markers import members
 from models.kube import objects, pod_requests
+from models.kube.pod_spec import required_terms
 from models.kube.selectors import canonical
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import InputError, Snapshot

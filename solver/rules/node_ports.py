@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints, Port
+from models.cluster.cluster import Cluster, Ints
+from models.kube.pod_spec import Port
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from models.cluster.cluster import Cluster
-from models.cluster.volumes import Claim, named_claims
+from models.cluster.volumes import Claim
+from models.kube.pod_spec import named_claims
 
 
 def claims_of(cluster: Cluster, g: int, *, named: bool = False) -> list[Claim]:

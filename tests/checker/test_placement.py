@@ -12,6 +12,7 @@ from checker.placement import Judge, rejecting_rules, verify
 from checker.violation import Violation
 from models.documents.placement import Assignment, Placement, SnapshotRef, Status, TierResult, Unplaced
 from models.kube import objects, storage_objects
+from models.kube.kinds import KINDS
 from models.snapshot.snapshot import Snapshot
 
 ZONE = "topology.kubernetes.io/zone"
@@ -81,7 +82,7 @@ def mounts(*claims: str) -> list[Object]:
 def snapshot_of(*items: Object) -> Snapshot:
     snapshot = Snapshot()
     for item in items:
-        obj: Any = msgspec.convert(item, getattr(objects, item["kind"]))
+        obj: Any = msgspec.convert(item, KINDS[item["kind"]].type)
         match obj:
             case objects.Node():
                 snapshot.nodes.append(obj)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from audit.checks.hygiene import RESOURCES, stated
 from audit.checks.violated.running_pods import Group, Running, whose
 from audit.view.finding import Code, some
-from models.cluster.cluster import Port
 from models.documents.audit import Finding
 from models.kube import pod_requests
 from models.kube.objects import Pod, pod_key
+from models.kube.pod_spec import Port
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import InputError
 from solver.explain.conflict.wording import amounts

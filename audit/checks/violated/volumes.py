@@ -13,7 +13,7 @@ from audit.checks.violated.running_pods import Group, Running, runs, whose
 from audit.view.finding import Code, some
 from models.cluster.volumes import Claim
 from models.documents.audit import Finding
-from models.kube.pod_claims import named_claims
+from models.kube.pod_spec import named_claims
 from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 REACH = Code(

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster, required_terms
+from models.cluster.compile import compile_cluster
 from models.disruption import move_cost, node_selection
 from models.disruption.evictable import exclusions
 from models.disruption.owners import Owners
@@ -25,6 +25,7 @@ from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
 from models.documents.rebalance_plan import Excluded, Exclusion, Limits
 from models.kube import objects, pod_requests
 from models.kube.objects import Pod, is_terminating
+from models.kube.pod_spec import required_terms
 from models.kube.selectors import Bools
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot

@@ -1,0 +1,85 @@
+"""What fixed pods hold, repel and count for, by node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from models.cluster.cluster import AffinityTerm, FixedTerm, Ids, Ints, PlacedPods, Pull
+from models.cluster.templates import Template
+from models.kube import objects, quantity
+from models.kube.pod_spec import Port, claim_keys, host_ports
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+
+#: What a node holds is cut off here: no quantity is larger, so a node that holds as much has nothing left either way, and differences
+#: stay within int64.
+_LIMIT: Final = quantity.INT64_MAX
+
+
+def used(fixed: Sequence[Template], size: int, resources: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return what fixed pods request of each node [N, R], and how many they are [N]."""
+    slots = np.zeros(size, dtype=np.int64)
+    column = {name: r for r, name in enumerate(resources)}
+    large = any(value > _LIMIT >> 23 for t in fixed for value in t.demand.values())
+    held = np.zeros((size, len(resources)), dtype=object if large else np.int64)
+    for template in fixed:
+        per_node = np.bincount(template.nodes, minlength=size).astype(held.dtype)
+        slots += per_node.astype(np.int64)
+        for name, value in template.demand.items():
+            held[:, column[name]] += per_node * value
+    return np.minimum(held, _LIMIT).astype(np.int64), slots
+
+
+def placed(snapshot: Snapshot, fixed: Sequence[Template], size: int, profiles: int) -> tuple[PlacedPods, PlacedPods]:
+    """Return the fixed pods by profile and node: all of them, and those that are not terminating."""
+    node = np.concatenate([np.zeros(0, dtype=np.int32), *(t.nodes for t in fixed)])
+    profile = np.array([t.profile for t in fixed for _ in t.pods], dtype=np.int32)
+    settled = np.array([not objects.is_terminating(snapshot.pods[i]) for t in fixed for i in t.pods], dtype=bool)
+    return PlacedPods(node, profile, size, profiles), PlacedPods(node[settled], profile[settled], size, profiles)
+
+
+def anti(fixed: Sequence[Template]) -> list[FixedTerm]:
+    """Return the required anti-affinity terms of fixed pods, with their nodes."""
+    where: dict[AffinityTerm, set[int]] = {}
+    for template in fixed:
+        for term in template.anti:
+            where.setdefault(term, set()).update(template.nodes.tolist())
+    return [FixedTerm(term, _ids(at)) for term, at in where.items()]
+
+
+def pulls(fixed: Sequence[Template], size: int) -> dict[Pull, Ints]:
+    """Return how many fixed pods on each node [N] carry each weighted term."""
+    where: dict[Pull, Ints] = {}
+    for template in fixed:
+        if template.pulls:
+            per_node = np.bincount(template.nodes, minlength=size).astype(np.int64)
+            for pull in template.pulls:
+                where[pull] = where.get(pull, 0) + per_node
+    return where
+
+
+def ports(fixed: Sequence[Template]) -> dict[Port, Ids]:
+    """Return the nodes of each host port that fixed pods hold."""
+    where: dict[Port, set[int]] = {}
+    for template in fixed:
+        for port in host_ports(template.pod.spec):
+            where.setdefault(port, set()).update(template.nodes.tolist())
+    return {port: _ids(at) for port, at in where.items()}
+
+
+def claims(snapshot: Snapshot, scope: Scope, node_index: Mapping[str, int]) -> dict[str, set[int]]:
+    """Return the claims that fixed pods use, with the nodes where they do."""
+    where: dict[str, set[int]] = {}
+    for i in scope.fixed:
+        pod = snapshot.pods[i]
+        if pod.spec.volumes:
+            for key in claim_keys(pod):
+                where.setdefault(key, set()).add(node_index[pod.spec.nodeName or ""])
+    return where
+
+
+def _ids(nodes: set[int]) -> Ids:
+    return np.array(sorted(nodes), dtype=np.int32)

@@ -1,0 +1,82 @@
+"""Nodes as sets: what nodeSelector, node affinity, tolerations and spread constraints leave of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from models.cluster.cluster import HARD_EFFECTS
+from models.kube import objects
+from models.kube.objects import Pod, Toleration
+from models.kube.selectors import Bools, NodeTable
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class NodeRules:
+    """Numbers the node sets (bool[N]) and the toleration sets that pods ask for; equal ones share a number."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self.nodes = nodes
+        self.node_sets: list[Bools] = []
+        self.toleration_sets: list[tuple[Toleration, ...]] = []
+        self._node_set_ids: dict[bytes, int] = {}
+        self._node_rule_ids: dict[bytes, int] = {}
+        self._toleration_ids: dict[bytes, int] = {}
+
+    def node_set(self, mask: Bools) -> int:
+        key = np.packbits(mask).tobytes()
+        if key not in self._node_set_ids:
+            self._node_set_ids[key] = len(self.node_sets)
+            self.node_sets.append(mask)
+        return self._node_set_ids[key]
+
+    def node_rule(self, pod: Pod) -> int:
+        """The node set of nodeSelector and required node affinity together; equal sets share an id."""
+        affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+        required = [
+            s
+            for s in (
+                affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None,
+                affinity.requiredDuringSchedulingRequiredDuringExecution if affinity else None,
+            )
+            if s is not None
+        ]
+        key = _encoder.encode((pod.spec.nodeSelector, required))
+        if key not in self._node_rule_ids:
+            mask = self.nodes.has_labels(pod.spec.nodeSelector or {})
+            for selector in required:
+                mask = mask & self.nodes.selector(selector)
+            self._node_rule_ids[key] = self.node_set(mask)
+        return self._node_rule_ids[key]
+
+    def tolerations(self, pod: Pod) -> int:
+        found = tuple(pod.spec.tolerations or ())
+        ordered = sorted(found, key=lambda t: (t.key or "", t.operator or "", t.value or "", t.effect or ""))
+        key = _encoder.encode(ordered)
+        if key not in self._toleration_ids:
+            self._toleration_ids[key] = len(self.toleration_sets)
+            self.toleration_sets.append(tuple(ordered))
+        return self._toleration_ids[key]
+
+    def prefers(self, pod: Pod) -> tuple[tuple[int, int], ...]:
+        """Preferred node affinity: (node set, weight), equal sets summed up."""
+        affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+        found: dict[int, int] = {}
+        if affinity is not None:
+            for preferred in affinity.preferredDuringSchedulingIgnoredDuringExecution or ():
+                mask = self.nodes.selector(objects.NodeSelector([preferred.preference]))
+                if mask.any():
+                    chosen = self.node_set(mask)
+                    found[chosen] = found.get(chosen, 0) + preferred.weight
+        return tuple(sorted(found.items()))
+
+    def eligible(self, pod: Pod, constraint: objects.TopologySpreadConstraint, keys: Iterable[str]) -> int:
+        mask = self.nodes.with_keys(keys)
+        if (constraint.nodeAffinityPolicy or "Honor") == "Honor":
+            mask = mask & self.node_sets[self.node_rule(pod)]
+        if (constraint.nodeTaintsPolicy or "Ignore") == "Honor":
+            mask = mask & self.nodes.tolerated(self.toleration_sets[self.tolerations(pod)], HARD_EFFECTS)
+        return self.node_set(mask)

@@ -1,0 +1,245 @@
+"""From pods to templates: pods of equal raw rules, and what each template's affinity, spread and requests read as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
+from models.cluster.default_spread import DefaultSpread
+from models.documents.policy import Policy
+from models.gangs import gangs
+from models.kube import objects, pod_requests
+from models.kube.objects import Pod, PodAffinityTerm
+from models.kube.pod_spec import claim_keys, named_claims, preferred_terms, required_terms
+from models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
+from models.numa.annotations import has_hints
+from models.numa.containers import ContainerClass, NoContainers
+from models.snapshot.scope import Scope, is_mirror
+from models.snapshot.snapshot import InputError, Snapshot
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+#: Pseudo label of the members of a gang: no label key holds a NUL.
+_MEMBER = "\0gang"
+
+#: Fields of a pod's spec that decide no placement, or that :meth:`TemplateReader.read` reads in another way (nodeName of mirror pods,
+#: volumes as claims, gangs). Every other field, one that is added tomorrow too, tells pods apart.
+UNREAD: Final = frozenset(
+    (
+        "nodeName", "priorityClassName", "preemptionPolicy", "schedulerName", "hostNetwork", "volumes", "schedulingGates",
+        "resourceClaims", "workloadRef", "schedulingGroup",
+    )
+)  # fmt: skip
+#: Fields that do not matter either once a pod holds its place: it neither asks for a node any more nor counts at a priority.
+UNREAD_FIXED: Final = UNREAD | {"nodeSelector", "tolerations", "topologySpreadConstraints", "priority"}
+_PENDING_FIELDS: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in UNREAD))
+_FIXED_FIELDS: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in UNREAD_FIXED))
+
+
+@dataclass
+class Template:
+    """Pods of equal raw rules: everything of a pod that can decide placement, its labels included.
+
+    ``nodes``: of fixed pods, where each of ``pods`` runs. ``soft_spread``: matcher, constraint, keys that eligible nodes carry. ``apart``:
+    the number of running pods that may be moved. ``profile``: filled in once all selectors are known.
+    """
+
+    pod: Pod
+    pods: list[int]
+    demand: dict[str, int]
+    anti: tuple[AffinityTerm, ...]
+    affinity: tuple[int, tuple[str, ...]] | None
+    spread: list[tuple[int | None, objects.TopologySpreadConstraint]]
+    pulls: tuple[Pull, ...]
+    soft_spread: list[tuple[int, objects.TopologySpreadConstraint, tuple[str, ...]]]
+    containers: ContainerClass | None
+    gang: int | None
+    apart: int | None = None
+    profile: int = -1
+    nodes: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace or "default"
+
+
+class TemplateReader:
+    """Reads the pods of a snapshot, and keeps the matchers that their terms need."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        scope: Scope,
+        policy: Policy,
+        *,
+        daemon_namespaces: tuple[str, ...],
+        running: Mapping[int, int],
+        rejecting: bool,
+    ) -> None:
+        self.snapshot, self.policy, self.running = snapshot, policy, running
+        self.daemons = frozenset(daemon_namespaces)
+        self.matchers = Matchers()
+        self.namespaces = {*snapshot.namespaces, *(p.metadata.namespace or "default" for p in snapshot.pods)}
+        self._selected: dict[Selector, frozenset[str]] = {}
+        self.containers = _containers(snapshot, scope, policy, rejecting=rejecting)
+        self.default_spread = DefaultSpread(snapshot, policy)
+        asked = scope
+        if running:  # of a gang, those that run are no pods to be placed
+            waiting = [i for i in scope.pending if i not in running]
+            asked = replace(scope, pending=waiting, fixed=sorted([*scope.fixed, *running]))
+        self.gangs = gangs.find(snapshot, asked, tiers=policy.networkTiers)
+        self._gang_of = {i: k for k, gang in enumerate(self.gangs) for i in (*gang.pods, *gang.bound) if i not in running}
+
+    def templates(self, indices: Sequence[int], *, bound: bool) -> list[Template]:
+        """Return the templates of pods; ``bound``: of fixed ones, of which it only matters what they hold and repel."""
+        found: dict[bytes, Template] = {}
+        for i in indices:
+            pod = self.snapshot.pods[i]
+            parts: list[object] = [pod.metadata.namespace, pod.metadata.labels]
+            if bound:
+                parts += _FIXED_FIELDS(pod.spec)
+                if pod.status is not None:
+                    parts += [pod.status.conditions, pod.status.containerStatuses, pod.status.initContainerStatuses]
+            else:
+                parts += _PENDING_FIELDS(pod.spec)
+                parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
+            parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i)]
+            key = _encoder.encode(parts)
+            template = found.get(key)
+            if template is None:
+                found[key] = self._read(pod, i, bound=bound)
+            else:
+                template.pods.append(i)
+        return list(found.values())
+
+    def _read(self, pod: Pod, index: int, *, bound: bool) -> Template:
+        try:
+            asks = msgspec.structs.replace(pod, status=None) if index in self.running else pod  # what it would ask for if made again
+            demand = pod_requests.pod_request(asks)
+        except ValueError as error:
+            raise InputError([f"Pod {objects.pod_key(pod)}: requests: {error}"]) from error
+        anti, affinity, spread = self._anti(pod), self._affinity(pod), self._spread(pod)
+        soft = [] if bound else self._soft_spread(pod)
+        pulls = self._pulls(pod) + self._together(index)
+        return Template(
+            pod, [index], demand, anti, affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index),
+            self.running.get(index),
+        )  # fmt: skip
+
+    def _anti(self, pod: Pod) -> tuple[AffinityTerm, ...]:
+        """Required anti-affinity, which daemon namespaces neither have nor meet."""
+        if (pod.metadata.namespace or "default") in self.daemons:
+            return ()
+        anti: set[AffinityTerm] = set()
+        for term in required_terms(pod, "podAntiAffinity"):
+            part = self._term(pod, term)
+            if part is not None:
+                if self.daemons:
+                    part = (frozenset(self.namespaces if part[0] is None else part[0]) - self.daemons, part[1])
+                anti.add(AffinityTerm(self.matchers.add(part), term.topologyKey))
+        return tuple(sorted(anti, key=lambda t: (t.matcher, t.key)))
+
+    def _affinity(self, pod: Pod) -> tuple[int, tuple[str, ...]] | None:
+        terms = required_terms(pod, "podAffinity")
+        if not terms:
+            return None
+        nothing = (frozenset[str](), ())  # a nil selector matches no pod
+        full = self.matchers.add(*(self._term(pod, term) or nothing for term in terms))
+        return full, tuple(sorted({t.topologyKey for t in terms}))
+
+    def _spread(self, pod: Pod) -> list[tuple[int | None, objects.TopologySpreadConstraint]]:
+        constraints = [c for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "DoNotSchedule"]
+        return [(self._counted(pod, constraint), constraint) for constraint in constraints]
+
+    def _counted(self, pod: Pod, constraint: objects.TopologySpreadConstraint) -> int | None:
+        """The matcher of the pods that a constraint counts; None where it counts none."""
+        extra = label_key_requirements(pod.metadata.labels or {}, constraint.matchLabelKeys)
+        selector = canonical(constraint.labelSelector, extra)
+        return self.matchers.add((frozenset((pod.metadata.namespace or "default",)), selector)) if selector else None
+
+    def _namespaces(self, term: PodAffinityTerm, own: str) -> frozenset[str] | None:
+        """Return the namespaces that a term covers: None for all of them."""
+        if not term.namespaces and term.namespaceSelector is None:
+            return frozenset((own,))
+        listed = frozenset(term.namespaces or ())
+        selector = canonical(term.namespaceSelector)
+        if selector is None:
+            return listed
+        if not selector:
+            return None
+        chosen = self._selected.get(selector)
+        if chosen is None:
+            chosen = frozenset(n for n in self.namespaces if selector_matches(selector, self._namespace_labels(n)))
+            self._selected[selector] = chosen
+        return listed | chosen
+
+    def _namespace_labels(self, name: str) -> dict[str, str]:
+        found = self.snapshot.namespaces.get(name)
+        return (found.metadata.labels or {}) if found is not None else {}
+
+    def _term(self, pod: Pod, term: PodAffinityTerm) -> tuple[frozenset[str] | None, Selector] | None:
+        """Namespaces and selector of a term; None when it can match nothing (nil selector)."""
+        extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
+        selector = canonical(term.labelSelector, extra)
+        if selector is None:
+            return None
+        return self._namespaces(term, pod.metadata.namespace or "default"), selector
+
+    def _pulls(self, pod: Pod) -> tuple[Pull, ...]:
+        """Weighted terms of a pod, those over equal pods and key summed up; they concern daemon namespaces too."""
+        found: dict[tuple[int, str, bool], int] = {}
+
+        def add(term: PodAffinityTerm, weight: int, *, required: bool) -> None:
+            part = self._term(pod, term) if weight else None
+            if part is not None:
+                key = (self.matchers.add(part), term.topologyKey, required)
+                found[key] = found.get(key, 0) + weight
+
+        multipliers = self.policy.multipliers
+        if multipliers.podAffinity:
+            for weighted in preferred_terms(pod, "podAffinity"):
+                add(weighted.podAffinityTerm, weighted.weight, required=False)
+            for weighted in preferred_terms(pod, "podAntiAffinity"):
+                add(weighted.podAffinityTerm, -weighted.weight, required=False)
+        if multipliers.requiredAffinity:
+            for term in required_terms(pod, "podAffinity"):
+                add(term, self.policy.hardPodAffinityWeight, required=True)
+        return tuple(Pull(m, k, w, required) for (m, k, required), w in sorted(found.items()) if w)
+
+    def _together(self, index: int) -> tuple[Pull, ...]:
+        """The preferred topology of a gang: each member prefers every other, as by preferred pod affinity."""
+        gang = self.gangs[self._gang_of[index]] if index in self._gang_of else None
+        if gang is None or gang.key is None or gang.required or not self.policy.multipliers.podAffinity:
+            return ()
+        matcher = self.matchers.add((None, (Requirement(_MEMBER, "In", (gang.name,)),)))
+        return (Pull(matcher, gang.key, gangs.TOGETHER, False),)
+
+    def labels(self, template: Template) -> dict[str, str]:
+        """What selectors read of a pod; members of a gang are told apart by a key that no real label can have."""
+        found = template.pod.metadata.labels or {}
+        return found if template.gang is None else {**found, _MEMBER: self.gangs[template.gang].name}
+
+    def _soft_spread(self, pod: Pod) -> list[tuple[int, objects.TopologySpreadConstraint, tuple[str, ...]]]:
+        if not self.policy.multipliers.topologySpread:
+            return []
+        constraints = [c for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "ScheduleAnyway"]
+        keys = tuple(sorted({c.topologyKey for c in constraints}))
+        wanted = [(c, keys) for c in constraints] if pod.spec.topologySpreadConstraints else self.default_spread.of(pod)
+        found = [(self._counted(pod, constraint), constraint, carried) for constraint, carried in wanted]
+        return [(matcher, constraint, carried) for matcher, constraint, carried in found if matcher is not None]
+
+
+def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> NoContainers:
+    """The table of container classes, where anything asks for one."""
+    on = bool(policy.multipliers.containerAffinity)
+    hinted = on and (policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods))
+    if not (rejecting or hinted):
+        return NoContainers()
+    from models.numa.container_classes import ContainerTable
+
+    return ContainerTable(snapshot, scope, policy, rejecting=rejecting)

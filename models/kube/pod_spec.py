@@ -1,0 +1,62 @@
+"""What placement reads of a pod's spec as it is: the claims that it mounts, its affinity terms, its host ports."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from models.kube.objects import Pod, PodAffinityTerm, PodSpec, WeightedPodAffinityTerm
+
+Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
+
+#: The provisioner of storage classes whose volumes are made by hand.
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+
+
+def claim_keys(pod: Pod) -> tuple[str, ...]:
+    """Return ``namespace/name`` of the claims a pod mounts, in order and once; an ephemeral volume's claim is ``<pod>-<volume>``."""
+    return tuple(dict.fromkeys((*named_claims(pod), *_ephemeral_claims(pod))))
+
+
+def named_claims(pod: Pod) -> tuple[str, ...]:
+    """Return the claims that a pod mounts by name. VolumeZone and VolumeRestrictions look at these only."""
+    namespace = pod.metadata.namespace or "default"
+    return tuple(f"{namespace}/{v.persistentVolumeClaim.claimName}" for v in pod.spec.volumes or () if v.persistentVolumeClaim is not None)
+
+
+def _ephemeral_claims(pod: Pod) -> tuple[str, ...]:
+    namespace = pod.metadata.namespace or "default"
+    return tuple(
+        f"{namespace}/{pod.metadata.name}-{v.name}"
+        for v in pod.spec.volumes or ()
+        if v.persistentVolumeClaim is None and v.ephemeral is not None
+    )
+
+
+def required_terms(pod: Pod, kind: str) -> list[PodAffinityTerm]:
+    """Return the required terms of ``podAffinity`` or ``podAntiAffinity``; the RequiredDuringExecution variant schedules alike."""
+    affinity = pod.spec.affinity
+    part = getattr(affinity, kind) if affinity is not None else None
+    if part is None:
+        return []
+    return [
+        *(part.requiredDuringSchedulingIgnoredDuringExecution or ()),
+        *(part.requiredDuringSchedulingRequiredDuringExecution or ()),
+    ]
+
+
+def preferred_terms(pod: Pod, kind: str) -> list[WeightedPodAffinityTerm]:
+    """Return the preferred terms of ``podAffinity`` or ``podAntiAffinity``."""
+    affinity = pod.spec.affinity
+    part = getattr(affinity, kind) if affinity is not None else None
+    return list(part.preferredDuringSchedulingIgnoredDuringExecution or ()) if part is not None else []
+
+
+def host_ports(spec: PodSpec) -> frozenset[Port]:
+    """Return the host ports of app containers and sidecars; ordinary init containers' ports do not count."""
+    containers = [*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always")]
+    return frozenset(
+        ("*" if p.hostIP in (None, "", "0.0.0.0") else p.hostIP or "*", p.protocol or "TCP", p.hostPort)
+        for c in containers
+        for p in c.ports or ()
+        if p.hostPort
+    )
