@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from checker.violation import DOCUMENT, GATED, Violation, is_mirror
 from models.documents.placement import Assignment, Placement, SnapshotRef
+from models.documents.policy import DEFAULT
 from models.kube import objects
 
 if TYPE_CHECKING:
@@ -166,8 +167,10 @@ def _tier_faults(
 
 
 def _status_faults(placement: Placement) -> list[Violation]:
+    """Faults of the status. The tie-break counts only where the policy asks for another one than the default."""
     found = []
-    open_tiers = [tier for tier in placement.objective if tier.bound != tier.value]
+    asked = (placement.policy or DEFAULT).strategy != DEFAULT.strategy
+    open_tiers = [tier for tier in placement.objective if tier.bound != tier.value and (asked or tier.tier != "strategy")]
     if placement.status == "optimal" and open_tiers:
         tier = open_tiers[0]
         why = f"the status is optimal, and tier {tier.tier} has value {tier.value} and bound {tier.bound}"

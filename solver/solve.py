@@ -194,7 +194,8 @@ def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placeme
     placed_proved = all(t.value == t.bound for t in tiers)
     if answer.later is not None:
         tiers += answer.later.tiers
-    proved = all(t.value == t.bound for t in tiers)
+    asked = options.search_strategy or options.policy.strategy != DEFAULT.strategy
+    proved = all(t.value == t.bound for t in tiers if asked or t.tier != "strategy")  # a tie-break that nobody asked for may stay open
     status: doc.Status = "optimal" if proved else "feasible"
     if cluster.scope.pending and not assignments:
         status = "infeasible" if placed_proved else ("unknown" if answer.interrupted else "feasible")

@@ -16,6 +16,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 import cli
+from checker.violation import InternalFault
 from models.documents.placement import Assignment, Placement, Reason, Seconds, SnapshotRef, TierResult, Unmodelled, Unplaced
 from models.documents.policy import Policy
 from models.kube.objects import Node, ObjectMeta, Pod, PodSpec
@@ -26,10 +27,6 @@ from solver.explain import per_node as explaining
 from solver.runtime.options import Options
 
 Run = Callable[..., Result]
-
-
-class InternalFault(Exception):
-    """Stands in for solver.solve.InternalFault."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
     monkeypatch.setattr(snapshots, "load", fakes.load)
     replaced: dict[str, dict[str, Any]] = {
-        "solver.solve": {"place": fakes.place, "InternalFault": InternalFault},
+        "solver.solve": {"place": fakes.place},
         "checker.placement": {"verify": fakes.verify},
     }
     for name, members in replaced.items():
@@ -227,7 +224,7 @@ def test_solve_prints_json_where_there_is_no_terminal(run: Run) -> None:
     result = run("solve", "x")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["kind"] == "Placement"
-    assert result.stderr.startswith("placed 2 of 2 pods on 1 node, optimal, ")
+    assert result.stderr.startswith("2 of 2 pods placed; on 1 node; optimal; ")
 
 
 def test_solve_options_reach_the_engine(run: Run, fakes: Fakes) -> None:
@@ -243,7 +240,7 @@ def test_solve_options_reach_the_engine(run: Run, fakes: Fakes) -> None:
 
 def test_formats(run: Run) -> None:
     assert yaml.safe_load(run("solve", "x", "-f", "yaml").stdout)["status"] == "optimal"
-    assert run("solve", "x", "-f", "table").stdout.startswith("optimal: 2 of 2 pods placed")
+    assert run("solve", "x", "-f", "table").stdout.startswith("2 of 2 pods placed\n")
     names = [json.loads(line)["metadata"]["name"] for line in run("solve", "x", "-f", "kubectl").stdout.splitlines()]
     assert names == ["web-1", "web-2"]
 
@@ -260,7 +257,7 @@ def test_pods_left_over_are_exit_3_with_the_result_written(run: Run, fakes: Fake
     result = run("solve", "x")
     assert result.exit_code == 3
     assert json.loads(result.stdout)["unplaced"][0]["pod"] == "prod/web-2"
-    assert result.stderr.startswith("placed 1 of 2 pods on 1 node, infeasible, ")
+    assert result.stderr.startswith("1 of 2 pods placed, 1 cannot be (proved); on 1 node; infeasible; ")
 
 
 def test_strict_refuses_what_is_not_modelled(run: Run, fakes: Fakes, tmp_path: Path) -> None:

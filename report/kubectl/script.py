@@ -113,7 +113,7 @@ def _honours_taints(pod: Pod) -> bool:
 
 def _expectations(plan: RebalancePlan, pods: dict[str, Pod], snapshot: Snapshot) -> Iterator[str]:
     yield 'same_snapshot "$@"'
-    yield _say(verdict(plan))
+    yield _say(f"{plan.status}: {verdict(plan)}" if pods else verdict(plan))
     if plan.drain:
         yield _call("drain", plan.drain)
     if not pods:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from models.documents.placement import Placement, Preferences, TierResult, Unplaced
+from models.documents.rebalance_plan import RebalancePlan
 from models.kube import quantity
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
@@ -37,35 +38,43 @@ _STATUS_STYLE: Final = {"optimal": "bold green", "feasible": "bold yellow", "inf
 
 
 def summary(placement: Placement, seconds: float) -> str:
-    """One line: how many pods, on how many nodes, how good, how long (wall-clock seconds)."""
-    placed, nodes = len(placement.assignments), len({a.node for a in placement.assignments})
-    pending = placement.snapshot.pending
-    on = f" on {counted(nodes, 'node')}" if placed else ""
-    score = score_line(placement)
-    scored = f", {score}" if score is not None else ""
-    done = f"placed {placed:,} of {counted(pending, 'pod')}{on}" if pending else "nothing to place"
-    return f"{done}, {placement.status}{scored}, {seconds:.1f} s"
+    """Return one line: how many pods were placed, on how many nodes, how well, in what time (wall-clock seconds)."""
+    nodes = len({a.node for a in placement.assignments})
+    parts = [outcome(placement), f"on {counted(nodes, 'node')}" if nodes else None, score_line(placement), placement.status]
+    return "; ".join([*filter(None, parts), f"{seconds:.1f} s"])
+
+
+def outcome(placement: Placement) -> str:
+    """Return what was placed and what was not: ``80 of 87 pods placed, 7 cannot be (proved)``."""
+    pending, placed = placement.snapshot.pending, len(placement.assignments)
+    if not pending:
+        return "nothing to place"
+    text = f"{placed:,} of {counted(pending, 'pod')} placed"
+    if placed == pending:
+        return text
+    tiers = [tier for tier in placement.objective if tier.tier == "placed"]
+    proved = tiers and all(tier.value == tier.bound for tier in tiers)
+    return f"{text}, {pending - placed:,} {'cannot be (proved)' if proved else 'could not be (not proved)'}"
 
 
 def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """The parts of the report, top to bottom."""
-    yield _header(result)
-    if result.objective:
-        yield heading("Objective")
-        yield _tiers(result, snapshot)
-    if result.preferences is not None:
-        yield from _preferences(result, result.preferences)
-    usages = per_node(snapshot, result)
-    if usages and result.rollout is None:  # in a rollout nodes are used by old and new pods in turn
-        yield from _nodes(usages, surface)
+    """Yield the parts of the report: what was placed, why the rest was not, nodes, preferences; how good that is comes last."""
+    pending, placed = result.snapshot.pending, len(result.assignments)
+    yield Text(outcome(result), style="bold green" if placed == pending else "bold yellow" if placed else "bold red")
     if result.rollout is not None:
         yield from rollout(result.rollout)
-    elif result.assignments:
-        yield from _assignments(result)
     yield from gangs(result.gangs)
     if result.unplaced:
         yield from _unplaced(result.unplaced)
     yield from causes(result.causes)
+    if result.rollout is None:  # in a rollout nodes are used by old and new pods in turn
+        usages = per_node(snapshot, result)
+        if usages:
+            yield from _nodes(usages, surface)
+        if result.assignments:
+            yield from _assignments(result)
+    if result.preferences is not None:
+        yield from _preferences(result, result.preferences)
     if result.unmodelled:
         yield heading("Not modelled")
         yield from _unmodelled(result)
@@ -73,21 +82,17 @@ def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterat
         yield heading("Notes")
         for note in result.notes:
             yield Padding(plain(note), (0, 0, 0, 2))
+    yield objective_heading(result)
+    if result.objective:
+        yield _tiers(result, snapshot)
 
 
-def _header(result: Placement) -> Text:
-    parts = [f"{result.engine} engine"]
-    if result.seconds is not None:
-        s = result.seconds
-        parts.append(f"{s.load + s.compile + s.solve + s.verify:.1f} s")
-    text = Text(result.status, style=_STATUS_STYLE[result.status])
-    placed = (
-        f"{len(result.assignments):,} of {counted(result.snapshot.pending, 'pod')} placed"
-        if result.snapshot.pending
-        else "nothing to place"
-    )
-    text.append(f": {placed}", style="bold")
-    return text.append_text(plain(f" ({', '.join(parts)})", style="dim"))
+def objective_heading(result: Placement | RebalancePlan) -> Text:
+    """Return ``Objective: optimal (exact engine, 0.4 s)``, the time where the run kept it."""
+    s = result.seconds
+    took = f", {s.load + s.compile + s.solve + s.verify:.1f} s" if s is not None else ""
+    text = heading("Objective: ").append(result.status, style=_STATUS_STYLE[result.status])
+    return text.append_text(plain(f" ({result.engine} engine{took})", style="dim"))
 
 
 def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:

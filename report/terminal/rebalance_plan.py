@@ -13,7 +13,7 @@ from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, plain
-from report.terminal.placement import amount, examples
+from report.terminal.placement import amount, examples, objective_heading
 from report.terminal.plan_waves import nodes_domain, waves
 from report.terminal.progress import gap_text
 from report.terminal.usage import share
@@ -21,20 +21,17 @@ from report.terminal.usage import share
 #: Nodes, obstacles and kinds of unmodelled fields listed one by one.
 _LISTED: Final = 20
 
-_STATUS_STYLE: Final = {"optimal": "bold green", "feasible": "bold yellow"}
-
 
 def plan_line(plan: RebalancePlan, seconds: float) -> str:
-    """One line: how good, how many steps, what each goal reaches, how long (wall-clock seconds)."""
-    return f"{verdict(plan)}; {seconds:.1f} s"
+    """Return one line: how many steps, what each goal reaches, how well, in what time (wall-clock seconds)."""
+    status = [plan.status] if plan.moves or plan.evictions else []
+    return "; ".join([verdict(plan), *status, f"{seconds:.1f} s"])
 
 
 def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """The parts of the report, top to bottom."""
+    """Yield the parts of the report: what the plan reaches, what it does not, its steps; how good that is comes last."""
     yield from _header(plan)
-    if plan.objective:
-        yield heading("Objective")
-        yield _tiers(plan)
+    yield from _obstacles(plan)
     if plan.moves or plan.evictions:
         yield from _gains(plan)
         yield from _nodes(plan, surface)
@@ -43,7 +40,6 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
         suffix = nodes_domain(plan)
         yield heading(f"Freed: {counted(len(plan.freed), 'node')}")
         yield _inset(plain(_names([name.removesuffix(suffix) for name in plan.freed])))
-    yield from _obstacles(plan)
     if plan.excluded:
         yield heading("Left where they are")
         table = grid("pods", "why", "", right=(0,))
@@ -55,6 +51,9 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
         yield heading("Notes")
         for note in plan.notes:
             yield _inset(plain(note))
+    yield objective_heading(plan)
+    if plan.objective:
+        yield _tiers(plan)
 
 
 def _inset(part: RenderableType) -> Padding:
@@ -73,14 +72,14 @@ def _names(names: list[str]) -> str:
 
 
 def verdict(plan: RebalancePlan) -> str:
-    """``optimal: 12 moves in 4 waves, 3 nodes freed (bound 3), 0 evictions``."""
+    """Return ``12 moves in 4 waves, 3 nodes freed (bound 3), 0 evictions``."""
     if not plan.moves and not plan.evictions:
         return _no_steps(plan)
     moved = sum(move.source is not None for move in plan.moves)
     bound = len(plan.moves) - moved
     steps = counted(moved, "move") + (f" and {counted(bound, 'binding')}" if bound else "")
     parts = [f"{steps} in {counted(plan.waves, 'wave')}", *_reached(plan), counted(len(plan.evictions), "eviction")]
-    return f"{plan.status}: {', '.join(parts)}"
+    return ", ".join(parts)
 
 
 def _no_steps(plan: RebalancePlan) -> str:
@@ -117,13 +116,7 @@ def _reached(plan: RebalancePlan) -> list[str]:
 
 
 def _header(plan: RebalancePlan) -> Iterator[Text]:
-    head, colon, rest = verdict(plan).partition(":")
-    parts = [f"{plan.engine} engine"]
-    if plan.seconds is not None:
-        s = plan.seconds
-        parts.append(f"{s.load + s.compile + s.solve + s.verify:.1f} s")
-    text = plain(head, style=_STATUS_STYLE[plan.status]).append_text(plain(colon + rest, style="bold"))
-    yield text.append_text(plain(f" ({', '.join(parts)})", style="dim"))
+    yield plain(verdict(plan), style="bold yellow" if plan.obstacles else "bold green")
     goals = [f"drain {_names(plan.drain)}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
     limits = _limits(plan.limits)
     within = plain(f" ({', '.join(limits)})" if limits else "", style="dim")

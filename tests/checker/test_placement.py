@@ -11,6 +11,7 @@ import pytest
 from checker.placement import Judge, rejecting_rules, verify
 from checker.violation import Violation
 from models.documents.placement import Assignment, Placement, SnapshotRef, Status, TierResult, Unplaced
+from models.documents.policy import Policy
 from models.kube import objects, storage_objects
 from models.kube.kinds import KINDS
 from models.snapshot.snapshot import Snapshot
@@ -701,6 +702,27 @@ def test_status_has_to_fit() -> None:
         "the status is infeasible, and 1 pods are assigned"
     ]
     assert faults(snapshot, placement_of(snapshot, status="infeasible")) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "tier", "why"),
+    [
+        (None, TierResult("strategy", 0, 5), []),
+        (Policy(priceLabel="price"), TierResult("strategy", 0, 5), []),
+        (
+            Policy(strategy="pack"),
+            TierResult("strategy", -1, 0),
+            ["the status is optimal, and tier strategy has value -1 and bound 0"],
+        ),
+        (None, TierResult("soft", 0, 7), ["the status is optimal, and tier soft has value 0 and bound 7"]),
+    ],
+)
+def test_only_a_tie_break_that_nobody_asked_for_may_stay_open(policy: Policy | None, tier: TierResult, why: list[str]) -> None:
+    snapshot = plain()
+    placement = placement_of(snapshot, ("p", "n1"), ("q", "n1"), status="optimal")
+    placement.policy = policy
+    placement.objective = [TierResult("placed", 1, 1, 7), TierResult("placed", 1, 1, 0), tier]
+    assert faults(snapshot, placement) == why
 
 
 def test_from_scratch_frees_what_the_bound_pods_held() -> None:

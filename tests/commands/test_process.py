@@ -22,7 +22,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 #: as CP-SAT does.
 _DRIVER = """
 import sys, threading, time, types
-from models import snapshot
+from models.snapshot import snapshot
 from models.kube.objects import Node, ObjectMeta
 from models.documents.placement import *
 
@@ -107,7 +107,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     said = process.stderr.read().decode()
     process.stderr.close()
     assert process.wait(60) == 0
-    assert re.fullmatch(r"placed 20,000 of 20,000 pods on 1 node, feasible, [0-9.]+ s\n", said)
+    assert re.fullmatch(r"20,000 of 20,000 pods placed; on 1 node; feasible; [0-9.]+ s\n", said)
 
 
 def test_a_full_device_is_bad_output() -> None:
@@ -196,7 +196,8 @@ def test_a_terminal_gets_a_coloured_table() -> None:
 def test_no_color_is_honoured() -> None:
     code, text = _on_a_terminal(_command("-q"), NO_COLOR="1")
     assert code == 0
-    assert "feasible: 3 of 3 pods placed" in text
+    assert text.startswith("3 of 3 pods placed")
+    assert "Objective: feasible (" in text
     assert "\x1b[" not in text
 
 

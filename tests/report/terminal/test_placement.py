@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from models.documents.placement import Assignment, Placement, Unmodelled, Unplaced
+from models.documents.placement import Assignment, Placement, TierResult, Unmodelled, Unplaced
 from models.kube.objects import Node, Pod
 from models.snapshot.snapshot import Snapshot
 from report.terminal import placement as terminal_placement
@@ -17,17 +17,35 @@ def draw(placement: Placement, snapshot: Snapshot, width: int = 80, *, colour: b
 
 
 def test_summary_line(placement: Placement) -> None:
-    assert terminal_placement.summary(placement, 0.44) == "placed 2 of 4 pods on 2 nodes, feasible, 0.4 s"
+    said = "2 of 4 pods placed, 2 could not be (not proved); on 2 nodes; feasible; 0.4 s"
+    assert terminal_placement.summary(placement, 0.44) == said
+
+
+def test_what_is_left_is_proved_or_not(placement: Placement) -> None:
+    assert terminal_placement.outcome(placement) == "2 of 4 pods placed, 2 could not be (not proved)"
+    for tier in placement.objective:
+        tier.bound = tier.value
+    placement.objective.append(TierResult("soft", 3, 9))
+    assert terminal_placement.outcome(placement) == "2 of 4 pods placed, 2 cannot be (proved)"
+    placement.objective = []
+    assert terminal_placement.outcome(placement) == "2 of 4 pods placed, 2 could not be (not proved)"
+    placement.snapshot.pending = 2
+    assert terminal_placement.outcome(placement) == "2 of 2 pods placed"
+    placement.snapshot.pending, placement.assignments = 0, []
+    assert terminal_placement.summary(placement, 1) == "nothing to place; feasible; 1.0 s"
 
 
 def test_header_tiers_and_groups(placement: Placement, snapshot: Snapshot) -> None:
     text = draw(placement, snapshot)
     lines = [line.split() for line in text.splitlines()]
-    assert text.startswith("feasible: 2 of 4 pods placed (exact engine, 0.7 s)\n")
+    assert text.startswith("2 of 4 pods placed, 2 could not be (not proved)\n\nNot placed (2 pods)\n")
+    assert "\nObjective: feasible (exact engine, 0.7 s)\n" in text
     assert ["placed,", "priority", "10", "2", "2", "2", "proved"] in lines
     assert ["placed,", "priority", "0", "0", "2", "1", "100", "%"] in lines
     assert "  2 pods: prod/db-0, prod/db-1\n      NodeResourcesFit on 3 nodes: insufficient cpu\n" in text
     assert text.index("prod/web-1") < text.index("prod/web-2")
+    parts = [text.index(part) for part in ("\nNot placed", "\nNodes", "\nAssignments", "\nObjective")]
+    assert parts == sorted(parts)
 
 
 def test_nodes_stand_under_their_zones(placement: Placement, snapshot: Snapshot) -> None:
@@ -105,4 +123,8 @@ def test_long_lists_are_cut_and_say_so(placement: Placement, snapshot: Snapshot)
 
 def test_an_empty_placement_is_no_error(placement: Placement) -> None:
     placement.assignments, placement.unplaced, placement.objective, placement.seconds = [], [], [], None
-    assert draw(placement, Snapshot()).startswith("feasible: 0 of 4 pods placed (exact engine)")
+    assert draw(placement, Snapshot()).splitlines() == [
+        "0 of 4 pods placed, 4 could not be (not proved)",
+        "",
+        "Objective: feasible (exact engine)",
+    ]

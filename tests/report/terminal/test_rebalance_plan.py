@@ -65,7 +65,7 @@ def squeezed(text: str) -> list[str]:
 
 
 def test_line(plan: RebalancePlan) -> None:
-    said = "feasible: 5 moves and 1 binding in 2 waves, 0 broken rules left (bound 0), 1 node freed (bound 2), 1 eviction; 2.1 s"
+    said = "5 moves and 1 binding in 2 waves, 0 broken rules left (bound 0), 1 node freed (bound 2), 1 eviction; feasible; 2.1 s"
     assert plan_line(plan, 2.06) == said
 
 
@@ -77,7 +77,7 @@ def test_line_of_other_goals(plan: RebalancePlan) -> None:
         TierResult("placed", 1, 2, 5),
         TierResult("placed", 0, 0, 0),
     ]
-    said = "feasible: 5 moves in 2 waves, 3 pods left on nodes to drain (bound 1), 1 of 2 pending pods placed (bound 2), 0 evictions; 1.0 s"
+    said = "5 moves in 2 waves, 3 pods left on nodes to drain (bound 1), 1 of 2 pending pods placed (bound 2), 0 evictions; feasible; 1.0 s"
     assert plan_line(plan, 1) == said
     plan.objective = [TierResult("drained", 0, 0), TierResult("improve", 1200, 1300)]
     assert "2 nodes drained, score 1,200 (bound 1,300)" in plan_line(plan, 1)
@@ -95,17 +95,18 @@ def test_line_without_moves(plan: RebalancePlan) -> None:
     assert plan_line(plan, 1) == said
 
 
-def test_the_gains_come_first(plan: RebalancePlan, snapshot: Snapshot) -> None:
+def test_the_gains_come_first_and_the_tiers_last(plan: RebalancePlan, snapshot: Snapshot) -> None:
     text = draw(plan, snapshot)
     lines = squeezed(text)
-    assert lines[0].startswith("feasible: 5 moves and 1 binding in 2 waves")
+    assert lines[0].startswith("5 moves and 1 binding in 2 waves")
+    assert "Objective: feasible (exact engine, 2.1 s)" in lines
     assert "goals: repair, then consolidate" in lines
     assert "freed 2 3 50.0 %" in lines
     assert "empty nodes 0 1 +1" in lines
     assert "pods that break NodeAffinity 2 0 -2" in lines
     assert "points of taints 5 5 =" in lines
     assert "n3 0 → 4 2% → 97% 0% → 50%" in lines
-    assert text.index("Objective") < text.index("Before and after") < text.index("Nodes that change") < text.index("Wave 1")
+    assert text.index("Before and after") < text.index("Nodes that change") < text.index("Wave 1") < text.index("Objective")
 
 
 def test_waves(plan: RebalancePlan, snapshot: Snapshot) -> None:
@@ -128,7 +129,7 @@ def test_waves(plan: RebalancePlan, snapshot: Snapshot) -> None:
     ]
 
 
-def test_what_is_in_the_way_comes_last(plan: RebalancePlan, snapshot: Snapshot) -> None:
+def test_what_is_not_reached_comes_before_the_steps(plan: RebalancePlan, snapshot: Snapshot) -> None:
     plan.drain, plan.goals, plan.limits = ["n1"], ["drain", "repair"], Limits(maxMoves=9, allowEviction=True, alsoMove=["bare"], minGain=3)
     plan.obstacles = [Obstacle("repair", "prod/x breaks NodeAffinity", proved=True), *(Obstacle("drain", f"pod {i}") for i in range(30))]
     plan.excluded = [Excluded("bare", ["prod/b"]), Excluded("daemonset", [f"kube-system/d-{i}" for i in range(9)])]
@@ -141,15 +142,18 @@ def test_what_is_in_the_way_comes_last(plan: RebalancePlan, snapshot: Snapshot) 
     assert "... and 11 more (-f json lists all)" in lines
     assert lines.index("9 daemonset kube-system/d-0, kube-system/d-1, kube-system/d-2, ...") < lines.index("1 bare prod/b")
     assert "spec.resourceClaims: ignored (5: prod/p0, prod/p1, prod/p2, ...)" in lines
-    assert lines[-2:] == ["Notes", "the search was cut short"]
+    assert lines[lines.index("Notes") + 1 :][:3] == ["the search was cut short", "", "Objective: feasible (exact engine, 2.1 s)"]
+    assert text.index("Not reached") < text.index("Wave 1") < text.index("Left where they are")
 
 
 def test_no_moves_no_waves(plan: RebalancePlan, snapshot: Snapshot) -> None:
     plan.moves, plan.evictions, plan.freed, plan.objective = [], [], [], []
     plan.after = plan.before
     assert squeezed(draw(plan, snapshot)) == [
-        "no moves: no plan better than none was found in the time given (not proved) (exact engine, 2.1 s)",
+        "no moves: no plan better than none was found in the time given (not proved)",
         "goals: repair, then consolidate",
+        "",
+        "Objective: feasible (exact engine, 2.1 s)",
     ]
 
 
