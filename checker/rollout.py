@@ -166,7 +166,7 @@ class _Replay:
             )
         if complete:
             if found.stuck or found.waysOut:
-                self.fault("a complete rollout has pods that are stuck, or ways out")
+                self.fault("a complete rollout has pods that are stuck, or remedies")
             return
         if sorted(entry.pod for entry in found.stuck) != sorted(self.waiting):
             self.fault("the pods that are stuck are not those that wait in the end")

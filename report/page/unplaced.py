@@ -1,4 +1,4 @@
-"""Pods without a node, those of equal reasons together, with causes and ways out."""
+"""Pods without a node, those of equal reasons together, with causes and remedies."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def _cause(found: Cause) -> dict[str, Any]:
         "alone": found.alone,
         "minimal": found.minimal,
         "proved": found.proved,
-        "waysOut": [_way_out(way) for way in found.waysOut],
+        "waysOut": [_remedy(way) for way in found.waysOut],
     }
 
 
-def _way_out(way: Remedy) -> dict[str, Any]:
+def _remedy(way: Remedy) -> dict[str, Any]:
     return {"message": way.message, "options": list(way.options)}
 
 
@@ -108,6 +108,6 @@ def _halt(result: Result) -> Iterator[dict[str, Any]]:
         "gang": None,
         "reasons": [{"rule": rule, "nodes": nodes, "message": said} for rule, nodes, said in [("Rollout", 0, message), *reasons]],
         "cause": {
-            "facts": [], "alone": True, "minimal": True, "proved": rollout.proved, "waysOut": [_way_out(way) for way in rollout.waysOut],
+            "facts": [], "alone": True, "minimal": True, "proved": rollout.proved, "waysOut": [_remedy(way) for way in rollout.waysOut],
         },
     }  # fmt: skip

@@ -13,7 +13,7 @@ from report.terminal.canvas import grid, heading, plain
 
 
 def causes(found: Sequence[Cause]) -> Iterator[RenderableType]:
-    """Each cause with its facts and the ways out, cheapest first."""
+    """Yield each cause with its facts and its remedies, cheapest first."""
     if not found:
         return
     yield heading("Why not, and what would help")

@@ -1,4 +1,4 @@
-"""Manifests, gangs, what-if edits, rollouts and reasons through the command line: exit codes, sentences, and ways out that are followed."""
+"""Manifests, gangs, what-if edits, rollouts and reasons through the command line: exit codes, sentences, and remedies that are followed."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ CASES = {
     ),
     "containers in zones": Case(_of("peter-sheep-wolf"), ("solve",), title="Placement of 2 pods", words=("NUMA zones",)),
     "left pending": Case(
-        _of("pending/capacity"), ("solve",), title="Placement of 1 pod", words=("default/db-0", "Ways out", "--add-nodes 1:n1")
+        _of("pending/capacity"), ("solve",), title="Placement of 1 pod", words=("default/db-0", "Remedies", "--add-nodes 1:n1")
     ),
     "node added": Case(
         _of("pending/capacity"), ("solve", "--add-nodes", "1:n1"), words=("added by a what-if edit", "with 1 more node like n1")

@@ -17,7 +17,7 @@ function unplacedCard(each) {
   return h("article", { class: "card" }, h("h3", null, what),
     rest.length ? later(each.gang ? "Its pods" : "All of them", () => h("ul", { class: "plain columns" }, each.pods.map((text) => h("li", null, name(text))), hidden > 0 ? h("li", { class: "dim" }, `and ${number(hidden)} more`) : null)) : null,
     h("div", { class: "two" }, h("div", null, h("h4", null, "Why"), each.cause ? causeOf(each.cause) : null, reasonsOf(each.reasons)),
-      h("div", null, h("h4", null, "Ways out"), waysOf(each.cause))));
+      h("div", null, h("h4", null, "Remedies"), remediesOf(each.cause))));
 }
 
 function causeOf(cause) {
@@ -33,7 +33,7 @@ function causeOf(cause) {
 const reasonsOf = (reasons) => reasons.length > 0 && table("What the nodes say", ["Rule", "Message", ["Nodes", "num"]],
   reasons.map((each) => [h("span", { class: "whole" }, each.rule), name(each.message), each.nodes ? number(each.nodes) : "–"]));
 
-function waysOf(cause) {
+function remediesOf(cause) {
   if (!cause) return empty("Not looked for.");
   if (!cause.waysOut.length) return empty("No single change that was tried lets it be placed.");
   return h("ul", { class: "ways" }, cause.waysOut.map((way) => h("li", null, name(way.message), way.options && way.options.length ? h("code", null, name(way.options.join(" "))) : null)));
