@@ -14,12 +14,12 @@ _TEMPORARY: Final = ".kubestow-"
 
 
 def one_line(text: str) -> str:
-    """Text that cannot break out of its line: control characters and escape sequences are spelled out."""
+    """Return text that cannot break out of its line: control characters and escape sequences are spelled out."""
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 pod``, ``1,200 pods``."""
+    """Return a number with its noun: ``1 pod``, ``1,200 pods``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -18,12 +20,16 @@ from models.snapshot import sources, yaml_reader
 from models.snapshot.snapshot import InputError, Snapshot
 from report.documents import yaml_text
 
+if TYPE_CHECKING:  # numpy takes longer to import than a result to read
+    from solver.explain.affinity_matrix import Matrix
+    from solver.explain.per_node import PodVerdict
+
 Format = Literal["json", "yaml"]
 _T = TypeVar("_T")
 
 
 class Violation(Protocol):
-    """What :mod:`checker.placement` finds: a rule that an assignment breaks, and why."""
+    """A :class:`checker.violation.Violation`: a rule that an assignment breaks, and why."""
 
     @property
     def pod(self) -> str: ...
@@ -35,46 +41,11 @@ class Violation(Protocol):
     def why(self) -> str: ...
 
 
-class Verdict(Protocol):
-    """What :mod:`solver.explain.per_node` answers for one pod. ``rejected``: node to rules (plugin names); ``messages``: rule to text."""
-
-    @property
-    def pod(self) -> str: ...
-    @property
-    def feasible(self) -> Sequence[str]: ...
-    @property
-    def rejected(self) -> Mapping[str, Sequence[str]]: ...
-    @property
-    def messages(self) -> Mapping[str, str]: ...
-
-
-class AffinityPair(Protocol):
-    """A(source, target) of two containers."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def weight(self) -> int: ...
-
-
-class AffinityMatrix(Protocol):
-    """What :mod:`solver.explain.affinity_matrix` answers."""
-
-    @property
-    def pod(self) -> str: ...
-    @property
-    def containers(self) -> Sequence[str]: ...
-    @property
-    def pairs(self) -> Sequence[AffinityPair]: ...
-
-
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
 def encode(document: object, form: Format) -> bytes:
-    """A document of plain values as UTF-8 text, keys in the order given."""
+    """Return a document of plain values as UTF-8 text, keys in the order given."""
     if form == "json":
         return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
     return yaml_text.dump(document).encode()
@@ -89,23 +60,19 @@ def plan_document(plan: RebalancePlan) -> dict[str, Any]:
 
 
 def violations_document(violations: Iterable[Violation]) -> dict[str, Any]:
-    """An :class:`answers.Verification`."""
+    """Return an :class:`answers.Verification`."""
     found = [answers.Violation(v.pod, v.node, v.rule, v.why) for v in violations]
     return _plain(answers.Verification(not found, found))
 
 
-def nodes_per_rule(verdict: Verdict) -> dict[str, int]:
-    """How many nodes each rule rejects, by rule name."""
-    counts: dict[str, int] = {}
-    for rules in verdict.rejected.values():
-        for rule in rules:
-            counts[rule] = counts.get(rule, 0) + 1
-    return dict(sorted(counts.items()))
+def nodes_per_rule(verdict: PodVerdict) -> dict[str, int]:
+    """Return the number of nodes that each rule rejects, by rule name."""
+    return dict(sorted(Counter(chain.from_iterable(verdict.rejected.values())).items()))
 
 
-def explain_document(verdicts: Iterable[Verdict], *, per_node: bool, causes: Sequence[Cause] = ()) -> dict[str, Any]:
-    """Per pod the nodes left and, for every other node, all rules that reject it (:class:`answers.NodeExplanation`); or both as numbers of
-    nodes, with causes where there are any (:class:`answers.Explanation`)."""
+def explain_document(verdicts: Iterable[PodVerdict], *, per_node: bool, causes: Sequence[Cause] = ()) -> dict[str, Any]:
+    """Return per pod the nodes left and, for every other node, all rules that reject it (:class:`answers.NodeExplanation`); or both as
+    numbers of nodes, with causes where there are any (:class:`answers.Explanation`)."""
     if per_node:
         # Pods that are alike share their lists, which a deep copy would multiply.
         each = [answers.PodNodes(v.pod, v.feasible, v.rejected) for v in verdicts]
@@ -114,8 +81,8 @@ def explain_document(verdicts: Iterable[Verdict], *, per_node: bool, causes: Seq
     return _plain(answers.Explanation(counts, list(causes)))
 
 
-def affinity_document(matrix: AffinityMatrix) -> dict[str, Any]:
-    """An :class:`answers.ContainerAffinity`."""
+def affinity_document(matrix: Matrix) -> dict[str, Any]:
+    """Return an :class:`answers.ContainerAffinity`."""
     pairs = [answers.ContainerPair(p.source, p.target, p.weight) for p in matrix.pairs]
     return _plain(answers.ContainerAffinity(matrix.pod, list(matrix.containers), pairs))
 
@@ -126,7 +93,7 @@ def _plain(answer: msgspec.Struct) -> dict[str, Any]:
 
 
 def bindings(placement: Placement, snapshot: Snapshot) -> bytes:
-    """The placement as ``v1`` Binding objects in bind order, one JSON document a line, for ``kubectl create -f -``. Pods that are
+    """Return the placement as ``v1`` Binding objects in bind order, one JSON document a line, for ``kubectl create -f -``. Pods that are
     bound in the snapshot already get none."""
     bound = {pod_key(pod) for pod in snapshot.pods if pod.spec.nodeName}
     encoder = msgspec.json.Encoder()
@@ -152,7 +119,7 @@ def bindings(placement: Placement, snapshot: Snapshot) -> bytes:
 
 
 def read_placement(path: str) -> Placement:
-    """A Placement from a JSON or YAML file (``.gz`` too), ``-`` being standard input.
+    """Read a Placement from a JSON or YAML file (``.gz`` too), ``-`` being standard input.
 
     Raises:
         InputError: not readable, or not a Placement: the file, the field and what was expected.
@@ -161,7 +128,7 @@ def read_placement(path: str) -> Placement:
 
 
 def read_result(path: str) -> Placement | RebalancePlan:
-    """A Placement or a RebalancePlan, whichever kind the document states, as :func:`read_placement` reads the one."""
+    """Read a Placement or a RebalancePlan, whichever kind the document states, as :func:`read_placement` reads the one."""
     return _read(path, _result, "Placement or RebalancePlan")
 
 
@@ -210,7 +177,7 @@ def _one_yaml_document(raw: bytes, what: str) -> object:
 
 
 def _with_path(message: str, what: str) -> str:
-    """msgspec's ``complaint - at `$.a[0].b``` as ``a[0].b: complaint``."""
+    """Return msgspec's ``complaint - at `$.a[0].b``` as ``a[0].b: complaint``."""
     match = re.fullmatch(r"(.*) - at `(?:key in )?\$\.?(.*?)`", message, re.DOTALL)
     if match is None:
         return f"not a {what}: {message}"

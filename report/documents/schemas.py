@@ -61,12 +61,12 @@ _BEYOND: Final[dict[str, Schema]] = {
 
 
 def schemas() -> dict[str, Schema]:
-    """The schema of each document, by file name. ``$id`` ends with the file name; it names the schema, nothing need answer there."""
+    """Return the schema of each document, by file name. ``$id`` ends with the file name; it is a name, not an address."""
     return {f"{name}-{VERSION}.json": _schema(name, *document) for name, document in _DOCUMENTS.items()}
 
 
 def types() -> dict[str, type[msgspec.Struct]]:
-    """The type of each document, by file name."""
+    """Return the type of each document, by file name."""
     return {f"{name}-{VERSION}.json": kind for name, (kind, _) in _DOCUMENTS.items()}
 
 
@@ -100,7 +100,7 @@ def _merge(schema: Schema, more: Schema) -> None:
 
 
 def _simple(schema: Any) -> Any:
-    """The same in fewer words: one value is a ``const``, alternatives that are nothing but types are a list of types."""
+    """Return the schema in fewer words: one value is a ``const``, alternatives that are nothing but types are a list of types."""
     if isinstance(schema, list | tuple):  # a tuple is the default of a Struct's field
         return [_simple(item) for item in schema]
     if not isinstance(schema, dict):

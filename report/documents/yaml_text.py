@@ -18,7 +18,7 @@ _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def dump(document: object) -> str:
-    """The document as YAML, keys in the order given, no anchors.
+    """Return the document as YAML, keys in the order given, no anchors.
 
     Raises:
         TypeError: a value that is not a mapping with text keys, a list or tuple, text, a finite number, a boolean or None.
@@ -35,7 +35,7 @@ def _is_nested(value: object) -> bool:
 
 
 def _block(value: object, indent: str, lead: str, lines: list[str]) -> None:
-    """Lines of a non-empty mapping or sequence; ``lead`` stands in for the indent of the first line (after a ``- ``)."""
+    """Append the lines of a non-empty mapping or sequence; ``lead`` stands in for the indent of the first line (after a ``- ``)."""
     if isinstance(value, dict):
         for key, item in value.items():
             if _is_nested(item):

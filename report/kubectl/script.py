@@ -40,7 +40,7 @@ _CORDON: Final = objects.Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 def script(plan: RebalancePlan, snapshot: Snapshot) -> bytes:
-    """The script, in UTF-8. ``snapshot``: the one that the plan is of: UIDs and controllers of the pods come from it.
+    """Return the script in UTF-8. ``snapshot``: the one that the plan is of: UIDs and controllers of the pods come from it.
 
     All that comes from plan or snapshot stands in single quotes as an argument, or with control characters spelled out in a comment.
     """
@@ -76,7 +76,7 @@ def _say(text: str) -> str:
 
 
 def _notes(plan: RebalancePlan, pods: dict[str, Pod], snapshot: Snapshot) -> Iterator[str]:
-    """What a reader must know of these pods before the script is run."""
+    """Yield what a reader must know of these pods before the script is run."""
     placed = list(dict.fromkeys(move.pod for move in plan.moves))
     honour = [key for key in placed if key in pods and _honours_taints(pods[key])]
     if honour:
@@ -140,7 +140,7 @@ def _owner(pod: Pod) -> str:
 
 
 def _crews(moved: Iterable[Pod], snapshot: Snapshot) -> dict[tuple[str, str], Counter[str]]:
-    """On which nodes pods of the workloads of ``moved`` run, by namespace and owner. Terminating pods and those that are over do not
+    """Return the nodes that pods of the workloads of ``moved`` run on, by namespace and owner. Terminating and ended pods do not
     count: they may vanish at any time."""
     found: dict[tuple[str, str], Counter[str]] = {}
     for pod in moved:
@@ -161,10 +161,10 @@ def _call(name: str, arguments: Collection[str]) -> str:
 
 
 def _waves(plan: RebalancePlan, pods: dict[str, Pod], snapshot: Snapshot) -> Iterator[str]:
-    """Per wave: target by target what moves there, then the bindings, all at once, then what the scheduler is to let in, gang by gang.
+    """Yield per wave: target by target what moves there, then the bindings, all at once, then what the scheduler is to let in, gang by
+    gang.
 
-    Pods that go for good do so last: their replacements stay pending, and would slip through the fence of a target that comes after.
-    """
+    Pods that go for good do so last: their replacements stay pending, and would slip through the fence of a target that comes after."""
     by_wave: dict[int, list[Move | Eviction]] = {}
     for step in steps(plan):
         by_wave.setdefault(step.wave, []).append(step)
@@ -202,7 +202,8 @@ def _reasons(members: Iterable[Move | Eviction]) -> Iterator[str]:
 
 
 def _let_in(move: Move, pods: dict[str, Pod], snapshot: Snapshot) -> bool:
-    """Whether a pending pod is the scheduler's: a Binding object would leave out that it has volumes provisioned and claims allocated."""
+    """Return whether the scheduler must bind a pending pod: a Binding object would leave out that it has volumes provisioned and claims
+    allocated."""
     pod = pods.get(move.pod)
     if move.source is not None or pod is None:
         return False

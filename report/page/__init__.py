@@ -1,1 +1,2 @@
-"""The report as one HTML file: :mod:`report.page.data` says what it shows, :mod:`report.page.render` makes the file."""
+"""The report as one HTML file. Enter at :func:`report.page.data.build`, which says what it shows, and :func:`report.page.render.render`,
+which makes the file. May import :mod:`report.documents`, :mod:`report.terminal` (usage and gaps) and ``models``."""

@@ -24,7 +24,7 @@ class Rule(NamedTuple):
 
 
 def priority(spec: objects.PodSpec) -> Iterator[Rule]:
-    """The priority, where it is not the plain 0."""
+    """Yield the priority, if it is not the plain 0."""
     if spec.priorityClassName or spec.priority:
         named = f"class {spec.priorityClassName}, " if spec.priorityClassName else ""
         never = ", never preempts" if spec.preemptionPolicy == "Never" else ""
@@ -32,13 +32,13 @@ def priority(spec: objects.PodSpec) -> Iterator[Rule]:
 
 
 def gates(spec: objects.PodSpec) -> Iterator[Rule]:
-    """What its scheduling gates wait for."""
+    """Yield the scheduling gates that it waits for."""
     if spec.schedulingGates:
         yield Rule("SchedulingGates", f"waits for {words.listed([gate.name for gate in spec.schedulingGates])}")
 
 
 def resources(request: dict[str, int], spec: objects.PodSpec) -> Iterator[Rule]:
-    """What a shape does not show apart: other resources, requests of the pod as a whole, overhead."""
+    """Yield what a shape does not show by itself: other resources, requests of the pod as a whole, overhead."""
     found = [f"{name} {words.amount(name, value)}" for name, value in sorted(request.items()) if name not in _SHOWN]
     if found:
         yield Rule("NodeResourcesFit", f"also requests {words.listed(found)}")
@@ -53,19 +53,19 @@ def resources(request: dict[str, int], spec: objects.PodSpec) -> Iterator[Rule]:
 
 
 def node_selector(spec: objects.PodSpec) -> Iterator[Rule]:
-    """Labels of nodes, all of which it asks for."""
+    """Yield the node labels that it requires."""
     if spec.nodeSelector:
         yield Rule("NodeAffinity", f"only on nodes with {words.labels(spec.nodeSelector)}")
 
 
 def daemon(pod: Pod) -> bool:
-    """Whether a DaemonSet owns the pod."""
+    """Return whether a DaemonSet owns the pod."""
     owner = objects.controller_of(pod)
     return owner is not None and owner.kind == "DaemonSet"
 
 
 def node_affinity(pod: Pod) -> Iterator[Rule]:
-    """Required and preferred node affinity."""
+    """Yield required and preferred node affinity."""
     found = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
     if found is None:
         return
@@ -85,13 +85,13 @@ def node_affinity(pod: Pod) -> Iterator[Rule]:
 
 
 def _names_one_node(found: objects.NodeSelector) -> bool:
-    """Whether it is what the DaemonSet controller writes: a pod for each node, which would be a shape for each."""
+    """Return whether it is what the DaemonSet controller writes: a pod for each node, which would be a shape for each."""
     terms: Sequence[objects.NodeSelectorTerm] = found.nodeSelectorTerms or ()
     return bool(terms) and all(not term.matchExpressions and [f.key for f in term.matchFields or ()] == ["metadata.name"] for term in terms)
 
 
 def ports(spec: objects.PodSpec) -> Iterator[Rule]:
-    """Host ports that it takes."""
+    """Yield the host ports that it takes."""
     found = sorted(host_ports(spec))
     if found:
         texts = [f"{protocol} {port}{'' if ip == '*' else f' of {ip}'}" for ip, protocol, port in found]

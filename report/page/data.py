@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from models.documents.placement import Cause, Placement
 from models.documents.policy import DEFAULT
@@ -12,10 +12,13 @@ from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot import scope
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import one_line
-from report.documents.results import Verdict, Violation
+from report.documents.results import Violation
 from report.page import nodes, owners, places, pods, summary
 from report.page.shapes import Shapes
 from report.page.unplaced import unplaced
+
+if TYPE_CHECKING:  # numpy takes longer to import than a page to make
+    from solver.explain.per_node import PodVerdict
 
 #: Characters of one text. A result document may hold anything, and no sentence is longer.
 LONGEST: Final = 4_000
@@ -27,50 +30,41 @@ def build(
     *,
     original: Snapshot | None = None,
     violations: Sequence[Violation] = (),
-    verdicts: Sequence[Verdict] = (),
+    verdicts: Sequence[PodVerdict] = (),
     causes: Sequence[Cause] = (),
     version: str,
 ) -> dict[str, Any]:
-    """The data of the page for a snapshot and, where there is one, a result of it.
+    """Return the data of the page for a snapshot and, where there is one, a result of it.
 
     ``snapshot``: with the result's what-if edits, manifests and (:func:`report.page.rollouts.with_new_pods`) new pods of its rollout;
     ``original``: as it was before them, which tells added nodes and pods. ``violations``: what the checker has against the result;
     ``verdicts`` and ``causes``: what is judged of pending pods where no result says it.
 
     Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are mCPU and bytes. ``place`` and ``usage``
-    have a list for each of ``views``. More than :data:`report.page.pods.SINGLE` pods are ``groups``, and only those that change or wait
-    are ``named``. Texts have neither line breaks nor other characters that are not printable (:func:`report.documents.output.one_line`).
+    have a list for each of ``views``. More than :data:`report.page.pods.SINGLE` pods are ``groups``, of which only those that change or
+    wait are ``named``. All texts are printable and on one line.
 
     Raises:
         InputError: the result names pods or nodes that the snapshot lacks, or a quantity cannot be read.
     """
     reference = result.snapshot if result is not None else None
     policy = (result.policy if result is not None else None) or DEFAULT
-    chosen = scope.select(
-        snapshot,
-        from_scratch=reference is not None and reference.fromScratch,
-        include_gated=reference is not None and reference.includeGated,
-    )
+    scratch, gated = (reference.fromScratch, reference.includeGated) if reference is not None else (False, False)
+    chosen = scope.select(snapshot, from_scratch=scratch, include_gated=gated)
+    sha256, pending = (reference.sha256, reference.pending) if reference is not None else (snapshot.sha256, len(chosen.pending))
     found = places.find(snapshot, result, original)
     names, of_pod = owners.of_pods(snapshot, found.pods)
     shapes = Shapes(snapshot, found.pods, of_pod, [name for name, _ in names], policy, chosen)
     columns = pods.Columns(found, shapes, of_pod)
-    notes = list(shapes.notes)
-    node_columns = nodes.columns(snapshot, result, original, policy, found, notes)
+    node_columns = nodes.columns(snapshot, result, original, policy, found, shapes.notes)
     usage = pods.usage(found, shapes, len(snapshot.nodes))
-    counts = Counter(of_pod)
-    grouped = columns.grouped
+    counts, grouped = Counter(of_pod), columns.grouped
     data: dict[str, Any] = {
         "version": version,
         "title": summary.title(snapshot, result),
         "kind": summary.kind(result),
-        "snapshot": {
-            "sha256": reference.sha256 if reference is not None else snapshot.sha256,
-            "nodes": len(snapshot.nodes),
-            "pods": len(snapshot.pods),
-            "pending": reference.pending if reference is not None else len(chosen.pending),
-        },
-        "summary": summary.summary(snapshot, result, found, chosen, policy, violations, usage, node_columns, notes),
+        "snapshot": {"sha256": sha256, "nodes": len(snapshot.nodes), "pods": len(snapshot.pods), "pending": pending},
+        "summary": summary.summary(snapshot, result, found, chosen, policy, violations, usage, node_columns, shapes.notes),
         "views": found.views,
         "zones": nodes.zones(snapshot)[0],
         "nodes": node_columns,
@@ -93,7 +87,7 @@ def build(
 
 
 def _clean(value: Any, known: dict[str, str]) -> Any:
-    """The same with every text on one line, in printable characters and of a length that can be read."""
+    """Return the value with every text on one line, in printable characters and of a length that can be read."""
     if isinstance(value, str):
         found = known.get(value)
         if found is None:

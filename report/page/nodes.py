@@ -32,7 +32,7 @@ _CONTROL: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernete
 
 
 def zones(snapshot: Snapshot) -> tuple[list[dict[str, str]], list[int]]:
-    """The zones by name, nodes without one last, and the place of each node's zone."""
+    """Return the zones by name, nodes without one last, and the index of each node's zone."""
     names = [zone_of(node) for node in snapshot.nodes]
     ordered = sorted({name for name in names if name is not None})
     ids: dict[str | None, int] = {name: i for i, name in enumerate(ordered)}
@@ -48,7 +48,7 @@ def zones(snapshot: Snapshot) -> tuple[list[dict[str, str]], list[int]]:
 def columns(
     snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, places: Places, notes: list[str]
 ) -> dict[str, Any]:
-    """``nodes`` of the page. ``places``: of the pods, before and after; ``notes``: takes what could not be read.
+    """Return ``nodes`` of the page. ``places``: of the pods, before and after; ``notes``: takes what could not be read.
 
     Raises:
         InputError: an allocatable amount that is no quantity, or beyond 64 bits.
@@ -72,7 +72,7 @@ def columns(
 
 
 def _offer(node: objects.Node) -> dict[str, int]:
-    """What a node has to give: capacity stands in where it states no allocatable."""
+    """Return the allocatable amounts of a node, or its capacity if it states none."""
     status = node.status
     given = (status.allocatable if status.allocatable is not None else status.capacity) if status is not None else None
     try:
@@ -82,12 +82,12 @@ def _offer(node: objects.Node) -> dict[str, int]:
 
 
 def left_to_drain(plan: RebalancePlan, places: Places) -> set[int]:
-    """Nodes (by index) that the plan does not empty of all but DaemonSet and static pods."""
+    """Return the nodes (by index) that keep pods other than DaemonSet and static ones."""
     return _used(places, -1, terminating=False) if plan.drain else set()
 
 
 def _used(places: Places, view: int, *, terminating: bool) -> set[int]:
-    """Nodes with pods that do not stay with their node. ``terminating``: whether pods count that are on their way out."""
+    """Return the nodes with pods other than DaemonSet and static ones. ``terminating``: whether terminating pods count."""
     return {
         n
         for pod, n in zip(places.pods, places.place[view], strict=True)

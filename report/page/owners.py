@@ -16,7 +16,7 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def of_pods(snapshot: Snapshot, pods: Sequence[objects.Pod]) -> tuple[list[tuple[str, str]], list[int]]:
-    """The workloads as (``Kind namespace/name``, namespace), by first pod, and the place in that list of each pod's workload.
+    """Return the workloads as (``Kind namespace/name``, namespace), by first pod, and the place in that list of each pod's workload.
 
     A ReplicaSet stands for its Deployment (:class:`models.disruption.owners.Owners`). Static pods are one workload over all nodes; bare
     pods of equal labels and spec are one.
@@ -50,7 +50,7 @@ def of_pods(snapshot: Snapshot, pods: Sequence[objects.Pod]) -> tuple[list[tuple
 
 
 def _owner(pod: objects.Pod, namespace: str, owners: Owners) -> tuple[object, str]:
-    """What tells a workload apart, and its name."""
+    """Return what identifies a workload, and its name."""
     if is_mirror(pod):
         name = (pod.metadata.name or "").removesuffix(f"-{pod.spec.nodeName}")
         text = f"Static {namespace}/{name}"
@@ -67,6 +67,6 @@ def _owner(pod: objects.Pod, namespace: str, owners: Owners) -> tuple[object, st
 
 
 def short(workload: str) -> str:
-    """A workload of a result document: bare pods that are looked at together (``Pod ns/a,ns/b``) by their first."""
+    """Return the name of a workload of a result document: bare pods that are looked at together (``Pod ns/a,ns/b``) by their first."""
     first, comma, rest = workload.partition(",")
     return f"{first} and {rest.count(',') + 1} more" if comma and workload.startswith("Pod ") else workload

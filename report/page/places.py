@@ -54,7 +54,7 @@ class Places:
 
 
 def find(snapshot: Snapshot, result: Result, original: Snapshot | None) -> Places:
-    """The places of all pods that are not over.
+    """Return the places of all pods that have not ended.
 
     Raises:
         InputError: the result names pods or nodes that the snapshot lacks.
@@ -116,7 +116,7 @@ class _Finder:
         return at
 
     def _put(self, pod: int, node: int) -> None:
-        """A pod gets a node, its first or another one."""
+        """Give a pod a node, its first or another one."""
         was = self._before[pod]
         self._after[pod] = node
         self._state[pod] = PLACED if was < 0 else PLAIN if was == node else MOVED
@@ -165,7 +165,8 @@ class _Finder:
     # --- rollouts ---------------------------------------------------------------------------------------------------------
 
     def _rollout(self, result: Placement) -> None:
-        """Pods come and go; the place of a new pod is where the assignments have it, that of an old one nowhere once it is deleted."""
+        """Follow pods as they come and go; the place of a new pod is where the assignments have it, that of an old one nowhere once it is
+        deleted."""
         assert result.rollout is not None
         going = self._going(result.rollout.workload)
         for w, wave in enumerate(result.rollout.waves):
@@ -190,13 +191,13 @@ class _Finder:
         return ShownMove(pod, self._before[pod], -1, why, evict=True)
 
     def _going(self, workload: str) -> Iterable[int]:
-        """Pods of the Deployment that are being deleted: the rollout takes them as gone."""
+        """Return the pods of the Deployment that are being deleted: the rollout takes them as gone."""
         terminating = [i for i, pod in enumerate(self._pods) if objects.is_terminating(pod) and self._before[i] >= 0]
         names, of = of_pods(self._snapshot, [self._pods[i] for i in terminating])
         return [i for i, at in zip(terminating, of, strict=True) if names[at][0] == workload]
 
     def _created(self) -> None:
-        """Pods that the snapshot did not have before it was edited."""
+        """Mark pods that the snapshot did not have before it was edited."""
         result = self._result
         new: set[str] = set()
         if isinstance(result, Placement) and result.rollout is not None:

@@ -21,14 +21,14 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'
 
 
 def render(data: dict[str, Any]) -> bytes:
-    """The whole file as UTF-8; equal data give equal bytes. The script may run, and nothing else: it is named by its hash in the page's
-    content security policy."""
+    """Return the whole file as UTF-8; equal data give equal bytes. The script may run, and nothing else: it is named by its hash in the
+    page's content security policy."""
     return page(data, _read(_TEMPLATE), _read(_STYLE), script()).encode("utf-8")
 
 
 def page(data: dict[str, Any], template: str, style: str, code: str) -> str:
-    """The file's text. The template is given ``title``, ``version`` and ``policy`` (the content security policy) as texts, which it
-    escapes, and ``style``, ``script`` and ``data`` as they are to stand there.
+    """Return the text of the file. The template is given ``title``, ``version`` and ``policy`` (the content security policy) as texts,
+    which it escapes, and ``style``, ``script`` and ``data`` as they are to stand there.
 
     Raises:
         ValueError: style or script hold what would end their element.
@@ -48,8 +48,8 @@ def page(data: dict[str, Any], template: str, style: str, code: str) -> str:
 
 
 def embed(data: object) -> str:
-    """JSON for a script element: ASCII, and without the characters that could end the element or begin markup. What is no text in UTF-8
-    (a lone surrogate) is written as its escape, which JSON.parse reads.
+    """Return JSON for a script element: ASCII, and without the characters that could end the element or begin markup. What is no text in
+    UTF-8 (a lone surrogate) is written as its escape, which JSON.parse reads.
 
     Raises:
         ValueError: a number that JSON cannot say.
@@ -59,7 +59,7 @@ def embed(data: object) -> str:
 
 
 def script() -> str:
-    """All scripts of the page, in the order of their names, in one function of their own."""
+    """Return all scripts of the page, in the order of their names, in one function of their own."""
     names = sorted(entry.name for entry in _folder().iterdir() if entry.name.endswith(".js"))
     return "(() => {\n" + "\n".join(_read(name) for name in names) + "\n})();\n"
 

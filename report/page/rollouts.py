@@ -9,7 +9,7 @@ from models.workloads.rollout_input import read
 
 
 def with_new_pods(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> Snapshot:
-    """The snapshot with the pods of the new revision, and what they need; as it is where the result is no rollout. ``manifests``: what
+    """Return the snapshot with the pods of the new revision and what they need, unchanged if the result is no rollout. ``manifests``: what
     holds the Deployment's new template, as it was given to the rollout.
 
     Raises:

@@ -33,7 +33,7 @@ class Rules:
         self._memo: dict[tuple[Any, ...], list[Rule]] = {}
 
     def of(self, pod: Pod, request: dict[str, int]) -> list[Rule]:
-        """All of them but volumes, gangs, budgets and what other pods' rules say. ``request``: of
+        """Yield all of them but volumes, gangs, budgets and what other pods' rules say. ``request``: of
         :func:`models.kube.pod_requests.pod_request`."""
         spec, labels, namespace = pod.spec, pod.metadata.labels, pod.metadata.namespace
         return [
@@ -63,7 +63,7 @@ class Rules:
     # --- taints -------------------------------------------------------------------------------------------------------
 
     def _tolerations(self, spec: objects.PodSpec) -> Iterator[Rule]:
-        """Those that open nodes of this cluster."""
+        """Yield the tolerations that open nodes of this cluster."""
         given = [t for t in spec.tolerations or () if t.key not in _ALWAYS]
         if any((t.operator == "Exists") and not t.key and not t.effect for t in given):
             yield Rule("TaintToleration", "tolerates every taint")
@@ -93,7 +93,8 @@ class Rules:
                 yield found._replace(text=f"{found.text} (weight {weighted.weight})")
 
     def _may_be_first(self, pod: Pod) -> bool:
-        """Whether its affinity holds where no pod matches yet: it matches all of its own terms (interpodaffinity, satisfyPodAffinity)."""
+        """Return whether its affinity holds where no pod matches yet: it matches all of its own terms (interpodaffinity,
+        satisfyPodAffinity)."""
         matched = [self._ties.term(pod, term) for term in required_terms(pod, "podAffinity")]
         return bool(matched) and all(each is not None and self._matches(pod, each) for each in matched)
 
@@ -110,7 +111,7 @@ class Rules:
 
     @staticmethod
     def _matches(pod: Pod, term: SelectorTerm) -> bool:
-        """Whether a pod is one of those that a term of its own means."""
+        """Return whether a pod is selected by a term of its own."""
         own = pod.metadata.namespace or "default"
         return (term.namespaces is None or own in term.namespaces) and selector_matches(term.selector, pod.metadata.labels or {})
 
@@ -134,7 +135,7 @@ class Rules:
             yield Rule("PodTopologySpread", text, self._tied(own, selector))
 
     def _tied(self, own: str, selector: Selector | None) -> tuple[int, ...] | None:
-        """The workloads that a selector matches in the pod's namespace; constraints without one count no pods."""
+        """Return the workloads that a selector matches in the pod's namespace; constraints without one count no pods."""
         return self._ties.workloads(frozenset((own,)), selector) if selector else None
 
     # --- container affinity -------------------------------------------------------------------------------------------
@@ -152,7 +153,7 @@ class Rules:
 
 
 def _counted(constraint: objects.TopologySpreadConstraint) -> str:
-    """What nodes count for a constraint, where that is not the default: those that node affinity allows, whatever their taints."""
+    """Return which nodes count for a constraint, where that is not the default: those that node affinity allows, whatever their taints."""
     more = "those that its node affinity excludes" if constraint.nodeAffinityPolicy == "Ignore" else ""
     less = "those whose taints it does not tolerate" if constraint.nodeTaintsPolicy == "Honor" else ""
     return (f", nodes count with {more}" if more else "") + (f", {'and' if more else 'nodes count'} without {less}" if less else "")

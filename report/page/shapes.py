@@ -56,7 +56,7 @@ class Shapes:
             self.of_pod.append(at)
 
     def request(self, pod: objects.Pod, *, anew: bool = False) -> Request:
-        """The effective request of a pod; ``anew``: that of a new pod in its stead, without what a resize in place left behind."""
+        """Return the effective request of a pod; ``anew``: that of its replacement, without what a resize in place left behind."""
         spec, status = pod.spec, pod.status
         resized = status is not None and spec.nodeName is not None and bool(status.containerStatuses or status.initContainerStatuses)
         state = id(status) if resized and not anew else 0
@@ -73,7 +73,7 @@ class Shapes:
     # --- what is known of a pod beside itself ---------------------------------------------------------------------------
 
     def _gang_rules(self, snapshot: Snapshot, policy: Policy, scope: Scope) -> dict[int, str]:
-        """By place in ``pods``: what its gang asks for."""
+        """Return what the gang of a pod asks for, by index into ``pods``."""
         found = {
             i: f"member of gang {marker.name}" for marker, listed in members(self._pods, range(len(self._pods))).items() for i in listed
         }
@@ -97,7 +97,7 @@ class Shapes:
         return found
 
     def _budget_rules(self, snapshot: Snapshot) -> dict[int, list[Rule]]:
-        """By class of :class:`Ties`: the budgets that select its pods."""
+        """Return the PodDisruptionBudgets that select the pods of each class of :class:`Ties`."""
         found: dict[int, list[Rule]] = {}
         if not snapshot.pod_disruption_budgets:
             return found
@@ -118,7 +118,8 @@ class Shapes:
         return found
 
     def _repelling(self, workloads: Sequence[int]) -> dict[int, list[Rule]]:
-        """By class: which other workloads' required anti-affinity keeps its pods away. That of its own is kept for :meth:`_own_anti`."""
+        """Return by class which other workloads' required anti-affinity keeps its pods away. That of its own is kept for
+        :meth:`_own_anti`."""
         terms: dict[tuple[int, SelectorTerm], None] = {}
         seen: set[tuple[int, int]] = set()
         for i, pod in enumerate(self._pods):
@@ -143,12 +144,12 @@ class Shapes:
         return rules
 
     def _anti(self, pod: objects.Pod) -> list[SelectorTerm]:
-        """A pod's terms of required anti-affinity."""
+        """Return a pod's terms of required anti-affinity."""
         matched = (self._ties.term(pod, term) for term in required_terms(pod, "podAntiAffinity"))
         return [term for term in matched if term is not None]
 
     def _own_anti(self, at: int, pod: objects.Pod) -> list[Rule]:
-        """Anti-affinity that other pods of its workload have against a pod which lacks it itself."""
+        """Return anti-affinity that other pods of its workload have against a pod which lacks it itself."""
         left = self._own.get(at, set())
         keys = {term.key for term in left.difference(self._anti(pod))} if left else ()
         return [
@@ -159,7 +160,8 @@ class Shapes:
     # --- shapes -----------------------------------------------------------------------------------------------------------
 
     def _key(self, i: int, pod: objects.Pod) -> tuple[Any, ...]:
-        """What tells apart pods that may have different shapes, cheaply: equal parts are one object (models.snapshot.interning)."""
+        """Return a key that differs for pods that may have different shapes, at little cost: equal parts are one object
+        (models.snapshot.interning)."""
         spec, metadata = pod.spec, pod.metadata
         return (
             self._ties.of_pod[i], id(self.request(pod)), id(spec.containers), id(spec.initContainers), id(spec.affinity),
@@ -192,7 +194,7 @@ class Shapes:
         return known
 
     def _listed(self, spec: objects.PodSpec) -> tuple[tuple[Any, ...], ...]:
-        """Name, cpu and memory as they are written, and whether it is an ordinary init container, of each container."""
+        """Return name, cpu and memory as they are written, and whether it is an ordinary init container, of each container."""
         key = id(spec.containers), id(spec.initContainers)
         found = self._containers.get(key)
         if found is None:

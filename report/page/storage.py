@@ -105,7 +105,7 @@ class Storage:
         yield from self._attached(storage.provisioner)
 
     def _attached(self, driver: str | None) -> Iterator[Rule]:
-        """What counts against the number of volumes that a node can attach, where nodes state one."""
+        """Return what counts against the number of volumes that a node can attach, where nodes state one."""
         if driver in self._limited:
             yield Rule("NodeVolumeLimits", f"attaches a volume of {driver}, of which a node takes only so many")
 

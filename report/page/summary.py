@@ -65,7 +65,7 @@ def summary(
     nodes: Mapping[str, Any],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """``summary`` of the page. ``notes``: what the making of the page has to say; ``nodes``: the columns."""
+    """Return ``summary`` of the page. ``notes``: what the making of the page has to say; ``nodes``: the columns."""
     said = list(result.notes) if result is not None else list(snapshot.warnings)
     if result is not None and result.snapshot.edits is not None:
         said = [*edits.describe(result.snapshot.edits), *said]
@@ -92,7 +92,7 @@ def summary(
 
 
 def _seconds(result: Result) -> dict[str, float] | None:
-    """By phase; none where the document has what is no number (YAML can say .nan)."""
+    """Return seconds by phase; None if one is not finite (YAML can say .nan)."""
     found: dict[str, float] = msgspec.to_builtins(result.seconds) if result is not None and result.seconds is not None else {}
     return found if found and all(map(math.isfinite, found.values())) else None
 
@@ -123,7 +123,7 @@ def _tiers(snapshot: Snapshot, result: Result) -> list[dict[str, Any]]:
 
 
 def _of(tier: TierResult, of: Counter[int]) -> int | None:
-    """How many pods there were to place."""
+    """Return how many pods of the tier there were to place."""
     if tier.tier != "placed":
         return None
     return of[tier.priority] if tier.priority is not None else of.total()
@@ -132,7 +132,7 @@ def _of(tier: TierResult, of: Counter[int]) -> int | None:
 def _facts(
     snapshot: Snapshot, result: Result, places: Places, usage: Sequence[Mapping[str, Sequence[int]]], nodes: Mapping[str, Any]
 ) -> list[tuple[str, ...]]:
-    """Name and text of each, some with a note in smaller letters."""
+    """Return name and text of each fact, some with a note in smaller letters."""
     states = Counter(places.state)
     running = [f"{sum(1 for node in view if node >= 0):,}" for view in places.place]
     found: list[tuple[str, ...]] = [("Nodes", f"{len(snapshot.nodes):,}"), ("Pods running", _change(running))]
@@ -174,7 +174,7 @@ def _of_plan(plan: RebalancePlan, snapshot: Snapshot, places: Places) -> list[tu
 
 
 def _bound_of_freed(plan: RebalancePlan) -> list[str]:
-    """The bound, as the terminal has it: nodes that were free before count in the tier, but the plan does not free them."""
+    """Return the bound as the terminal shows it: nodes that were free before count in the tier, but the plan does not free them."""
     tier = next((tier for tier in plan.objective if tier.tier == "freed"), None)
     if tier is None:
         return []
@@ -185,7 +185,7 @@ def _bound_of_freed(plan: RebalancePlan) -> list[str]:
 
 
 def _percent(used: int, total: int) -> int:
-    """Rounded, but never to 100, as the map does: what is full and what is over must be right."""
+    """Return a rounded percentage, but 100 only for exactly full, as the map does."""
     rounded = (200 * used + total) // (2 * total)
     return min(99, rounded) if used < total else max(101, rounded) if used > total else 100
 
@@ -195,7 +195,7 @@ def _change(values: Sequence[str]) -> str:
 
 
 def _unmodelled(found: Sequence[Unmodelled]) -> list[dict[str, str]]:
-    """The first pods of each field and effect, and how many more there are."""
+    """Return the first pods of each field and effect, and how many more there are."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in found:
         groups.setdefault((entry.field, entry.effect), []).append(entry.pod)
@@ -210,7 +210,7 @@ def _unmodelled(found: Sequence[Unmodelled]) -> list[dict[str, str]]:
 
 
 def preferences(result: Result) -> dict[str, Any] | None:
-    """What was gained and lost; of a plan what it begins with and what it leads to, which is not held against what there could be."""
+    """Return the points gained and lost; of a plan those before and after it, which have no bound to be compared with."""
     if isinstance(result, RebalancePlan):
         before = {f.family: f.value for f in result.before.preferences}
         families = [
@@ -236,7 +236,7 @@ def _families(found: Sequence[FamilyResult]) -> list[dict[str, Any]]:
 
 
 def rules_broken(result: Result) -> dict[str, dict[str, int]] | None:
-    """By rule: how many running pods break it, before and after a plan."""
+    """Return how many running pods break each rule before and after a plan."""
     if not isinstance(result, RebalancePlan):
         return None
     return {"before": dict(sorted(result.before.rules.items())), "after": dict(sorted(result.after.rules.items()))}
@@ -252,7 +252,7 @@ def obstacles(result: Result) -> list[dict[str, Any]]:
 
 
 def search(result: Result) -> list[dict[str, Any]]:
-    """Incumbent and bound over time, tier by tier."""
+    """Return incumbent and bound over time, tier by tier."""
     found: dict[tuple[str, int | None], list[SearchPoint]] = {}
     for point in (each for each in (result.search if result is not None else ()) if math.isfinite(each.seconds)):
         found.setdefault((point.tier, point.priority), []).append(point)

@@ -67,7 +67,7 @@ class Ties:
                 self._by.setdefault((namespace, key, None), []).append(found)
 
     def namespaces(self, term: objects.PodAffinityTerm, own: str) -> Namespaces:
-        """Which namespaces a term covers; None: all of them (pkg/scheduler/framework/types.go, AffinityTerm)."""
+        """Return the namespaces that a term covers; None: all of them (pkg/scheduler/framework/types.go, AffinityTerm)."""
         if not term.namespaces and term.namespaceSelector is None:
             return frozenset((own,))
         given = frozenset(term.namespaces or ())
@@ -86,13 +86,13 @@ class Ties:
         return (found.metadata.labels or {}) if found is not None else {}
 
     def term(self, pod: objects.Pod, term: objects.PodAffinityTerm) -> SelectorTerm | None:
-        """A pod's term; None: it has no selector and matches nothing."""
+        """Return a pod's term; None: it has no selector and matches nothing."""
         extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
         found = canonical(term.labelSelector, extra)
         return None if found is None else SelectorTerm(self.namespaces(term, pod.metadata.namespace or "default"), found, term.topologyKey)
 
     def _matching(self, namespaces: Namespaces, selector: Selector) -> list[Class] | None:
-        """The classes that a selector matches in some namespaces, or in all; None once too much has been looked at."""
+        """Return the classes that a selector matches in some namespaces, or in all; None once too much has been looked at."""
         candidates = self._candidates(namespaces, selector)
         self._looked += len(candidates)
         if self._looked > _BUDGET:
@@ -102,7 +102,7 @@ class Ties:
         ]
 
     def _candidates(self, namespaces: Namespaces, selector: Selector) -> list[Class]:
-        """The fewest classes among which all matches are, by the most telling requirement."""
+        """Return the fewest classes among which all matches are, by the most telling requirement."""
         if namespaces is None or len(namespaces) > 1:
             where: str | None = None
             pools = [self.classes]
@@ -120,7 +120,7 @@ class Ties:
         return self._by.get((where, requirement.key, None), []) if requirement.operator == "Exists" else None
 
     def workloads(self, namespaces: Namespaces, selector: Selector) -> tuple[int, ...] | None:
-        """The workloads with pods that a selector matches, ascending; None if they are very many."""
+        """Return the workloads with pods that a selector matches, ascending; None if they are very many."""
         key = namespaces, selector
         if key not in self._tied:
             matched = self._matching(namespaces, selector)
@@ -131,7 +131,7 @@ class Ties:
     def repelled(
         self, terms: Iterable[tuple[int, SelectorTerm]]
     ) -> tuple[dict[int, dict[str, set[int]]], dict[int, set[SelectorTerm]], bool]:
-        """Whose required anti-affinity keeps pods away. ``terms``: each with its workload.
+        """Return whose required anti-affinity keeps pods away. ``terms``: each with its workload.
 
         By class, then topology key: the other workloads; by class: the terms of its own workload, which not all pods of that need have
         (a rollout may bring them). False: there was too much to look at all of it.
@@ -150,5 +150,5 @@ class Ties:
         return others, own, True
 
     def selected(self, namespace: str, selector: Selector | None) -> list[Class] | None:
-        """The classes of a namespace that a budget selects; None once too much has been looked at."""
+        """Return the classes of a namespace that a budget selects; None once too much has been looked at."""
         return [] if selector is None else self._matching(frozenset((namespace,)), selector)

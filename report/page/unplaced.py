@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from models.documents.placement import Cause, Placement, Remedy, Unplaced
 from report.documents.output import counted
-from report.documents.results import Verdict, nodes_per_rule
+from report.documents.results import nodes_per_rule
 from report.page.places import Result
+
+if TYPE_CHECKING:  # numpy takes longer to import than a page to make
+    from solver.explain.per_node import PodVerdict
 
 #: Pods named in one group; groups told.
 _NAMED: Final = 50
@@ -19,8 +22,9 @@ _Reasons = tuple[tuple[str, int, str], ...]
 _Entry = tuple[str, str | None, _Reasons]
 
 
-def unplaced(result: Result, verdicts: Sequence[Verdict], causes: Sequence[Cause]) -> list[dict[str, Any]]:
-    """``unplaced`` of the page, the largest group first: what a Placement leaves, else what is judged of pending pods (``verdicts``)."""
+def unplaced(result: Result, verdicts: Sequence[PodVerdict], causes: Sequence[Cause]) -> list[dict[str, Any]]:
+    """Return ``unplaced`` of the page, the largest group first: what a Placement leaves, or what is judged of pending pods
+    (``verdicts``)."""
     stuck = _stuck(result)
     if isinstance(result, Placement):
         # Those that bring a rollout to a halt are told with it.
@@ -52,7 +56,7 @@ def _group(pods: Sequence[str], gang: str | None, reasons: _Reasons, cause: Caus
 
 
 def _stuck(result: Result) -> dict[str, Unplaced]:
-    """New pods that nothing takes when a rollout comes to a halt."""
+    """Return the new pods that fit nowhere when a rollout comes to a halt."""
     rollout = result.rollout if isinstance(result, Placement) else None
     return {each.pod: each for each in rollout.stuck} if rollout is not None and not rollout.complete else {}
 
@@ -66,13 +70,13 @@ def _reasons(found: Unplaced) -> _Reasons:
 
 
 def _without_count(message: str, nodes: int) -> str:
-    """``insufficient cpu on 3``, where 3 is the number of nodes that stands beside it anyway."""
+    """Return ``insufficient cpu on 3`` without the count, where 3 is the number of nodes that stands beside it anyway."""
     rest = message.removesuffix(f" on {nodes}")
     return message if re.search(r" on \d", rest) else rest
 
 
-def _judged(verdict: Verdict) -> _Reasons:
-    """The rules that reject a pod, and that nodes would take it, where some do."""
+def _judged(verdict: PodVerdict) -> _Reasons:
+    """Return the rules that reject a pod, and how many nodes would accept it."""
     found = [(rule, nodes, verdict.messages.get(rule, "")) for rule, nodes in nodes_per_rule(verdict).items()]
     if verdict.feasible:
         found.append(("Feasible", len(verdict.feasible), "would take the pod as things are"))
@@ -94,7 +98,7 @@ def _remedy(way: Remedy) -> dict[str, Any]:
 
 
 def _halt(result: Result) -> Iterator[dict[str, Any]]:
-    """Where a rollout comes to a halt, and what would take it through."""
+    """Yield where a rollout comes to a halt, and what would complete it."""
     rollout = result.rollout if isinstance(result, Placement) else None
     if rollout is None or rollout.complete:
         return

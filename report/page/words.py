@@ -22,19 +22,19 @@ _NUMERIC: Final = {"Gt": ">", "Lt": "<"}
 
 
 def listed(names: Sequence[str], separator: str = ", ") -> str:
-    """The first few names, and how many more there are."""
+    """Return the first few names, and how many more there are."""
     more = len(names) - _LISTED
     return separator.join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def one_domain(key: str) -> str:
-    """``a node``, ``a zone``, ``a domain of rack``: one value of a topology key."""
+    """Return one value of a topology key in words: ``a node``, ``a zone``, ``a domain of rack``."""
     known = _DOMAINS.get(key)
     return f"a {known}" if known is not None else f"a domain of {key}"
 
 
 def domains(key: str) -> str:
-    """``nodes``, ``zones``, ``domains of rack``."""
+    """Return the values of a topology key in words: ``nodes``, ``zones``, ``domains of rack``."""
     known = _DOMAINS.get(key)
     return f"{known}s" if known is not None else f"domains of {key}"
 
@@ -44,7 +44,7 @@ def preposition(key: str) -> str:
 
 
 def requirement(key: str, operator: str, values: Iterable[str] | None) -> str:
-    """One requirement on a label or field, as kubectl writes it: ``app=db``, ``tier in (a,b)``, ``!gpu``, ``cores>8``."""
+    """Return one requirement on a label or field, as kubectl writes it: ``app=db``, ``tier in (a,b)``, ``!gpu``, ``cores>8``."""
     found = list(values or ())
     if operator in ("In", "NotIn"):
         if len(found) == 1:
@@ -56,7 +56,7 @@ def requirement(key: str, operator: str, values: Iterable[str] | None) -> str:
 
 
 def selector(found: Selector) -> str:
-    """A label selector: its requirements, all of which hold."""
+    """Return the requirements of a label selector, all of which must hold."""
     return listed([_requirement(each) for each in found], ",")
 
 
@@ -65,7 +65,7 @@ def _requirement(found: Requirement) -> str:
 
 
 def pods(found: Selector, namespaces: frozenset[str] | None, own: str, *, others: bool = False) -> str:
-    """``pods of app=db in namespace shop``: what a term looks at; a pod's ``own`` namespace alone goes without saying. ``others``: the
+    """Return what a term selects, ``pods of app=db in namespace shop``; a pod's ``own`` namespace alone is not mentioned. ``others``: the
     pod itself would match, and other pods are meant."""
     noun = f"{'other' if others else 'any'} pods" if not found else f"{'other ' if others else ''}pods of {selector(found)}"
     if namespaces is None:
@@ -78,14 +78,14 @@ def pods(found: Selector, namespaces: frozenset[str] | None, own: str, *, others
 
 
 def node_term(term: objects.NodeSelectorTerm) -> str:
-    """A node selector term: all of its expressions hold. Empty for an empty one, which matches nothing."""
+    """Return the expressions of a node selector term, all of which must hold; empty for an empty one, which matches nothing."""
     parts = [requirement(e.key, e.operator, e.values) for e in term.matchExpressions or ()]
     parts += [requirement(e.key, e.operator, e.values) for e in term.matchFields or ()]
     return listed(parts, ",")
 
 
 def node_selector(found: objects.NodeSelector) -> str:
-    """A node selector: one of its terms holds. Empty where none can."""
+    """Return the terms of a node selector, one of which must hold; empty where none can."""
     terms = [text for term in found.nodeSelectorTerms or () if (text := node_term(term))]
     if not terms:
         return ""
@@ -97,12 +97,12 @@ def labels(found: dict[str, str]) -> str:
 
 
 def taint(found: objects.Taint) -> str:
-    """``key=value:Effect``, as kubectl writes it."""
+    """Return ``key=value:Effect``, as kubectl writes it."""
     return f"{found.key}{'=' + found.value if found.value else ''}:{found.effect}"
 
 
 def offer(resource: str, value: int) -> str:
-    """What nodes have together, in the words of the page: ``74.3 cores``, ``500m``, ``1,290 cores``, ``255 GiB``."""
+    """Return what nodes have together, in the words of the page: ``74.3 cores``, ``500m``, ``1,290 cores``, ``255 GiB``."""
     if resource == "cpu":
         return quantity.format_cpu(value) if abs(value) < 1_000 else f"{_rounded(value, 1_000)} core{'' if value == 1_000 else 's'}"
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -111,14 +111,14 @@ def offer(resource: str, value: int) -> str:
 
 
 def _rounded(value: int, unit: int) -> str:
-    """Two decimals below 10, one below 100, as the page's script writes amounts."""
+    """Return two decimals below 10, one below 100, as the page's script writes amounts."""
     digits = 2 if abs(value) < 10 * unit else 1 if abs(value) < 100 * unit else 0
     whole, rest = divmod((2 * value * 10**digits + unit) // (2 * unit), 10**digits)
     return f"{whole:,}" + (f".{rest:0{digits}}".rstrip("0") if rest else "")
 
 
 def amount(resource: str, value: int) -> str:
-    """An amount of a resource as Kubernetes writes it: ``250m``, ``1.5Gi``, ``2``."""
+    """Return an amount of a resource as Kubernetes writes it: ``250m``, ``1.5Gi``, ``2``."""
     if resource == "cpu":
         return quantity.format_cpu(value)
     return quantity.format_bytes(value) if resource in _BYTES or resource.startswith("hugepages-") else f"{value:,}"

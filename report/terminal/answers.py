@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -11,16 +12,20 @@ from rich.text import Text
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import RebalancePlan
 from report.documents.output import counted
-from report.documents.results import AffinityMatrix, Verdict, Violation, nodes_per_rule
+from report.documents.results import Violation, nodes_per_rule
 from report.terminal.canvas import Surface, grid, plain
 from report.terminal.placement import examples
+
+if TYPE_CHECKING:  # numpy takes longer to import than an answer to print
+    from solver.explain.affinity_matrix import Matrix
+    from solver.explain.per_node import PodVerdict
 
 #: A matrix wider than this is listed pair by pair.
 _MATRIX = 8
 
 
 def verdict_line(violations: Sequence[Violation], result: Placement | RebalancePlan) -> str:
-    """One line: valid or not, of how many assignments, or moves, evictions and waves."""
+    """Return one line: valid or not, of how many assignments, or moves, evictions and waves."""
     if isinstance(result, RebalancePlan):
         parts = [(len(result.moves), "move"), (len(result.evictions), "eviction"), (result.waves, "wave")]
         extent = ", ".join(counted(number, noun) for number, noun in parts if number or noun == "move")
@@ -39,8 +44,8 @@ def violations_table(violations: Sequence[Violation], result: Placement | Rebala
         yield Padding(table, (0, 0, 0, 2))
 
 
-def affinity_table(matrix: AffinityMatrix) -> Iterator[RenderableType]:
-    """A(C1, C2) as a matrix: rows want something of columns; pairs without affinity are blank."""
+def affinity_table(matrix: Matrix) -> Iterator[RenderableType]:
+    """Yield A(C1, C2) as a matrix: rows want something of columns; pairs without affinity are blank."""
     yield plain(f"{matrix.pod}: container affinity A(row, column)", style="bold")
     if not matrix.pairs:
         yield plain("  no container wants anything of another, nor others of these")
@@ -65,8 +70,8 @@ def _weight(weight: int | None) -> Text:
     return Text("" if weight is None else f"{weight:+d}", style="green" if (weight or 0) > 0 else "red")
 
 
-def explanation(verdicts: Sequence[Verdict], surface: Surface, *, per_node: bool) -> Iterator[RenderableType]:
-    """Pods with the same answer together, in input order of the first; per rule or, with ``per_node``, per node."""
+def explanation(verdicts: Sequence[PodVerdict], surface: Surface, *, per_node: bool) -> Iterator[RenderableType]:
+    """Yield pods with the same answer together, in input order of the first; per rule or, with ``per_node``, per node."""
     if not verdicts:
         yield Text("no pending pods", style="bold")
     for group in _alike(verdicts):
@@ -83,12 +88,12 @@ def explanation(verdicts: Sequence[Verdict], surface: Surface, *, per_node: bool
             yield from _by_rule(first)
 
 
-def _alike(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
-    """Equal verdicts together. Those of one pod class share their lists, which saves comparing them."""
-    shared: dict[tuple[int, int], list[Verdict]] = {}
+def _alike(verdicts: Sequence[PodVerdict]) -> list[list[PodVerdict]]:
+    """Return equal verdicts together. Those of one pod class share their lists, which saves comparing them."""
+    shared: dict[tuple[int, int], list[PodVerdict]] = {}
     for v in verdicts:
         shared.setdefault((id(v.feasible), id(v.rejected)), []).append(v)
-    groups: dict[object, list[Verdict]] = {}
+    groups: dict[object, list[PodVerdict]] = {}
     for members in shared.values():
         v = members[0]
         key = (tuple(v.feasible), tuple((n, tuple(r)) for n, r in v.rejected.items()), tuple(sorted(v.messages.items())))
@@ -96,7 +101,7 @@ def _alike(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
     return list(groups.values())
 
 
-def _by_rule(verdict: Verdict) -> Iterator[RenderableType]:
+def _by_rule(verdict: PodVerdict) -> Iterator[RenderableType]:
     counts = nodes_per_rule(verdict)
     if counts:
         table = grid("rule", "nodes", "", right=(1,))
@@ -108,8 +113,8 @@ def _by_rule(verdict: Verdict) -> Iterator[RenderableType]:
     yield Text()
 
 
-def _matrix(verdict: Verdict, surface: Surface) -> RenderableType:
-    """Nodes by rules where the names fit side by side, else each node with the names of its rules."""
+def _matrix(verdict: PodVerdict, surface: Surface) -> RenderableType:
+    """Return nodes by rules if the names fit side by side, or each node with the names of its rules."""
     rules = list(nodes_per_rule(verdict))
     nodes = [*((n, frozenset[str]()) for n in verdict.feasible), *((n, frozenset(r)) for n, r in verdict.rejected.items())]
     longest = max((len(n) for n, _ in nodes), default=0)

@@ -30,18 +30,18 @@ _GRADES: Final = {
 
 
 def failing(audit: Audit, threshold: str) -> int:
-    """How many findings are at least as grave as ``threshold``, one of the severities, or ``never``."""
-    grave = _grave(threshold)
-    return sum(finding.severity in grave for finding in audit.findings)
+    """Return the number of findings at or above ``threshold``, one of the severities or ``never``."""
+    counted_in = _at_or_above(threshold)
+    return sum(finding.severity in counted_in for finding in audit.findings)
 
 
-def _grave(threshold: str) -> tuple[str, ...]:
-    """The severities that are at least as grave."""
+def _at_or_above(threshold: str) -> tuple[str, ...]:
+    """Return the severities at or above ``threshold``."""
     return () if threshold == _NEVER else tuple(s for i, s in enumerate(SEVERITIES) if threshold in SEVERITIES[i:])
 
 
 def audit_line(audit: Audit) -> str:
-    """One line: how many findings of each severity."""
+    """Return one line: how many findings of each severity."""
     if not audit.findings:
         return "nothing found"
     return ", ".join(_number(severity, audit.counts.get(severity, 0)) for severity in SEVERITIES if audit.counts.get(severity, 0))
@@ -52,7 +52,7 @@ def _number(severity: str, number: int) -> str:
 
 
 def audit_table(audit: Audit, titles: Mapping[str, str]) -> Iterator[RenderableType]:
-    """Findings of a kind together, the gravest first; ``titles``: by code, a sentence."""
+    """Yield findings of a kind together, the most serious first; ``titles``: by code, a sentence."""
     ref = audit.snapshot
     yield Text(audit_line(audit), style="bold").append(f"  ({counted(ref.nodes, 'node')}, {counted(ref.pods, 'pod')})", style="dim")
     for (severity, code), group in groupby(audit.findings, key=lambda f: (f.severity, f.code)):
@@ -109,9 +109,9 @@ def _control_plane(found: ControlPlane) -> Iterator[RenderableType]:
 
 
 def junit(audit: Audit, titles: Mapping[str, str], threshold: str) -> bytes:
-    """JUnit XML: a suite for each kind of finding, in it a case for each object found, or one that passed. What is less grave than
+    """Return JUnit XML: a suite for each kind of finding, in it a case for each object found, or one that passed. What is below
     ``threshold`` counts as skipped."""
-    grave = _grave(threshold)
+    counted_in = _at_or_above(threshold)
     by_code: dict[str, list[Finding]] = {code: [] for code in titles}
     for finding in audit.findings:
         by_code.setdefault(finding.code, []).append(finding)
@@ -119,7 +119,7 @@ def junit(audit: Audit, titles: Mapping[str, str], threshold: str) -> bytes:
     totals = [0, 0, 0]
     for code, findings in sorted(by_code.items()):
         suite = ET.SubElement(root, "testsuite", name=f"{code} {titles.get(code, '')}".strip())
-        failed = sum(finding.severity in grave for finding in findings)
+        failed = sum(finding.severity in counted_in for finding in findings)
         numbers = max(1, len(findings)), failed, len(findings) - failed
         for name, number in zip(("tests", "failures", "skipped"), numbers, strict=True):
             suite.set(name, str(number))
@@ -128,7 +128,7 @@ def junit(audit: Audit, titles: Mapping[str, str], threshold: str) -> bytes:
             ET.SubElement(suite, "testcase", classname=f"kubestow.{code}", name="all objects")
         for finding in findings:
             case = ET.SubElement(suite, "testcase", classname=f"kubestow.{code}", name=_xml(finding.object))
-            kind = "failure" if finding.severity in grave else "skipped"
+            kind = "failure" if finding.severity in counted_in else "skipped"
             outcome = ET.SubElement(case, kind, message=_xml(finding.message))
             if kind == "failure":
                 outcome.set("type", finding.severity)

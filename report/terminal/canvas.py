@@ -34,7 +34,7 @@ class Surface:
 
 
 def standard_output() -> Surface:
-    """Standard output as it is: colour on a terminal only, and not where NO_COLOR asks for none."""
+    """Return standard output as a surface: colour on a terminal only, and not where NO_COLOR asks for none."""
     terminal = sys.stdout is not None and sys.stdout.isatty()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Surface(shutil.get_terminal_size((_WIDTH, 24)).columns, colour, getattr(sys.stdout, "encoding", None) or "utf-8")
@@ -64,7 +64,7 @@ def render(parts: Sequence[RenderableType], surface: Surface) -> bytes:
 
 
 def plain(text: object, style: str = "") -> Text:
-    """Text as it is: no markup is read from it, and it cannot move the cursor."""
+    """Return text as it is: no markup is read from it, and it cannot move the cursor."""
     return Text(one_line(str(text)), style=style)
 
 
@@ -73,7 +73,7 @@ def heading(text: str) -> Text:
 
 
 def grid(*headers: str, right: Sequence[int] = ()) -> Table:
-    """A table without lines; ``right``: columns of numbers."""
+    """Return a table without lines; ``right``: columns of numbers."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for i, header in enumerate(headers):
         table.add_column(header, justify="right" if i in right else "left", no_wrap=i in right, overflow="fold")

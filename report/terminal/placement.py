@@ -75,13 +75,7 @@ def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterat
             yield from _assignments(result)
     if result.preferences is not None:
         yield from _preferences(result, result.preferences)
-    if result.unmodelled:
-        yield heading("Not modelled")
-        yield from _unmodelled(result)
-    if result.notes:
-        yield heading("Notes")
-        for note in result.notes:
-            yield Padding(plain(note), (0, 0, 0, 2))
+    yield from unmodelled_and_notes(result)
     yield objective_heading(result)
     if result.objective:
         yield _tiers(result, snapshot)
@@ -96,7 +90,7 @@ def objective_heading(result: Placement | RebalancePlan) -> Text:
 
 
 def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
-    """Per tier its value and bound; the placed tiers also say how many pods of that priority there were to place."""
+    """Return the tiers with value and bound; the placed tiers also say how many pods of that priority there were to place."""
     priorities = {pod_key(pod): pod.spec.priority or 0 for pod in snapshot.pods}
     to_place = [*(a.pod for a in result.assignments), *(u.pod for u in result.unplaced if not u.gated)]
     of = Counter(priorities.get(pod, 0) for pod in to_place)
@@ -117,7 +111,7 @@ def _gap_style(tier: TierResult) -> str:
 
 
 def score_line(result: Placement) -> str | None:
-    """``score 340 of at most 360, proved``: the soft tier in words; None without one."""
+    """Return the soft tier in words, ``score 340 of at most 360, proved``; None without one."""
     tier = next((t for t in result.objective if t.tier == "soft"), None)
     if tier is None:
         return None
@@ -126,7 +120,7 @@ def score_line(result: Placement) -> str | None:
 
 
 def _preferences(result: Placement, found: Preferences) -> Iterator[RenderableType]:
-    """The score, then by family, then the workloads that lost most, then what was not met."""
+    """Yield the score, then by family, then the workloads that lost most, then what was not met."""
     yield heading(f"Preferences: {score_line(result)}")
     table = grid("family", "points", "best alone", "weight", right=(1, 2, 3))
     for family in found.families:
@@ -180,7 +174,7 @@ def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
 
 
 def shared_domain(names: Iterable[str]) -> str:
-    """The domain that all node names end in (``.eu-west-1.compute.internal``), or nothing."""
+    """Return the domain that all node names end in (``.eu-west-1.compute.internal``), or nothing."""
     different, shared = set(names), list[str]()
     for parts in zip(*(reversed(name.split(".")[1:]) for name in different), strict=False):
         if len(set(parts)) > 1:
@@ -210,7 +204,7 @@ def _usage_row(table: Table, name: str, usage: Usage, surface: Surface) -> None:
 
 
 def _bar(used: int, total: int, resource: str, surface: Surface) -> Text:
-    """A bar, the percentage, and where there is room the amounts."""
+    """Return a bar, the percentage, and the amounts where there is room."""
     percent = share(used, total)
     width = 12 if _wide(surface) else 8
     style = "red" if percent >= 95 else "yellow" if percent >= 80 else "green"
@@ -229,7 +223,7 @@ def _bar(used: int, total: int, resource: str, surface: Surface) -> Text:
 
 
 def amount(value: int, resource: str) -> str:
-    """An amount as Kubernetes writes it: ``250m``, ``1.5Gi``, ``110``."""
+    """Return an amount as Kubernetes writes it: ``250m``, ``1.5Gi``, ``110``."""
     if resource == "cpu":
         return quantity.format_cpu(value)
     return quantity.format_bytes(value) if resource == "memory" else str(value)
@@ -253,12 +247,12 @@ def _assignments(result: Placement) -> Iterator[RenderableType]:
 
 
 def examples(names: Sequence[str]) -> str:
-    """The first few names, and that there are more."""
+    """Return the first few names, with an ellipsis if there are more."""
     return ", ".join(names[:_EXAMPLES]) + (", ..." if len(names) > _EXAMPLES else "")
 
 
 def _unplaced(unplaced: Sequence[Unplaced]) -> Iterator[RenderableType]:
-    """Pods with the same reasons together, largest group first."""
+    """Yield pods with the same reasons together, the largest group first."""
     yield heading(f"Not placed ({counted(len(unplaced), 'pod')})")
     groups: dict[tuple[tuple[str, int, str], ...], list[str]] = {}
     for entry in unplaced:
@@ -276,10 +270,17 @@ def _unplaced(unplaced: Sequence[Unplaced]) -> Iterator[RenderableType]:
         yield plain(f"  ... and {counted(rest, 'pod')} with {counted(len(ordered) - _GROUPS, 'other set')} of reasons", style="dim")
 
 
-def _unmodelled(result: Placement) -> Iterator[RenderableType]:
+def unmodelled_and_notes(result: Placement | RebalancePlan) -> Iterator[RenderableType]:
+    """Yield what of the input is not modelled, by field and effect, then the notes."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in result.unmodelled:
         groups.setdefault((entry.field, entry.effect), []).append(entry.pod)
+    if groups:
+        yield heading("Not modelled")
     for (field, effect), names in groups.items():
         text = plain(f"{field}: {effect}", style="yellow").append_text(plain(f" ({len(names):,}: {examples(names)})", style="default"))
         yield Padding(text, (0, 0, 0, 2))
+    if result.notes:
+        yield heading("Notes")
+    for note in result.notes:
+        yield Padding(plain(note), (0, 0, 0, 2))

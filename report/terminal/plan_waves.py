@@ -47,7 +47,7 @@ class _Line:
 
 
 def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """A heading for each wave, and its lines: reason by reason, the names aligned over all waves."""
+    """Yield a heading for each wave, and its lines: reason by reason, the names aligned over all waves."""
     found = _lines(plan, _workloads(plan, snapshot))
     by_wave: dict[int, list[Move | Eviction]] = {}
     for step in steps(plan):
@@ -67,7 +67,7 @@ def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator
 
 
 def nodes_domain(plan: RebalancePlan) -> str:
-    """The domain that all nodes of the plan's steps and of its summary end in, or nothing."""
+    """Return the domain that all nodes of the plan's steps and of its summary end in, or nothing."""
     names = {use.node for side in (plan.before, plan.after) for use in side.nodes}
     names.update(step.source for step in steps(plan) if step.source is not None)
     names.update(move.to for move in plan.moves)
@@ -75,13 +75,13 @@ def nodes_domain(plan: RebalancePlan) -> str:
 
 
 def steps(plan: RebalancePlan) -> list[Move | Eviction]:
-    """Moves and evictions in the order of the plan."""
+    """Return moves and evictions in the order of the plan."""
     both: list[Move | Eviction] = [*plan.moves, *plan.evictions]
     return sorted(both, key=lambda step: (step.wave, step.step))
 
 
 def _workloads(plan: RebalancePlan, snapshot: Snapshot) -> dict[str, str]:
-    """Of the plan's pods: ``namespace/name`` of the controller, of a pod without one its own name."""
+    """Return ``namespace/name`` of the controller of each of the plan's pods, or of the pod if it has none."""
     wanted = {step.pod for step in steps(plan)}
     found = {}
     for pod in snapshot.pods:
@@ -92,7 +92,7 @@ def _workloads(plan: RebalancePlan, snapshot: Snapshot) -> dict[str, str]:
 
 
 def _lines(plan: RebalancePlan, workloads: dict[str, str]) -> dict[int, list[_Line]]:
-    """The lines of each wave; lines of one reason stand together, in the order of its first step."""
+    """Return the lines of each wave; lines of one reason stand together, in the order of its first step."""
     grouped: dict[int, dict[str, dict[tuple[str, ...], _Line]]] = {}
     for step in steps(plan):
         line = _line(step, workloads.get(step.pod, step.pod))
@@ -112,7 +112,7 @@ def _line(step: Move | Eviction, workload: str) -> _Line:
 
 
 def sizes(members: Iterable[Move | Eviction]) -> str:
-    """``3 moves, 1 eviction``: what some steps are."""
+    """Return what some steps are: ``3 moves, 1 eviction``."""
     found = Counter("eviction" if isinstance(step, Eviction) else "binding" if step.source is None else "move" for step in members)
     return ", ".join(counted(found[noun], noun) for noun in ("move", "binding", "eviction") if found[noun])
 
@@ -135,7 +135,8 @@ def _wave(lines: list[_Line], names: int, suffix: str, surface: Surface) -> Iter
 
 
 def _name_width(lines: list[_Line], suffix: str, surface: Surface) -> int:
-    """Columns for the names: what routes and marks leave of the surface, at least nearly half of it, and no more than the longest needs."""
+    """Return the width of the names in columns: what routes and marks leave of the surface, at least nearly half of it, and no more than
+    the longest needs."""
     widest = max((len(line.name) for line in lines), default=0)
     routes = max((len(_route(line, suffix, surface)) for line in lines), default=0)
     marks = max((len(line.mark) for line in lines), default=0)
@@ -153,7 +154,7 @@ def _table(names: int, *, marked: bool) -> Table:
 
 
 def _route(line: _Line, suffix: str, surface: Surface) -> Text:
-    """``n1, n2 (2) → n3``: the nodes left, with the number of pods where it is more than one of several, and the one that is gone to."""
+    """Return ``n1, n2 (2) → n3``: the nodes left, with the number of pods if it is more than one of several, and the target."""
     several = len(line.sources) > 1
     left = [f"{node.removesuffix(suffix)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
     text = ", ".join(left[:_SOURCES]) + (f" and {len(left) - _SOURCES:,} more" if len(left) > _SOURCES else "")

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from report.documents.output import one_line
 
@@ -14,33 +14,16 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
+    from solver.runtime.options import Progress
+
 #: Seconds between plain lines of one phase.
 _PAUSE: Final = 5.0
 #: Gaps are not spelt out beyond so many per cent.
 _WIDE: Final = 1000
 
 
-class Event(Protocol):
-    """What :class:`solver.runtime.options.Progress` reports: the phase, and for a tier its incumbent and bound (pods)."""
-
-    @property
-    def phase(self) -> str: ...
-    @property
-    def tier(self) -> str | None: ...
-    @property
-    def priority(self) -> int | None: ...
-    @property
-    def value(self) -> int | None: ...
-    @property
-    def bound(self) -> int | None: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def detail(self) -> str | None: ...
-
-
 def gap_text(value: int, bound: int) -> str:
-    """The gap |bound - value| / max(1, |value|) of a tier in per cent, ``proved`` where there is none."""
+    """Return the gap |bound - value| / max(1, |value|) of a tier in per cent, ``proved`` where there is none."""
     if value == bound:
         return "proved"
     permille = -(-1000 * abs(bound - value) // max(1, abs(value)))
@@ -49,8 +32,8 @@ def gap_text(value: int, bound: int) -> str:
     return f"{permille // 10}.{permille % 10} %" if permille < 1000 else f"{permille // 10} %"
 
 
-def describe(event: Event) -> str:
-    """Phase, tier, incumbent, bound and gap in one line."""
+def describe(event: Progress) -> str:
+    """Return phase, tier, incumbent, bound and gap in one line."""
     parts = [event.phase]
     if event.tier is not None:
         parts.append(event.tier if event.priority is None else f"{event.tier} (priority {event.priority})")
@@ -68,11 +51,11 @@ def describe(event: Event) -> str:
 class Quiet:
     """Shows nothing; also the base of those that do."""
 
-    def update(self, event: Event) -> None:
+    def update(self, event: Progress) -> None:
         """Take note of an event; may be called from any thread."""
 
     def say(self, text: str) -> None:
-        """A line that stays, beside the display."""
+        """Print a line that stays, beside the display."""
         with contextlib.suppress(OSError):
             print(one_line(text), file=sys.stderr, flush=True)
 
@@ -90,7 +73,7 @@ class PlainLines(Quiet):
         self._last: tuple[str, str | None, int | None, str | None] | None = None
         self._when = 0.0
 
-    def update(self, event: Event) -> None:
+    def update(self, event: Progress) -> None:
         now = time.monotonic()
         this = (event.phase, event.tier, event.priority, event.detail)
         if this != self._last or now - self._when >= _PAUSE:
@@ -103,10 +86,10 @@ class LiveLine(Quiet):
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._event: Event | None = None
+        self._event: Progress | None = None
         self._live: Live | None = None
 
-    def update(self, event: Event) -> None:
+    def update(self, event: Progress) -> None:
         self._event = event
 
     def say(self, text: str) -> None:
@@ -135,7 +118,7 @@ class LiveLine(Quiet):
 
 
 def choose(*, quiet: bool, verbose: bool) -> Quiet:
-    """The display that fits standard error and the options -q and -v."""
+    """Return the display that fits standard error and the options -q and -v."""
     if quiet or sys.stderr is None:
         return Quiet()
     if sys.stderr.isatty():

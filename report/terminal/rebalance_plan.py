@@ -13,7 +13,7 @@ from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, plain
-from report.terminal.placement import amount, examples, objective_heading
+from report.terminal.placement import amount, examples, objective_heading, unmodelled_and_notes
 from report.terminal.plan_waves import nodes_domain, waves
 from report.terminal.progress import gap_text
 from report.terminal.usage import share
@@ -46,11 +46,7 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
         for group in sorted(plan.excluded, key=lambda group: -len(group.pods)):
             table.add_row(f"{len(group.pods):,}", plain(group.reason, style="yellow"), plain(examples(group.pods)))
         yield _inset(table)
-    yield from _unmodelled(plan)
-    if plan.notes:
-        yield heading("Notes")
-        for note in plan.notes:
-            yield _inset(plain(note))
+    yield from unmodelled_and_notes(plan)
     yield objective_heading(plan)
     if plan.objective:
         yield _tiers(plan)
@@ -92,7 +88,7 @@ def _no_steps(plan: RebalancePlan) -> str:
 
 
 def _reached(plan: RebalancePlan) -> list[str]:
-    """What the tiers of the goals say, in words. Costs are negative in the document, and positive here."""
+    """Return what the tiers of the goals say, in words. Costs are negative in the document, and positive here."""
     found: list[str] = []
     placed = [tier for tier in plan.objective if tier.tier == "placed"]
     for tier in plan.objective:
@@ -149,7 +145,7 @@ def _tiers(plan: RebalancePlan) -> RenderableType:
 
 
 def _gains(plan: RebalancePlan) -> Iterator[RenderableType]:
-    """What the plan changes as a whole; figures that are zero both before and after are left out."""
+    """Yield what the plan changes as a whole; figures that are zero both before and after are left out."""
     before, after = plan.before, plan.after
     rows: list[tuple[str, int, int, bool]] = [  # the last: more is better
         ("empty nodes", before.emptyNodes, after.emptyNodes, True),
@@ -174,7 +170,7 @@ def _gains(plan: RebalancePlan) -> Iterator[RenderableType]:
 
 
 def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
-    """Use of the nodes that the plan changes, the largest change first; beyond the first few they are summed up."""
+    """Yield the use of the nodes that the plan changes, the largest change first; beyond the first few they are summed up."""
     before, after = ({use.node: use for use in side.nodes} for side in (plan.before, plan.after))
     changed = [(before[name], after[name]) for name in before if name in after]
     if not changed:
@@ -204,7 +200,7 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
 
 
 def _change(old: NodeUse, new: NodeUse) -> int:
-    """How much a node changes, for sorting: the larger change of its shares of cpu and memory in permyriads."""
+    """Return how much a node changes, for sorting: the larger change of its shares of cpu and memory, in 1/10,000."""
     cpu = share(new.cpu, new.cpuAllocatable, 10_000) - share(old.cpu, old.cpuAllocatable, 10_000)
     memory = share(new.memory, new.memoryAllocatable, 10_000) - share(old.memory, old.memoryAllocatable, 10_000)
     return max(abs(cpu), abs(memory))
@@ -220,7 +216,7 @@ def _total(uses: Iterator[NodeUse]) -> NodeUse:
 
 
 def _from_to(old: int, old_total: int, new: int, new_total: int, resource: str, arrow: str, *, wide: bool) -> Text:
-    """``40% → 75%``, where there is room with the amounts."""
+    """Return ``40% → 75%``, with the amounts where there is room."""
     percent = share(new, new_total)
     style = "dim" if old == new else "red" if percent >= 95 else "yellow" if percent >= 80 else "green"
     text = Text(f"{share(old, old_total):3}% {arrow} ").append(f"{percent:3}%", style=style)
@@ -242,14 +238,3 @@ def _obstacles(plan: RebalancePlan) -> Iterator[RenderableType]:
         yield _inset(line.append(f" ({sure})", style="dim"))
     if len(plan.obstacles) > _LISTED:
         yield _inset(plain(f"...{_more(len(plan.obstacles) - _LISTED)} (-f json lists all)", style="dim"))
-
-
-def _unmodelled(plan: RebalancePlan) -> Iterator[RenderableType]:
-    groups: dict[tuple[str, str], list[str]] = {}
-    for entry in plan.unmodelled:
-        groups.setdefault((entry.field, entry.effect), []).append(entry.pod)
-    if groups:
-        yield heading("Not modelled")
-    for (field, effect), names in groups.items():
-        text = plain(f"{field}: {effect}", style="yellow").append_text(plain(f" ({len(names):,}: {examples(names)})", style="default"))
-        yield _inset(text)

@@ -18,7 +18,7 @@ _PODS: Final = 4
 
 
 def rollout(found: Rollout) -> Iterator[RenderableType]:
-    """The parts, top to bottom."""
+    """Yield the parts, top to bottom."""
     yield heading(f"Rollout of {found.workload}: {_pace(found)}")
     yield Padding(_verdict(found), (0, 0, 0, 2))
     if found.waves:
@@ -42,7 +42,7 @@ def _pace(found: Rollout) -> str:
 
 
 def _verdict(found: Rollout) -> Text:
-    """That it completes, or where it halts and whether that is certain."""
+    """Return that it completes, or where it halts and whether that is certain."""
     waves = f"{len(found.waves):,} wave{'s' * (len(found.waves) != 1)}"
     if found.complete:
         return plain(f"completes in {waves}", style="bold green")

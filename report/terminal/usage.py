@@ -28,13 +28,13 @@ class Usage:
     allocatable: Counter[str] = field(default_factory=Counter)
 
     def fullness(self) -> tuple[int, int, int]:
-        """For sorting: the shares of the resources in permyriads, largest first."""
+        """Return the shares of the resources in 1/10,000, the largest first, for sorting."""
         shares = sorted((share(self.used[r], self.allocatable[r], 10_000) for r in RESOURCES), reverse=True)
         return shares[0], shares[1], shares[2]
 
 
 def share(used: int, total: int, parts: int = 100) -> int:
-    """``used`` of ``total`` in ``parts`` (per cent), rounded down, so that 100 means full; use of nothing counts as full."""
+    """Return ``used`` of ``total`` in ``parts`` (per cent), rounded down, so that 100 means full; use of nothing counts as full."""
     if total <= 0:
         return parts if used > 0 else 0
     return parts * used // total
@@ -46,8 +46,8 @@ def zone_of(node: Node) -> str | None:
 
 
 def per_node(snapshot: Snapshot, placement: Placement) -> list[Usage]:
-    """Every node in input order: bound pods that stay, and those that the placement assigns. Pods to be placed anew count where
-    they go, not where they were."""
+    """Return the use of every node, in input order: bound pods that stay, and those that the placement assigns. Pods that are placed again
+    count where they go, not where they were."""
     usages = {}
     for node in snapshot.nodes:
         status = node.status
@@ -70,7 +70,7 @@ def per_node(snapshot: Snapshot, placement: Placement) -> list[Usage]:
 
 
 def per_zone(usages: list[Usage]) -> list[Usage]:
-    """Summed by zone, by name; nodes without one last."""
+    """Return usage summed by zone, by name; nodes without one last."""
     zones: dict[str | None, Usage] = {}
     for usage in usages:
         total = zones.setdefault(usage.zone, Usage(usage.zone or "", usage.zone, nodes=0))

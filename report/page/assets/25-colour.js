@@ -85,7 +85,7 @@ function legend() {
   return items;
 }
 
-// Built anew only for another colouring: a button that was pressed keeps the focus.
+// Rebuilt only for another colouring: a button that was pressed keeps the focus.
 function showLegend() {
   const root = byId("legend");
   if (root.dataset.colour !== state.colour) root.replaceChildren(...legend());

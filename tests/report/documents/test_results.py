@@ -14,14 +14,7 @@ from models.documents.placement import Assignment, Placement
 from models.kube.objects import Pod
 from models.snapshot.snapshot import InputError, Snapshot
 from report.documents import results
-
-
-@dataclass(frozen=True)
-class Verdict:
-    pod: str
-    feasible: list[str]
-    rejected: dict[str, list[str]]
-    messages: dict[str, str]
+from solver.explain.per_node import PodVerdict
 
 
 @dataclass(frozen=True)
@@ -32,7 +25,7 @@ class Violation:
     why: str
 
 
-VERDICT = Verdict("prod/x", ["n1"], {"n2": ["InterPodAffinity", "NodeResourcesFit"], "n3": ["NodeResourcesFit"]}, {})
+VERDICT = PodVerdict("prod/x", ["n1"], {"n2": ["InterPodAffinity", "NodeResourcesFit"], "n3": ["NodeResourcesFit"]}, {})
 
 
 def test_json_is_indented_in_document_order(placement: Placement) -> None:

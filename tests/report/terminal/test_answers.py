@@ -8,14 +8,7 @@ import pytest
 from models.documents.placement import Placement
 from report.terminal import answers
 from report.terminal.canvas import Surface, render
-
-
-@dataclass(frozen=True)
-class Verdict:
-    pod: str
-    feasible: list[str]
-    rejected: dict[str, list[str]]
-    messages: dict[str, str]
+from solver.explain.per_node import PodVerdict
 
 
 @dataclass(frozen=True)
@@ -26,12 +19,12 @@ class Violation:
     why: str
 
 
-VERDICT = Verdict(
+VERDICT = PodVerdict(
     "prod/x", ["n1"], {"n2": ["InterPodAffinity", "NodeResourcesFit"], "n3": ["NodeResourcesFit"]}, {"NodeResourcesFit": "no cpu"}
 )
 
 
-def draw(verdicts: Sequence[Verdict], *, per_node: bool = False, width: int = 80) -> str:
+def draw(verdicts: Sequence[PodVerdict], *, per_node: bool = False, width: int = 80) -> str:
     surface = Surface(width)
     return render(list(answers.explanation(verdicts, surface, per_node=per_node)), surface).decode()
 
