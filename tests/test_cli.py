@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 import cli
 from checker.violation import InternalFault
+from commands import VERSION
 from models.documents.placement import Assignment, Placement, Reason, Seconds, SnapshotRef, TierResult, Unmodelled, Unplaced
 from models.documents.policy import Policy
 from models.kube.objects import Node, ObjectMeta, Pod, PodSpec
@@ -121,8 +122,8 @@ def result_file(tmp_path: Path, fakes: Fakes) -> str:
 
 def test_the_version_is_that_of_the_package() -> None:
     project = tomllib.loads((Path(cli.__file__).parent / "pyproject.toml").read_text())
-    assert project["project"]["version"] == cli.VERSION
-    assert CliRunner().invoke(cli.main, ["--version"]).output == f"kubestow, version {cli.VERSION}\n"
+    assert project["project"]["version"] == VERSION
+    assert CliRunner().invoke(cli.main, ["--version"]).output == f"kubestow, version {VERSION}\n"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import cli
+from commands.common.exit_codes import BAD_INPUT, DONE, INCOMPLETE, INTERRUPTED, VIOLATED
 from tests.fuzz import cases
 from tests.live.capture_stand_in import Server, install
 from tests.objects import node, pod
@@ -54,7 +55,7 @@ def shown() -> set[tuple[str, int]]:
 def test_every_command_and_every_code_is_in_the_tables() -> None:
     assert set(stated()) == set(COMMANDS)
     listed = {int(code) for code in re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE)}
-    assert listed == {cli.DONE, cli.BAD_INPUT, 2, cli.INCOMPLETE, cli.VIOLATED, cli.INTERRUPTED}
+    assert listed == {DONE, BAD_INPUT, 2, INCOMPLETE, VIOLATED, INTERRUPTED}
     assert {int(code) for code in re.findall(r"^## (\d+): ", TEXT, re.MULTILINE)} == listed
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
         module.__dict__.update(members)
         monkeypatch.setitem(sys.modules, name, module)
         package, _, last = name.rpartition(".")
-        monkeypatch.setattr(sys.modules[package], last, module, raising=False)
+        monkeypatch.setattr(import_module(package), last, module, raising=False)
     return fakes
 
 

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import cli
+from commands.common.exit_codes import DONE, INCOMPLETE
 from models.kube import kinds
 from models.snapshot.snapshot import load
 from tests.live.capture_objects import SECRET, cluster
@@ -69,10 +70,10 @@ def test_files_and_standard_output_hold_the_same() -> None:
 
 def test_holes_are_named_and_told_by_the_exit_code() -> None:
     result = run("-o", "a.json", server=Server(cluster(), forbidden=["/api/v1/persistentvolumes"]))
-    assert result.exit_code == cli.INCOMPLETE
+    assert result.exit_code == INCOMPLETE
     assert "warning: left out: persistentvolumes: persistentvolumes is forbidden" in result.stderr
     assert load(["a.json"]).counts()["Pod"] == 3
-    assert run("-o", "a.json", server=Server(cluster())).exit_code == cli.DONE
+    assert run("-o", "a.json", server=Server(cluster())).exit_code == DONE
 
 
 def test_failures_leave_no_file() -> None:

@@ -1,0 +1,32 @@
+"""How a command ends, and what it says of that."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+DONE, BAD_INPUT, INCOMPLETE, VIOLATED, INTERRUPTED = 0, 1, 3, 4, 130
+
+
+def say(text: str) -> None:
+    """Write one line to standard error; that nobody listens there is no reason to fail."""
+    from report.documents.output import one_line
+
+    with contextlib.suppress(OSError):
+        click.echo(one_line(text), err=True)
+
+
+def fail(problems: Sequence[str], code: int = BAD_INPUT) -> NoReturn:
+    """End the command with one line per problem on standard error."""
+    for problem in problems:
+        say(f"kubestow: {problem}")
+    raise click.exceptions.Exit(code)
+
+
+def refuse(wrong: object, why: str) -> None:
+    """End the command as wrongly used, if it is."""
+    if wrong:
+        raise click.UsageError(why)

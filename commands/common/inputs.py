@@ -1,0 +1,87 @@
+"""Reading of snapshots, manifests, policies and what-if edits; what is wrong with them ends the command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from commands.common.exit_codes import fail, refuse, say
+from commands.common.options import PolicyChoices, Streams
+from models.documents import policy as policies
+from models.documents.placement import Edits
+from models.documents.policy import Policy
+from models.numa.annotations import has_hints
+from models.snapshot import snapshot as snapshots
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.expand import Expansion
+
+_T = TypeVar("_T")
+
+#: Warnings shown without -v.
+_WARNINGS = 20
+
+
+def checked(read: Callable[[], _T]) -> _T:
+    """Return what ``read`` gives, or end the command with what is wrong with the input."""
+    try:
+        return read()
+    except InputError as error:
+        fail(error.problems)
+
+
+def warn(warnings: Sequence[str], streams: Streams) -> None:
+    """Show warnings, the first few without -v, none with -q."""
+    shown = warnings if streams.verbose else warnings[:_WARNINGS]
+    for warning in () if streams.quiet else shown:
+        say(f"warning: {warning}")
+    if len(shown) < len(warnings) and not streams.quiet:
+        say(f"warning: {len(warnings) - len(shown)} more like these (-v shows all)")
+
+
+def read_policy(choices: PolicyChoices) -> Policy:
+    """Return the policy of the file with what the command line says instead."""
+    path = choices.policy_file
+    policy = checked(lambda: policies.read(path)) if path is not None else policies.DEFAULT
+    instead = {"strategy": choices.strategy, "shorthand": choices.shorthand}
+    return msgspec.structs.replace(policy, **{name: value for name, value in instead.items() if value is not None})
+
+
+def load(streams: Streams, policy: Policy | None = None) -> Snapshot:
+    """Read the snapshot and say what is odd about it; with a ``policy`` also about its container-affinity annotations."""
+    snapshot = checked(lambda: snapshots.load(streams.snapshots))
+    warnings = list(snapshot.warnings)
+    if policy is not None and any(has_hints(pod) for pod in snapshot.pods):
+        from models.numa.container_classes import warnings as hint_warnings
+
+        warnings += checked(lambda: hint_warnings(snapshot, policy))
+    warn(warnings, streams)
+    if streams.verbose:
+        say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")
+        if snapshot.ignored:
+            say("ignored: " + ", ".join(f"{count} {kind}" for kind, count in sorted(snapshot.ignored.items())))
+    return snapshot
+
+
+def load_manifests(paths: Sequence[str]) -> Snapshot | None:
+    """Read manifests, where there are any."""
+    return checked(lambda: snapshots.load(paths, manifests=True)) if paths else None
+
+
+def what_if(chosen: Mapping[str, Any], streams: Streams) -> Edits | None:
+    """Return the what-if edits of the command line, None if there are none."""
+    refuse(chosen["partial"] and not streams.manifests, "--partial needs manifests, given with -w")
+    return msgspec.convert(chosen, Edits) if any(chosen.values()) else None
+
+
+def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Expansion:
+    """Return the snapshot with the manifests and what-if edits, and say what is odd about them."""
+    added = load_manifests(streams.manifests)
+    if added is None and edits is None:
+        return Expansion(snapshot)
+    from models.edits.edits import apply
+
+    found = checked(lambda: apply(snapshot, added, edits or Edits()))
+    warn(found.snapshot.warnings[len(snapshot.warnings) :], streams)
+    return found

@@ -1,0 +1,55 @@
+"""^C while a search runs: the first one asks for the best result so far, the second one ends the command."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+class Aborted(KeyboardInterrupt):
+    """A second ^C, while a search still runs in its thread."""
+
+
+def in_thread(search: Callable[[], _T], stop: threading.Event, say: Callable[[str], None]) -> _T:
+    """Search in a thread, since Python hears signals only between the steps of its main thread. The first ^C sets ``stop``, and ``say``
+    tells so. Leaves the signal alone outside the main thread.
+
+    Raises:
+        Aborted: a second ^C.
+    """
+    from concurrent.futures import Future, wait
+
+    future: Future[_T] = Future()
+    received: list[int] = []
+
+    def work() -> None:
+        try:
+            future.set_result(search())
+        except BaseException as error:  # noqa: BLE001 (handed to the main thread, which raises it)
+            future.set_exception(error)
+
+    def listen() -> Any:
+        if threading.current_thread() is threading.main_thread():
+            return signal.signal(signal.SIGINT, lambda number, _: received.append(number))
+        return None
+
+    before = listen()
+    try:
+        threading.Thread(target=work, name="solve", daemon=True).start()
+        while not wait([future], 0.1).done:
+            listen()  # again and again, since CP-SAT may set the signal back to its default, which would kill the process
+            if received and not stop.is_set():
+                stop.set()
+                say("kubestow: stopping with the best result so far (^C again to abort at once)")
+            if len(received) > 1:
+                raise Aborted
+        if received:
+            stop.set()
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+    return future.result()

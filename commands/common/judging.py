@@ -1,0 +1,104 @@
+"""What the checker says of a result, and why pods wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from checker.violation import Violation
+from commands.common.exit_codes import fail, refuse
+from commands.common.inputs import checked, edit, load_manifests
+from commands.common.options import PolicyChoices, Streams
+from commands.common.searching import Run
+from models.documents.placement import Cause, Placement
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot.snapshot import Snapshot
+from report.documents import results
+
+if TYPE_CHECKING:
+    from solver.explain.per_node import PodVerdict
+
+
+class Judged(NamedTuple):
+    """``snapshot``: as the result says that it was edited; ``revision``: the manifests of a rollout; ``violations``: what is wrong."""
+
+    snapshot: Snapshot
+    revision: Snapshot | None
+    violations: list[Violation]
+
+
+def read_result(path: str, streams: Streams, purpose: str) -> Placement | RebalancePlan:
+    """Read the document of --result; ``purpose``: what happens to it, for messages."""
+    result = checked(lambda: results.read_result(path))
+    refuse(isinstance(result, RebalancePlan) and streams.manifests, f"a RebalancePlan is {purpose} without manifests (-w)")
+    return result
+
+
+def judge(snapshot: Snapshot, result: Placement | RebalancePlan, streams: Streams) -> Judged:
+    """Check a result; a plan for another snapshot is not replayed."""
+    if isinstance(result, RebalancePlan):
+        return Judged(snapshot, None, _plan_violations(snapshot, result))
+    ref, manifests = result.snapshot, streams.manifests
+    if ref.workloads and not manifests:
+        fail([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
+    if ref.rollout is None:
+        from checker.placement import verify
+
+        given = edit(snapshot, streams, ref.edits)
+        if given.workloads != ref.workloads:
+            names = [", ".join(found) or "nothing" for found in (given.workloads, ref.workloads)]
+            fail([f"-w adds {names[0]}, the result was made with {names[1]}"])
+        return Judged(given.snapshot, None, checked(lambda: list(verify(given.snapshot, result))))
+    from checker.rollout import verify_rollout
+
+    edited = edit(snapshot, replace(streams, manifests=()), ref.edits).snapshot
+    revision = load_manifests(manifests)
+    return Judged(edited, revision, checked(lambda: list(verify_rollout(edited, result, revision))))
+
+
+def _plan_violations(snapshot: Snapshot, plan: RebalancePlan) -> list[Violation]:
+    from checker.plan.plan import verify_plan
+
+    if plan.snapshot.sha256 != snapshot.sha256:
+        why = f"the plan is for another snapshot: its sha256 is {plan.snapshot.sha256[:12]}, that of this one {snapshot.sha256[:12]}"
+        return [Violation("", "", plan.kind, why)]
+    return checked(lambda: list(verify_plan(snapshot, plan)))
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The pods that wait in a snapshot."""
+
+    run: Run
+    snapshot: Snapshot
+    policy: Policy
+    choices: PolicyChoices
+
+    @property
+    def exempt(self) -> tuple[str, ...]:
+        """Return the namespaces exempt from hard anti-affinity."""
+        return self.choices.daemon_namespaces or self.policy.daemonNamespaces
+
+    def judge(self, **only: Any) -> list[PodVerdict]:
+        """Return which nodes take each of them; ``only``: the pod, workload or node to judge."""
+        from solver.explain import per_node
+
+        asked = {**only, "include_gated": self.choices.include_gated, "daemon_namespaces": self.exempt, "policy": self.policy}
+        return checked(lambda: per_node.explain(self.snapshot, **asked))
+
+    def causes(self, verdicts: Sequence[PodVerdict], seconds: float, *, whole: bool = False) -> list[Cause]:
+        """Return minimal causes and remedies of what fits nowhere, ``whole`` for all of these pods together."""
+        from solver.explain.unplaced import asked, explain_left
+        from solver.runtime.options import Options
+        from solver.runtime.run_context import RunContext
+
+        left = checked(lambda: asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers))
+
+        def work(*, stop: Any, **_: Any) -> list[Cause]:
+            options = Options(time_limit=seconds, daemon_namespaces=self.exempt, policy=self.policy)
+            found = explain_left(self.snapshot, left, [], RunContext.start(options, stop))
+            return [cause for _, cause in found]
+
+        return self.run.search(work) if left else []

@@ -1,0 +1,200 @@
+"""Options that several commands have, and the bundles in which a command gets them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from commands.common.exit_codes import refuse
+
+#: Adds an option to a command.
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+#: A file, or - for standard input or output.
+_FILE = click.Path(allow_dash=True)
+SEED = click.IntRange(0, 2**31 - 1)
+
+
+# --- bundles ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Streams:
+    """What a command reads, where it writes, and how much it says on standard error."""
+
+    snapshots: tuple[str, ...] = ()
+    manifests: tuple[str, ...] = ()
+    result: str | None = None
+    output: str | None = None
+    form: str | None = None
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def printed(self) -> bool:
+        """Return whether the result goes to standard output."""
+        return self.output in (None, "-")
+
+    def check(self, *more: str | None) -> None:
+        """Refuse, before a long run, files that cannot all be read or written; ``more``: files that are read besides."""
+        refuse([*self.snapshots, *self.manifests, self.result, *more].count("-") > 1, "only one of the inputs can be standard input")
+        refuse(self.quiet and self.verbose, "-q and -v contradict each other")
+        if not self.printed:
+            from report.documents.output import check_target
+
+            check_target(str(self.output))
+
+
+@dataclass(frozen=True)
+class SearchChoices:
+    """How to search and for how long (:class:`solver.runtime.options.Options`), and what to refuse."""
+
+    time_limit: float
+    engine: Any
+    seed: int
+    deterministic: bool
+    workers: int | None
+    strict: bool
+    from_scratch: bool = False
+
+
+@dataclass(frozen=True)
+class PolicyChoices:
+    """The policy file, what the command line says instead, and which pods count."""
+
+    policy_file: str | None = None
+    shorthand: Any = None
+    strategy: Any = None
+    include_gated: bool = False
+    daemon_namespaces: tuple[str, ...] = ()
+
+
+def bundled(**bundles: type[Any]) -> Decorator:
+    """Give a command its options as dataclasses: each of ``bundles`` takes the options that are called like its fields."""
+    fields = {name: {field.name for field in dataclasses.fields(bundle)} for name, bundle in bundles.items()}
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def call(**given: Any) -> None:
+            made = {name: bundle(**{key: given.pop(key) for key in fields[name] & given.keys()}) for name, bundle in bundles.items()}
+            command(**made, **given)
+
+        return call
+
+    return decorate
+
+
+def on_terminal() -> bool:
+    """Return whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def positive(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    """Return a positive number of seconds, as a click callback."""
+    if not 0 < value < float("inf"):
+        raise click.BadParameter(f"{value} is not a positive number of seconds")
+    return value
+
+
+def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Return names separated by commas, without repeats."""
+    if value is None:
+        return ()
+    names = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+    if not all(names):
+        raise click.BadParameter(f"{value!r} holds an empty name (expected names separated by commas)")
+    return names
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def _in_order(*options: Decorator) -> Decorator:
+    """Return one decorator for several options, which ``--help`` then lists in this order."""
+    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+snapshots: Decorator = click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, required=True, type=_FILE)
+
+
+def output_file(text: str) -> Decorator:
+    """Return -o."""
+    return click.option("-o", "--output", metavar="FILE", type=_FILE, help=f"{text}, whole or not at all.")
+
+
+def output(*formats: str) -> Decorator:
+    """Return -o, and -f with these formats."""
+    text = "Form of the result.  [default: table on a terminal, else json]"
+    return _in_order(output_file("Write the result to FILE"), click.option("-f", "--format", "form", type=click.Choice(formats), help=text))
+
+
+def manifests(*names: str) -> Decorator:
+    """Return the option for manifests, with these names."""
+    text = "Add the pods of these manifests; each PodTemplate is placed whole or not at all."
+    return click.option(*names, "manifests", multiple=True, metavar="FILE", type=_FILE, help=text)
+
+
+def result_file(text: str, *, required: bool = False) -> Decorator:
+    """Return --result."""
+    return click.option("--result", required=required, metavar="FILE", type=_FILE, help=text)
+
+
+def time_limit(default: float, text: str) -> Decorator:
+    """Return --time-limit."""
+    return click.option("--time-limit", type=float, callback=positive, default=default, metavar="SECONDS", help=text)
+
+
+daemon_namespaces: Decorator = click.option(
+    "--daemon-namespaces",
+    callback=_names,
+    metavar="NS,...",
+    help="Exempt pods of these namespaces from hard anti-affinity, in both directions.",
+)
+
+scope = _in_order(click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending."), daemon_namespaces)
+
+#: What-if edits, called like the fields of :class:`models.documents.placement.Edits`.
+edits = _in_order(
+    click.option("--partial", is_flag=True, help="Manifests need not be placed whole."),
+    click.option("--add-nodes", "addNodes", multiple=True, metavar="N:LIKE_NODE", help="With N more nodes like an existing one."),
+    click.option("--remove-node", "removeNodes", multiple=True, metavar="NODE", help="Without this node."),
+    click.option("--remove-domain", "removeDomains", multiple=True, metavar="KEY=VALUE", help="Without the nodes that carry this label."),
+    click.option(
+        "--replicas", multiple=True, metavar="NAME=N", help="Scale a workload, [KIND/][NAMESPACE/]NAME, of the manifests or the snapshot."
+    ),
+)
+
+policy = _in_order(
+    click.option(
+        "--policy", "policy_file", metavar="FILE", type=click.Path(), help="What preferences weigh, and switches of their meaning (YAML)."
+    ),
+    click.option(
+        "--shorthand",
+        type=click.Choice(["directed", "symmetric"]),
+        help="Whether the shorthand of container affinity also pulls back.  [default: the policy's, else directed]",
+    ),
+)
+
+search = _in_order(
+    time_limit(60.0, "Seconds for the whole run."),
+    click.option("--engine", type=click.Choice(["auto", "exact", "greedy", "lns"]), default="auto", help="How to search."),
+    click.option("--seed", type=SEED, default=0, metavar="N", help="Seed of the search."),
+    click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds."),
+    click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Parallel searches.  [default: one per core]"),
+    click.option("--strict", is_flag=True, help="Refuse a snapshot that uses something kubestow does not model (exit 4)."),
+)
+
+
+def noise(quiet: str = "Say nothing but errors on standard error.", verbose: str = "Say more on standard error.") -> Decorator:
+    """Return -q and -v."""
+    verbosely = click.option("-v", "--verbose", is_flag=True, help=verbose)
+    return _in_order(click.option("-q", "--quiet", is_flag=True, help=quiet), verbosely)

@@ -1,0 +1,53 @@
+"""Results in the form that was asked for, to standard output or a file."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from commands.common.options import Streams, on_terminal
+from report.documents.output import write_file, write_stdout
+
+
+def write_document(
+    streams: Streams, table: Callable[[Any], Iterable[Any]], document: Callable[[], object], **others: Callable[[], bytes]
+) -> None:
+    """Write a result: drawn by ``table`` on a surface, as the JSON or YAML of ``document``, or in one of ``others``, named by its format.
+
+    By default it is a table on a terminal, and JSON elsewhere.
+    """
+    form = streams.form or ("table" if streams.printed and on_terminal() else "json")
+    if form == "table":
+        from report.terminal import canvas
+
+        surface = canvas.standard_output() if streams.printed else canvas.Surface()
+        data = canvas.render(list(table(surface)), surface)
+    elif form in others:
+        data = others[form]()
+    else:
+        from report.documents.results import encode
+
+        data = encode(document(), "yaml" if form == "yaml" else "json")
+    write(streams, [data])
+
+
+def write(streams: Streams, parts: Iterable[bytes]) -> None:
+    """Write bytes to where -o says, piece by piece."""
+    if streams.output is None or streams.printed:
+        write_stdout(parts)
+    else:
+        write_file(streams.output, parts)
+
+
+def write_snapshot(streams: Streams, parts: Iterable[bytes]) -> None:
+    """Write a snapshot, as gzip to a file that is called so."""
+    write(streams, _gzip(parts) if (streams.output or "").endswith(".gz") else parts)
+
+
+def _gzip(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a gzip stream without a name and a time, so that equal input gives equal bytes."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    for part in parts:
+        yield packer.compress(part)
+    yield packer.flush()

@@ -1,0 +1,77 @@
+"""The way of a search: its options, thread and clock, ^C, and how the command ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from checker.violation import InternalFault
+from commands.common.exit_codes import INTERRUPTED, VIOLATED, fail, say
+from commands.common.inputs import checked, warn
+from commands.common.interrupts import in_thread
+from commands.common.options import PolicyChoices, SearchChoices, Streams
+from models.documents.placement import Placement
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import RebalancePlan
+from report.terminal import progress
+from solver.runtime.options import Options
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Run:
+    """A command that searches. ``started``: seconds of the monotonic clock; ``loaded``: seconds that reading took; ``stop``: set by ^C."""
+
+    streams: Streams
+    started: float = field(default_factory=time.monotonic)
+    loaded: float = 0.0
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def seconds(self) -> float:
+        """Return the seconds since the start."""
+        return time.monotonic() - self.started
+
+    def search(self, solve: Callable[..., _T]) -> _T:
+        """Return what ``solve(on_progress=, stop=, began=)`` finds, under a display of its progress."""
+        with progress.choose(quiet=self.streams.quiet, verbose=self.streams.verbose) as display:
+            work = partial(solve, on_progress=display.update, stop=self.stop, began=self.started)
+            try:
+                return checked(lambda: in_thread(work, self.stop, display.say))
+            except InternalFault as error:
+                fail([f"internal fault, please report it: {error}"])
+
+    def accept(self, result: Placement | RebalancePlan, *, strict: bool) -> None:
+        """Note the time of reading in a result, and end the command where there is nothing to be written."""
+        if result.seconds is not None:
+            result.seconds.load = round(self.loaded, 3)
+        if self.stop.is_set() and result.status == "unknown":
+            fail(["interrupted before there was an answer; nothing was written"], INTERRUPTED)
+        if strict and result.unmodelled:
+            fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in result.unmodelled], VIOLATED)
+
+    def end(self, code: int, line: str = "") -> NoReturn:
+        """Sum up in one line, and end the command with this exit code, or as interrupted."""
+        if line and not self.streams.quiet:
+            say(line)
+        raise click.exceptions.Exit(INTERRUPTED if self.stop.is_set() else code)
+
+
+def search_options(search: SearchChoices, choices: PolicyChoices, policy: Policy, **more: Any) -> Options:
+    """Return the options of a search from those of the command line."""
+    chosen = asdict(search)
+    del chosen["strict"]
+    gated, exempt = choices.include_gated, choices.daemon_namespaces
+    return Options(**chosen, include_gated=gated, daemon_namespaces=exempt, policy=policy, **more)
+
+
+def warn_of_gates(streams: Streams, choices: PolicyChoices, step: str) -> None:
+    """Say that what kubectl is to carry out has gated pods; ``step``: what the user does next."""
+    if streams.form == "kubectl" and choices.include_gated:
+        warn([f"the API server binds no pod that has scheduling gates; remove them before you {step}"], streams)

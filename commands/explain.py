@@ -1,0 +1,123 @@
+"""``kubestow explain``: which nodes take a pod, which rules reject the others, and the cause where none does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from commands.common import options
+from commands.common.exit_codes import DONE, fail, refuse, say
+from commands.common.options import PolicyChoices, Streams, bundled
+
+if TYPE_CHECKING:
+    from models.documents.policy import Policy
+    from models.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is to be explained; ``pod`` and ``affinity``: NAMESPACE/NAME."""
+
+    pod: str | None
+    workload: str | None
+    node: str | None
+    per_node: bool
+    affinity: str | None
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        others = (self.pod, self.workload, self.node, self.per_node or None)
+        text = "--affinity goes with neither --pod, --workload, --node nor --per-node"
+        refuse(self.affinity is not None and any(other is not None for other in others), text)
+        refuse(self.pod is not None and self.workload is not None, "--pod and --workload do not go together")
+
+
+def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch("[^/]+/[^/]+", value):
+        raise click.BadParameter(f"{value!r} is not of the form NAMESPACE/NAME")
+    return value
+
+
+@click.command()
+@options.snapshots
+@click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Judge this pod only; it may also be bound.")
+@click.option("--workload", metavar="NAME", help="Judge the pods of this workload only, [KIND/][NAMESPACE/]NAME.")
+@click.option("--node", metavar="NODE", help="Judge this node only.")
+@click.option("--per-node", is_flag=True, help="For every node, all rules that reject it.")
+@click.option(
+    "--affinity", callback=_pod_name, metavar="NS/NAME", help="Print the container affinity A(C1, C2) of this pod or workload instead."
+)
+@options.time_limit(10.0, "Seconds for causes.")
+@options.manifests("-w")
+@options.edits
+@options.output("table", "json", "yaml")
+@options.policy
+@options.scope
+@options.noise()
+@bundled(streams=Streams, subject=Subject, choices=PolicyChoices)
+def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_limit: float, **edits: Any) -> None:
+    """Say where each pending pod could go, and which rules reject the other nodes.
+
+    Each pod is judged alone against the bound pods, as kube-scheduler would now. Pods that fit on no node, gangs, and the pods of
+    --workload together also get a minimal cause and the cheapest ways out. Exits with 0 whatever the answer is.
+    """
+    streams.check()
+    subject.check()
+    from commands.common import inputs, judging, output, searching
+    from report.documents import results
+    from report.terminal import answers
+    from report.terminal.causes import causes as causes_text
+    from solver.explain.per_node import UnknownNode, UnknownPod
+
+    changes = inputs.what_if(edits, streams)
+    policy = inputs.read_policy(choices)
+    run = searching.Run(streams)
+    snapshot = inputs.load(streams, policy if subject.affinity is None else None)
+    snapshot = inputs.edit(snapshot, streams, changes).snapshot
+    if subject.affinity is not None:
+        _explain_affinity(streams, snapshot, policy, subject.affinity)
+    pod, workload, node, per_node = subject.pod, subject.workload, subject.node, subject.per_node
+    pending = judging.Pending(run, snapshot, policy, choices)
+    try:
+        verdicts = pending.judge(pod=pod, workload=workload, node=node)
+    except UnknownPod as error:
+        fail([f"{'--pod' if workload is None else '--workload'}: {error}"])
+    except UnknownNode as error:
+        fail([f"--node: {error}: no such node in the snapshot"])
+    _warn_of_gates(streams, snapshot, pod)
+    causes = pending.causes(verdicts, time_limit, whole=workload is not None) if node is None and not per_node else []
+    output.write_document(
+        streams,
+        lambda surface: [*answers.explanation(verdicts, surface, per_node=per_node), *causes_text(causes)],
+        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes),
+    )
+    run.end(DONE)
+
+
+def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name: str) -> NoReturn:
+    """Write the container affinity of a pod or workload, and end the command."""
+    from commands.common import inputs, output
+    from report.documents import results
+    from report.terminal import answers
+    from solver.explain.affinity_matrix import matrix
+    from solver.explain.per_node import UnknownPod
+
+    try:
+        found = inputs.checked(lambda: matrix(snapshot, name, policy))
+    except UnknownPod as error:
+        fail([f"--affinity: {error}"])
+    for warning in () if streams.quiet else found.warnings:
+        say(f"warning: {warning}")
+    output.write_document(streams, lambda _: answers.affinity_table(found), lambda: results.affinity_document(found))
+    raise click.exceptions.Exit(DONE)
+
+
+def _warn_of_gates(streams: Streams, snapshot: Snapshot, name: str | None) -> None:
+    """Say that the pod asked for is judged as if it had no scheduling gates."""
+    for pod in snapshot.pods if name is not None and not streams.quiet else ():
+        if pod.spec.schedulingGates and f"{pod.metadata.namespace}/{pod.metadata.name}" == name:
+            gates = ", ".join(gate.name for gate in pod.spec.schedulingGates)
+            say(f"warning: {name} waits for its scheduling gates ({gates}) and is judged as if they were gone")

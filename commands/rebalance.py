@@ -1,0 +1,94 @@
+"""``kubestow rebalance``: a RebalancePlan of moves between running states of a cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from commands.common import options
+from commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+
+_COUNT = click.IntRange(0, 2**31 - 1)
+#: Times all moves, and 100 units a point, this stays below 2**53, to which CP-SAT is exact.
+_GAIN = click.IntRange(0, 10**6)
+
+
+@click.command()
+@options.snapshots
+@options.output("table", "json", "yaml", "kubectl")
+@click.option(
+    "--goal",
+    "goals",
+    multiple=True,
+    type=click.Choice(["repair", "improve", "consolidate", "admit"]),
+    help="What to plan for; repeatable, the weightiest first.",
+)
+@click.option("--drain", multiple=True, metavar="NODE|SELECTOR", help="Empty a node, or those with such labels, before all goals.")
+@click.option("--max-moves", "maxMoves", type=_COUNT, metavar="N", help="Moves of the whole plan.")
+@click.option("--max-moves-per-namespace", "maxMovesPerNamespace", type=_COUNT, metavar="N", help="Moves of the pods of one namespace.")
+@click.option("--max-moves-per-workload", "maxMovesPerWorkload", type=_COUNT, metavar="N", help="Moves of the pods of one workload.")
+@click.option("--max-freed", "maxFreed", type=_COUNT, metavar="N", help="Nodes that the goal consolidate frees, by the fewest moves.")
+@click.option("--max-evictions", "maxEvictions", type=_COUNT, metavar="N", help="Pods that go for good.")
+@click.option("--allow-eviction", "allowEviction", is_flag=True, help="Pods may go for good where moves alone do not reach a goal.")
+@click.option("--also-move", "alsoMove", multiple=True, type=click.Choice(["bare", "local-storage"]), help="Move such pods, too.")
+@click.option("--min-gain", "minGain", type=_GAIN, default=1, metavar="N", help="Points per move of the goal improve.")
+@options.search
+@options.policy
+@options.scope
+@options.noise()
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
+def rebalance(
+    streams: Streams, search: SearchChoices, choices: PolicyChoices, goals: tuple[str, ...], drain: tuple[str, ...], **limits: Any
+) -> None:
+    """Plan which running pods move where, and in which order, such that nothing breaks on the way.
+
+    Exits with 0 when the goals are reached or there is nothing to gain, 3 when a goal is not reached (the plan is written all the same),
+    130 when interrupted (the best plan so far is written).
+    """
+    _check_usage(goals, drain, limits)
+    limits["alsoMove"] = list(dict.fromkeys(limits["alsoMove"]))
+    streams.check()
+    from commands.common import inputs, output, searching
+    from models.documents.rebalance_plan import Limits
+    from report.documents import results
+    from report.kubectl.script import script
+    from report.terminal.rebalance_plan import plan_line, plan_table
+    from solver.rebalance.problem.options import PlanOptions
+    from solver.rebalance.rebalance import rebalance as find
+
+    policy = inputs.read_policy(choices)
+    prices = limits["maxFreed"] is not None and policy.priceLabel
+    refuse(prices, "--max-freed counts nodes, and the policy's priceLabel sums their prices")
+    run = searching.Run(streams)
+    snapshot = inputs.load(streams, policy)
+    run.loaded = run.seconds()
+    asked = PlanOptions(goals, drain, Limits(**limits), searching.search_options(search, choices, policy))
+    plan = run.search(partial(find, snapshot, asked))
+    run.accept(plan, strict=search.strict)
+    output.write_document(
+        streams,
+        lambda surface: plan_table(plan, snapshot, surface),
+        lambda: results.plan_document(plan),
+        kubectl=lambda: script(plan, snapshot),
+    )
+    searching.warn_of_gates(streams, choices, "run the script")
+    run.end(INCOMPLETE if plan.obstacles else DONE, plan_line(plan, run.seconds()))
+
+
+def _check_usage(goals: tuple[str, ...], drain: tuple[str, ...], limits: dict[str, Any]) -> None:
+    """Refuse goals and limits that do not go together."""
+    refuse(not goals and not drain, "nothing to plan for: give a --goal, or nodes to --drain")
+    refuse(len(set(goals)) < len(goals), "a --goal is given more than once")
+    refuse(limits["maxFreed"] is not None and "consolidate" not in goals, "--max-freed needs --goal consolidate")
+    if not limits["allowEviction"]:
+        refuse(limits["maxEvictions"] is not None, "--max-evictions needs --allow-eviction")
+        return
+    refuse("admit" in goals[1:], "with --allow-eviction, admit has to be the first goal")
+    before = goals[: goals.index("repair")] if "repair" in goals else ()
+    refuse(
+        {"consolidate", "improve"} & set(before),
+        "with --allow-eviction, repair comes before consolidate and improve: no pod is evicted for these",
+    )

@@ -1,0 +1,67 @@
+"""``kubestow report``: a page to look at."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from commands import VERSION
+from commands.common import options
+from commands.common.exit_codes import DONE, VIOLATED, fail, refuse, say
+from commands.common.options import PolicyChoices, Streams, bundled
+
+
+@click.command()
+@options.snapshots
+@options.result_file("The Placement or RebalancePlan to show; without one the cluster is shown as it is.")
+@options.manifests("-w", "--workload")
+@options.output_file("Write the page to FILE")
+@options.time_limit(10.0, "Seconds for causes, where there is no result.")
+@options.policy
+@options.scope
+@options.noise()
+@bundled(streams=Streams, choices=PolicyChoices)
+def report(streams: Streams, choices: PolicyChoices, time_limit: float) -> None:
+    """Write one self-contained HTML page: the cluster, and what a result does with it.
+
+    Manifests that the result was made with are given once more with -w. Without a result the page shows the cluster as it is, and why
+    pending pods wait. The result is checked first; the page says what is wrong with it, and the command then exits with 4.
+    """
+    streams.check()
+    _check_usage(streams, choices)
+    from commands.common import inputs, judging, output, searching
+    from models.documents.placement import Placement
+    from report.page import data, render
+    from report.page.rollouts import with_new_pods
+
+    result = judging.read_result(streams.result, streams, "shown") if streams.result is not None else None
+    policy = inputs.read_policy(choices)
+    run = searching.Run(streams)
+    original = inputs.load(streams, policy if result is None else None)
+    shown: dict[str, Any] = {"original": original, "version": VERSION}
+    if result is None:
+        snapshot = inputs.edit(original, streams).snapshot
+        pending = judging.Pending(run, snapshot, policy, choices)
+        shown["verdicts"] = pending.judge()
+        shown["causes"] = pending.causes(shown["verdicts"], time_limit)
+    else:
+        snapshot, revision, shown["violations"] = judging.judge(original, result, streams)
+        theirs, ours = result.snapshot.sha256, snapshot.sha256
+        if theirs and theirs != ours:  # of another snapshot there is nothing to show
+            fail([f"the result is of another snapshot: its sha256 is {theirs[:12]}, that of this one {ours[:12]}"])
+        if isinstance(result, Placement):
+            snapshot = inputs.checked(partial(with_new_pods, snapshot, result, revision))
+    output.write(streams, [render.render(inputs.checked(lambda: data.build(snapshot, result, **shown)))])
+    broken = len(shown.get("violations", ()))
+    if broken and not streams.quiet:
+        say(f"warning: the result does not hold: {broken} violations, which the page shows")
+    run.end(VIOLATED if broken else DONE)
+
+
+def _check_usage(streams: Streams, choices: PolicyChoices) -> None:
+    """Refuse a page on a terminal, and options that a result has of its own."""
+    refuse(streams.output is None and options.on_terminal(), "a page is nothing to read on a terminal: give -o FILE")
+    text = "--policy, --shorthand, --daemon-namespaces and --include-gated are the result's own: they do not go with --result"
+    refuse(streams.result is not None and choices != PolicyChoices(), text)

@@ -1,0 +1,103 @@
+"""``kubestow solve``: a Placement of what is pending, or of a rolling update."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from commands.common import options
+from commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+
+
+@click.command()
+@options.snapshots
+@options.output("table", "json", "yaml", "kubectl")
+@options.search
+@click.option("--from-scratch", is_flag=True, help="Place all movable bound pods anew.")
+@options.manifests("-w", "--workload")
+@options.edits
+@click.option(
+    "--rollout", metavar="NAME[=FILE]", help="Roll a Deployment out instead, wave by wave: the template in FILE, else the same once more."
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(["spread", "pack", "none"]),
+    help="What breaks ties after all preferences.  [default: the policy's, else spread]",
+)
+@options.policy
+@options.scope
+@options.noise()
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
+def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollout: str | None, **edits: Any) -> None:
+    """Place every pending pod, and those of manifests given with -w.
+
+    Exits with 0 when all pods are placed, 3 when some are not (the result is written all the same), 130 when interrupted (the
+    best result so far is written).
+    """
+    _check_usage(streams, search, rollout, edits)
+    name, template = _rollout(rollout)
+    from commands.common import inputs, output, searching
+    from report.documents import results
+    from report.terminal import placement as terminal
+
+    changes = inputs.what_if(edits, streams)
+    streams.check(template)
+    policy = inputs.read_policy(choices)
+    run = searching.Run(streams)
+    snapshot = inputs.load(streams, policy)
+    revision = inputs.load_manifests([template] if template else [])
+    edited = inputs.edit(snapshot, streams, changes)
+    snapshot, run.loaded = edited.snapshot, run.seconds()
+    asked = searching.search_options(
+        search,
+        choices,
+        policy,
+        search_strategy=choices.strategy is not None or policy.strategy != "spread",
+        workloads=tuple(edited.workloads),
+        edits=changes,
+        unmodelled=tuple(edited.unmodelled),
+    )
+    if name is None:
+        from solver.solve import place
+
+        placement = run.search(partial(place, snapshot, asked))
+    else:
+        from solver.rollout.simulate import roll_out
+
+        placement = run.search(partial(roll_out, snapshot, name, revision, asked))
+    run.accept(placement, strict=search.strict)
+    output.write_document(
+        streams,
+        lambda surface: terminal.placement(placement, snapshot, surface),
+        lambda: results.placement_document(placement),
+        kubectl=lambda: results.bindings(placement, snapshot),
+    )
+    searching.warn_of_gates(streams, choices, "create the bindings")
+    waiting = any(not left.gated for left in placement.unplaced)
+    run.end(INCOMPLETE if waiting or placement.status == "unknown" else DONE, terminal.summary(placement, run.seconds()))
+
+
+def _check_usage(streams: Streams, search: SearchChoices, rollout: str | None, edits: dict[str, Any]) -> None:
+    """Refuse options that do not go together."""
+    kubectl, whole = streams.form == "kubectl", search.from_scratch
+    refuse(kubectl and whole, "-f kubectl cannot move bound pods, as --from-scratch does: that needs evictions, and `kubestow rebalance`")
+    refuse(
+        kubectl and (streams.manifests or rollout or any(edits.values())),
+        "-f kubectl cannot carry out what is not in the cluster yet: manifests, rollouts and what-if edits",
+    )
+    refuse(
+        rollout is not None and (whole or streams.manifests or edits["partial"]),
+        "--rollout goes with neither -w, --partial nor --from-scratch",
+    )
+
+
+def _rollout(value: str | None) -> tuple[str | None, str | None]:
+    """Return name and file of NAME[=FILE]."""
+    if value is None:
+        return None, None
+    name, _, path = value.partition("=")
+    refuse(not name or (not path and "=" in value), f"--rollout: {value!r} is not of the form NAME or NAME=FILE")
+    return name, path or None
