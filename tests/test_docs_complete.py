@@ -23,8 +23,7 @@ from models.cluster import unmodelled
 from models.gangs.declarations import OF_GANGS
 from solver import rules
 from tests import test_docs, test_policy_docs, test_quickstart, test_readme
-from tests.commands import test_help
-from tests.live import test_capture_cli
+from tests.commands import test_capture, test_help
 from tests.report.documents import test_schemas
 from tests.test_docs import ALL, ELSEWHERE, PAGES, ROOT, anchors, text_of
 
@@ -72,7 +71,7 @@ UNNAMED = [block for block in BLOCKS if not block.language]
 #: By page, the commands that its own test runs.
 RUN_BY: Final[dict[str, Callable[[], list[str]]]] = {
     "README.md": _of_the_readme,
-    "docs/capture.md": lambda: test_capture_cli._LINES,
+    "docs/capture.md": lambda: test_capture._LINES,
     "docs/cli.md": lambda: test_help.LINES,
     "docs/policy.md": lambda: test_policy_docs.commands("docs/policy.md"),
     "docs/preferences.md": lambda: test_policy_docs.commands("docs/preferences.md"),

@@ -1,0 +1,50 @@
+"""Fixtures of the commands' tests: the fakes in place of the loader and the engines, and a way to run a command."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import cli
+from models.snapshot import snapshot as snapshots
+from report.documents import results
+from solver.explain import per_node as explaining
+from tests.commands.fakes import Fakes, Run
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
+    fakes = Fakes()
+    monkeypatch.setattr(snapshots, "load", fakes.load)
+    replaced: dict[str, dict[str, Any]] = {
+        "solver.solve": {"place": fakes.place},
+        "checker.placement": {"verify": fakes.verify},
+    }
+    for name, members in replaced.items():
+        module = types.ModuleType(name)
+        module.__dict__.update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(explaining, "explain", fakes.explain)
+    return fakes
+
+
+@pytest.fixture
+def run(fakes: Fakes) -> Run:
+    def invoke(*arguments: str, stdin: str | None = None) -> Result:
+        result = CliRunner().invoke(cli.main, list(arguments), input=stdin)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def result_file(tmp_path: Path, fakes: Fakes) -> str:
+    path = tmp_path / "result.json"
+    path.write_bytes(results.encode(results.placement_document(fakes.placement), "json"))
+    return str(path)
