@@ -1,9 +1,37 @@
 """Hypothesis draws the same cases in every run, so that a green run stays green; ``--hypothesis-seed=N`` or
-``--hypothesis-profile=default`` explores further."""
+``--hypothesis-profile=default`` explores further.
+
+Tests run in several processes by default (pytest-xdist), but a test that is named on the command line runs in this one, so that
+``breakpoint()`` and ``print`` work."""
 
 from __future__ import annotations
 
+import os
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+#: More processes than this wait for each other: every one collects all tests, and CP-SAT takes several cores in some.
+MOST_PROCESSES = 4
+
+
+class AllCores:
+    """What ``--numprocesses=auto`` means."""
+
+    @staticmethod
+    def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+        """Return the number of processes: none for a test that is named, at most four otherwise."""
+        named = any("::" in argument for argument in config.invocation_params.args)
+        return 0 if named else min(os.cpu_count() or 1, MOST_PROCESSES)
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Accept the options of pytest-xdist that pyproject.toml gives where that plugin is absent or switched off (``-p no:xdist``)."""
+    if pluginmanager.hasplugin("xdist"):
+        pluginmanager.register(AllCores())
+    else:
+        parser.addoption("--numprocesses", help="ignored without pytest-xdist")
+        parser.addoption("--dist", help="ignored without pytest-xdist")

@@ -24,6 +24,8 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 
+from tests.tiers import quick_where
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -152,13 +154,13 @@ def text_of(page: str) -> str:
 RUNS = [run for page in CAPTURED for run in captured(page, text_of(page))]
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.page}:{run.commands[-1]}")
+@pytest.mark.parametrize("run", quick_where(RUNS, lambda run: run.page == "README.md"), ids=lambda run: f"{run.page}:{run.commands[-1]}")
 def test_captured_runs_are_current(run: Run) -> None:
     now = shown_by(run)
     assert steady(run.shown) == steady(now if run.shown or run.paragraphs else "")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if scripts(text_of(page))])
+@pytest.mark.parametrize("page", quick_where([page for page in PAGES if scripts(text_of(page))], lambda page: page == "README.md"))
 def test_commands_run_in_their_order(page: str) -> None:
     with workshop():
         for command in scripts(text_of(page)):

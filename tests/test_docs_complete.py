@@ -269,6 +269,7 @@ def _said(arguments: tuple[str, ...]) -> str:
     return result.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_the_words_of_each_rule_are_those_that_are_printed(name: str) -> None:
     (line,) = re.findall(r"^\* \*\*Says\*\* (.*)$", SECTIONS[name], re.MULTILINE)

@@ -9,7 +9,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 import cli
+
+pytestmark = pytest.mark.full
 
 ROOT = Path(cli.__file__).resolve().parent
 TEXT = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")

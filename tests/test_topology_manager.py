@@ -385,6 +385,7 @@ def test_zones_and_policies_are_read_as_the_product_reads_them() -> None:
                 assert got == [name for name, zone in zip(tree.zones, tree.available, strict=True) for _ in range(zone["cpu"] // 1000)]
 
 
+@pytest.mark.full
 def test_a_placement_by_node_is_turned_away_in_a_good_share_of_clusters() -> None:
     bad = [seed for seed in SEEDS if placed(seed, tries_zones=False)[0]]
     assert 0.4 * len(SEEDS) <= len(bad) <= 0.95 * len(SEEDS)

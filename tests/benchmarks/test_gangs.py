@@ -9,6 +9,8 @@ from tests.benchmarks.bench_gangs import Explained, Placed
 from tests.gangs import known, pod_by_pod
 from tests.instances.planted.planted_gangs import CAUSES, feasible
 
+pytestmark = pytest.mark.full
+
 #: Seconds that each gang is given.
 LIMIT = 60.0
 

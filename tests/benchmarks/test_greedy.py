@@ -13,6 +13,8 @@ from solver.solve import place
 from tests.benchmarks.bench_greedy import Family, families, total
 from tests.benchmarks.bench_packing import DATA, baseline, instances
 
+pytestmark = pytest.mark.full
+
 
 def test_seeds_of_a_family_are_summed() -> None:
     (family,) = families(["rules-16x8-95-s0", "rules-16x8-95-s1"])

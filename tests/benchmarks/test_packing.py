@@ -6,6 +6,8 @@ import pytest
 
 from tests.benchmarks.bench_packing import baseline, instances, solve
 
+pytestmark = pytest.mark.full
+
 #: What CI solves; `bench_packing.py` has the rest.
 SOLVED = instances(["*-8x4-*", "*-16x8-*", "*-32x8-95-*", "*-64x10-97-*"])
 PERFECT = instances(["*-32x8-100-*"])

@@ -15,6 +15,8 @@ from solver.runtime.options import Progress
 from tests.benchmarks import plot_soft
 from tests.benchmarks.plot_soft import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve, svg, ticks
 
+pytestmark = pytest.mark.full
+
 SPACE = "{http://www.w3.org/2000/svg}"
 
 

@@ -11,6 +11,8 @@ from tests.benchmarks import bench_report
 from tests.benchmarks.bench_report import Row, fastest, measure, table
 from tests.report.pages import Chromium, chromium
 
+pytestmark = [pytest.mark.full, pytest.mark.alone]
+
 __all__ = ["chromium"]  # a fixture
 
 

@@ -16,6 +16,8 @@ from rich.table import Table
 from tests.benchmarks import bench_planted, bench_scale, bench_speed
 from tests.benchmarks.bench_scale import Result, Run, Tier, exponent
 
+pytestmark = pytest.mark.full
+
 
 def drawn(table: Table) -> list[str]:
     console = Console(width=200, record=True, quiet=False, file=io.StringIO())

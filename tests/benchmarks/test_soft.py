@@ -10,6 +10,8 @@ from models.documents.policy import DEFAULT
 from models.snapshot.snapshot import load
 from tests.benchmarks.bench_soft import DATA, baseline, instances, recorded, solve
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("name", instances())
 def test_the_scoring_is_that_of_the_recorded_baseline(name: str) -> None:

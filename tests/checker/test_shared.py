@@ -74,6 +74,7 @@ WANTED = st.none() | st.builds(kube_objects.NodeAffinity, SELECTOR, SELECTOR)
 TOLERATED = st.none() | st.lists(st.builds(kube_objects.Toleration, key=st.just("t"), operator=st.just("Exists")), max_size=1)
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(LABELS, st.booleans()), min_size=1, max_size=5),

@@ -231,6 +231,7 @@ def test_a_time_limit_that_is_over_at_once_still_gives_an_answer() -> None:
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.full
 def test_as_a_program(tmp_path: Path) -> None:
     """With the snapshot on standard input, and the answer into a pipe that is closed early."""
     with open(ERROR, "rb") as given:

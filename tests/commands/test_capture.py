@@ -39,6 +39,7 @@ def run(*arguments: str, server: Server | None = None) -> Result:
     return CliRunner().invoke(cli.main, ["capture", *arguments])
 
 
+@pytest.mark.full
 def test_the_page_s_commands_run_in_their_order() -> None:
     shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     elsewhere = pod("elsewhere", namespace="office", node_name="a1")
@@ -76,6 +77,7 @@ def test_holes_are_named_and_told_by_the_exit_code() -> None:
     assert run("-o", "a.json", server=Server(cluster())).exit_code == DONE
 
 
+@pytest.mark.full
 def test_failures_leave_no_file() -> None:
     faulty = {"/api/v1/pods": {"stdout": 50, "stderr": "error: connection lost\nat once\n", "exit": 1}}
     Path("old.json").write_text("old")
@@ -98,6 +100,7 @@ def test_wrong_usage(arguments: list[str]) -> None:
     assert not Path("bin/state.json.log").exists()
 
 
+@pytest.mark.full
 def test_what_kubectl_says_is_told_on_demand() -> None:
     server = Server(cluster(), lacking=_FEW, warn="v1 Pod is \x1b[1mold")
     assert "old" not in run("-o", "a.json", server=server).stderr

@@ -132,6 +132,7 @@ def test_a_pod_that_fits_nowhere(nodes: list[Object], wanted: Object, rule: str,
     assert explained(snapshot)["default/x"] == ([], {"n1": [rule], "n2": [rule]})
 
 
+@pytest.mark.full
 def test_a_pod_that_fits_nowhere_from_a_shell(tmp_path: Path) -> None:
     done = process("solve", write(tmp_path, [node("n"), pod("x", cpu="64"), pod("y")]))
     assert done.returncode == 3
@@ -143,6 +144,7 @@ def test_a_pod_that_fits_nowhere_from_a_shell(tmp_path: Path) -> None:
 # --- large ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_ten_thousand_replicas_on_a_thousand_nodes(tmp_path: Path) -> None:
     """Each node takes exactly ten, and the zones have to be even."""
     nodes = [node(f"n{i}", cpu="1", labels={"zone": f"z{i % 10}"}) for i in range(1000)]
@@ -346,6 +348,7 @@ def test_strict_refuses_what_is_not_modelled(tmp_path: Path) -> None:
     assert run("solve", write(tmp_path, [node("n"), pod("plain")]), "--strict").exit_code == 0
 
 
+@pytest.mark.full
 def test_kubectl_bindings_come_in_bind_order(tmp_path: Path) -> None:
     """The follower needs the leader's domain, and is named and given first: only the order makes it bind."""
     term = {"labelSelector": {"matchLabels": {"app": "leader"}}, "topologyKey": "kubernetes.io/hostname"}
@@ -365,6 +368,7 @@ def test_kubectl_bindings_come_in_bind_order(tmp_path: Path) -> None:
     assert len({b["target"]["name"] for b in bindings}) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "form"), [("out.json", "json"), ("out.yaml", "yaml")])
 def test_a_result_file_is_verified_and_a_changed_one_refused(name: str, form: str, tmp_path: Path) -> None:
     snapshot = write(tmp_path, [node("n1"), node("n2", cpu="1"), pod("large", cpu="2"), pod("small")])

@@ -22,6 +22,8 @@ from tests.objects import node, pod
 from tests.terminals import heard
 from tests.test_docs import RUNS, text_of
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(cli.__file__).resolve().parent
 TEXT = text_of("docs/exit-codes.md")
 COMMANDS = sorted(cli.main.commands)

@@ -25,6 +25,7 @@ _SECTIONS = {title.split(":")[0]: body for title, body in re.findall(r"^## ([^\n
 _COMMON = {"-h", "--help", "-q", "--quiet", "-v", "--verbose", "-o", "--output", "-f", "--format"}
 
 
+@pytest.mark.full
 def test_the_shown_commands_run_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``capture`` asks a stand-in for kubectl."""
     (tmp_path / "instances").symlink_to(_ROOT / "instances")

@@ -107,6 +107,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert re.fullmatch(r"20,000 of 20,000 pods placed; on 1 node; feasible; [0-9.]+ s\n", said)
 
 
+@pytest.mark.full
 def test_a_full_device_is_bad_output() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(_command(), cwd=_ROOT, env=_environment({}), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
@@ -136,6 +137,7 @@ def test_a_file_that_cannot_be_replaced_stays_and_nothing_is_left(tmp_path: Path
     assert os.listdir(tmp_path / "out") == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "kubectl"])
 def test_names_beyond_ascii_never_crash(form: str) -> None:
     done = _run(_command("-f", form), PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0")
@@ -158,6 +160,7 @@ def _interrupt(*arguments: str, mode: str = "wait", times: int = 1, status: str 
     return process.returncode, out, said + err
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["wait", "rude"])
 def test_interrupted_with_an_answer_writes_it(tmp_path: Path, mode: str) -> None:
     code, out, err = _interrupt("-o", str(tmp_path / "out"), mode=mode)

@@ -22,6 +22,7 @@ from tests.objects import node, pod
 from tests.report.page.reading import tour
 from tests.report.pages import Chromium, chromium, command, embedded, visit
 from tests.terminals import on_a_terminal
+from tests.tiers import sampled
 
 __all__ = ["chromium"]  # a fixture
 
@@ -208,7 +209,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Written
     return make
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", sampled(CASES, every=10))
 def test_every_kind_of_result_gets_a_page_that_agrees_with_it(written: Callable[[str], Written], kind: str) -> None:
     found = written(kind)
     data, result = found.data, found.result
@@ -229,6 +230,7 @@ def test_every_kind_of_result_gets_a_page_that_agrees_with_it(written: Callable[
     assert [after[at[name]] for name in gone] == [-1] * len(gone)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", CASES)
 def test_every_page_opens_without_complaint(written: Callable[[str], Written], chromium: Chromium, kind: str) -> None:
     """All of it is used once; ``visit`` then looks at the console, the network and the policy."""
@@ -251,6 +253,7 @@ def test_every_page_opens_without_complaint(written: Callable[[str], Written], c
 LABEL = re.compile(r"^(.+?)(?:, [^:]+)?: CPU (\d+)%, memory (\d+)%, ([\d,]+) pods?")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["plan", "plan with stopovers", "plan with evictions"])
 def test_the_map_shows_what_the_plan_says_before_between_and_after(
     written: Callable[[str], Written], chromium: Chromium, kind: str
@@ -293,6 +296,7 @@ def test_the_map_shows_what_the_plan_says_before_between_and_after(
         assert {name: number for name, (_, _, number) in now.items()} == counts, wave
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["placement", "plan with stopovers", "rollout that halts", "snapshot"])
 def test_the_map_and_its_controls_have_room_at_every_position(written: Callable[[str], Written], chromium: Chromium, kind: str) -> None:
     """The map is as wide as the page, and no control's word is broken over lines."""
@@ -344,6 +348,7 @@ def test_violations_stand_on_the_page_and_in_the_exit_code(tmp_path: Path, solve
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
 
 
+@pytest.mark.full
 def test_violations_are_seen_first(tmp_path: Path, solved: dict[str, Any], chromium: Chromium) -> None:
     for each in solved["assignments"]:
         each["node"] = solved["assignments"][0]["node"]
@@ -367,6 +372,7 @@ def test_a_plan_that_breaks_rules_is_shown_and_exits_with_4(tmp_path: Path) -> N
     assert embedded(page.read_bytes())["summary"]["violations"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("snapshot", "making", "options"),
     [
@@ -404,6 +410,7 @@ HOSTILE_RESULTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", HOSTILE_RESULTS)
 def test_a_document_that_is_no_result_is_one_line_and_no_page(tmp_path: Path, solved: dict[str, Any], kind: str) -> None:
     bad, page = tmp_path / "bad.json", tmp_path / "page.html"
@@ -419,6 +426,7 @@ def test_a_document_that_is_no_result_is_one_line_and_no_page(tmp_path: Path, so
         assert embedded(page.read_bytes())["summary"]["violations"]
 
 
+@pytest.mark.full
 def test_text_of_a_result_is_text(tmp_path: Path, solved: dict[str, Any], chromium: Chromium) -> None:
     """What a result says in words is not trusted either."""
     solved["notes"] = [EVIL, "</script><img src=x onerror=window.harm=1>", "{{ 7 * 7 }}"]
@@ -443,6 +451,7 @@ def test_text_of_a_result_is_text(tmp_path: Path, solved: dict[str, Any], chromi
 # --- where the page goes --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_page_goes_to_standard_output_or_a_file_the_same(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     written = command("report", instance("quickstart"), "-o", page)
@@ -452,6 +461,7 @@ def test_the_page_goes_to_standard_output_or_a_file_the_same(tmp_path: Path) -> 
     assert page.read_bytes().startswith(b"<!doctype html>")
 
 
+@pytest.mark.full
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     words = [sys.executable, str(ROOT / "cli.py"), "report", str(instance("quickstart"))]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
@@ -463,6 +473,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
+@pytest.mark.full
 def test_on_a_terminal_a_file_is_asked_for() -> None:
     code, text = on_a_terminal([sys.executable, str(ROOT / "cli.py"), "report", str(instance("quickstart"))], os.environ, ROOT)
     assert code == 2
@@ -470,6 +481,7 @@ def test_on_a_terminal_a_file_is_asked_for() -> None:
     assert "<!doctype" not in text
 
 
+@pytest.mark.full
 def test_a_full_device_leaves_one_line() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "cli.py"), "report", str(instance("quickstart")), "-o", "/dev/full"], capture_output=True, check=False
@@ -477,6 +489,7 @@ def test_a_full_device_leaves_one_line() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"kubestow: No space left on device\n")
 
 
+@pytest.mark.full
 def test_the_snapshot_may_come_from_standard_input_and_the_result_packed(tmp_path: Path) -> None:
     result, page = tmp_path / "placement.json", tmp_path / "page.html"
     assert command("solve", instance("quickstart"), "-o", result, "-f", "json").exit_code == 0
@@ -490,6 +503,7 @@ def test_the_snapshot_may_come_from_standard_input_and_the_result_packed(tmp_pat
     assert embedded(page.read_bytes())["pods"] == embedded((tmp_path / "again.html").read_bytes())["pods"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -544,6 +558,7 @@ def test_what_is_in_the_file_and_what_is_not(tmp_path: Path) -> None:
     assert [word for word in ("hidden-", "192.0.2.", "aGlkZGVu") if word in text] == []
 
 
+@pytest.mark.full
 def test_the_address_keeps_the_view(written: Callable[[str], Written], chromium: Chromium) -> None:
     """The parts that the tour names."""
     found = written("plan with stopovers")

@@ -12,6 +12,8 @@ import pytest
 from tests.equivalence.compare import ROOT, Outcome, Tier, compare_bytes, compare_values, files_of, judge_tier, prepare, run
 from tests.equivalence.inputs import INPUTS, MADE, WRITTEN, Input
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Outcome]:

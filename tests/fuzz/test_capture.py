@@ -18,6 +18,8 @@ from tests.fuzz.meaning import meaning
 from tests.live.capture_objects import SECRET, cluster
 from tests.live.capture_stand_in import Server
 
+pytestmark = pytest.mark.full
+
 _COUNT = 25
 
 

@@ -25,6 +25,8 @@ from tests.fuzz import cases, mutate, run, seeds
 from tests.fuzz.cases import Case
 from tests.fuzz.run import Outcome
 
+pytestmark = pytest.mark.full
+
 _ROOT = Path(__file__).resolve().parents[2]
 #: Numbers of cases in one test, in one process of the long run, and in all of it.
 PIECE, CHUNK, LONG = 20, 500, 12_000

@@ -160,6 +160,7 @@ def _long(text: str) -> dict[str, list[Any]]:
     }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", _long(""))
 def test_a_long_string(what: str, tmp_path: Path) -> None:
     """Messages stay short whatever they quote, and no table is laid out for a name of megabytes."""
@@ -283,6 +284,7 @@ def _shape(page: bytes) -> set[tuple[str, tuple[str, ...]]]:
     return set(parser.found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mark", _NAMES.values(), ids=_NAMES)
 @pytest.mark.parametrize("number", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, len(clusters())))])
 def test_hostile_names_in_every_form(number: int, mark: str, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ import pytest
 
 from tests.fuzz.cases import OLD
 
+pytestmark = pytest.mark.full
+
 _ROOT = Path(__file__).resolve().parents[2]
 #: Moments of each test, in seconds after the start of a run, and those of the long run.
 _FEW, _MANY = 1, 40

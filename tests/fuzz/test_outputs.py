@@ -16,6 +16,8 @@ import pytest
 
 from tests.fuzz.cases import OLD
 
+pytestmark = pytest.mark.full
+
 _ROOT = Path(__file__).resolve().parents[2]
 Done = subprocess.CompletedProcess[bytes]
 

@@ -89,6 +89,7 @@ def sorted_like(found: Captured, objects: list[Object]) -> Any:
     return from_objects(ordered)
 
 
+@pytest.mark.full
 def test_the_quickstart_solves_as_it_does_from_its_file(captured: Capture, tmp_path: Path) -> None:
     file = _ROOT / "instances/quickstart.yaml"
     found = captured(Server(objects_of(file)))
@@ -215,6 +216,7 @@ def test_forbidden_pods_come_with_a_hint(captured: Capture) -> None:
     assert found.counts["Node"] == 1
 
 
+@pytest.mark.full
 def test_a_list_that_fails_half_way_is_left_out_whole(captured: Capture) -> None:
     spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{i}"}} for i in range(2 * PAGE)]
     path = "/api/v1/namespaces"
@@ -312,6 +314,7 @@ _LOGS = 'E1121 22:07:49.150684   31516 memcache.go:265] "Unhandled Error" err="c
 _GONE = "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("where", "fault", "line"),
     [
@@ -342,6 +345,7 @@ def test_failures_are_one_line(captured: Capture, where: str, fault: Object, lin
     assert refusal(lambda: captured(Server(cluster(), faults={where: fault}))) == line
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fault", [{"sleep": 60, "stdout": ""}, {"sleep": 60}, {"sleep": 60, "stdout": 30}])
 def test_silence_is_not_waited_for(captured: Capture, fault: Object) -> None:
     said = {"stderr": "To sign in, enter the code ABC\n"} if fault.get("stdout") == "" else {}
@@ -352,6 +356,7 @@ def test_silence_is_not_waited_for(captured: Capture, fault: Object) -> None:
     assert line == f"kubectl get --raw /api/v1/pods: no answer for 1 s (--timeout){words}"
 
 
+@pytest.mark.full
 def test_a_slow_answer_is_waited_for(captured: Capture) -> None:
     found = captured(Server(cluster(), lacking=_MOST, faults={"/api/v1/pods": {"pauses": 0.25}}), timeout=1.5)
     assert found.counts["Pod"] == 3

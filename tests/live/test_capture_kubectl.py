@@ -17,7 +17,7 @@ from tests.live.capture_server import serving
 from tests.live.capture_stand_in import Server
 from tests.objects import node, pod
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+pytestmark = [pytest.mark.full, pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")]
 
 Object = dict[str, Any]
 

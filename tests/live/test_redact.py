@@ -143,6 +143,7 @@ _NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size
 _VALUES = st.recursive(st.just("LEAK"), lambda inner: st.lists(inner, min_size=1, max_size=2) | st.dictionaries(_NAMES, inner, min_size=1))
 
 
+@pytest.mark.full
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_random_extra_fields_never_survive(data: st.DataObject) -> None:

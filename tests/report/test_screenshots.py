@@ -28,6 +28,8 @@ from tests.report import png
 from tests.report.page.browser import executable
 from tests.report.pages import Chromium, browsing, chromium, command, visit
 
+pytestmark = pytest.mark.full
+
 __all__ = ["chromium"]  # a fixture
 
 ROOT = Path(cli.__file__).resolve().parent

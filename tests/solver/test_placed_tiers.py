@@ -64,12 +64,18 @@ def compare(snapshot: Snapshot, where: str, *, seconds: float = 3.0) -> dict[str
     return found
 
 
+def test_engines_agree_on_a_tiny_cluster() -> None:
+    compare(from_objects(tiny_soft.snapshot(1, "mixed", nodes=4, pods=7)), "soft mixed seed 1", seconds=0.4)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_engines_agree_on_tiny_clusters(kind: str) -> None:
     for seed in range(4):
         compare(from_objects(tiny.snapshot(seed, kind, nodes=4, pods=8)), f"{kind} seed {seed}", seconds=0.5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny_soft.KINDS)
 def test_engines_agree_on_tiny_clusters_with_preferences(kind: str) -> None:
     for seed in range(4):
@@ -90,6 +96,7 @@ def test_engines_agree_on_tiny_clusters_at_length(kind: str) -> None:
             compare(from_objects(tiny_soft.snapshot(seed, kind, nodes=4, pods=7)), f"soft {kind} seed {seed}", seconds=1.5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2])
 def test_engines_on_a_generated_cluster(seed: int) -> None:
     found = compare(generated(seed, nodes=12, pods=80), f"generated seed {seed}", seconds=1.0)
@@ -103,6 +110,7 @@ def test_engines_on_a_larger_generated_cluster(seed: int) -> None:
     assert all(len(r.assignments) + len(r.unplaced) == 300 for r in found.values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ENGINES)
 def test_deterministic_runs_give_equal_documents(engine: Engine) -> None:
     for snapshot in (generated(3, nodes=8, pods=40), from_objects(tiny_soft.snapshot(4, "mixed", nodes=4, pods=8)), crowded()):
@@ -128,6 +136,7 @@ def searched(snapshot: Snapshot, chosen: Options, told: list[Progress] | None = 
     return PlacedSearch(Objective(cluster, active), active, possible(cluster, active), context, parameters).run()
 
 
+@pytest.mark.full
 def test_auto_leaves_large_models_to_neighbourhoods_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlacedSearch, "_relax", lambda *_: None)  # no bound but that of room: nothing is proved before the engines
     assert searched(crowded(), options("auto")).engine == "exact"
@@ -149,6 +158,7 @@ def test_a_proof_by_construction_is_told() -> None:
         assert (result.engine, result.status, result.notes) == (engine, "optimal", [])
 
 
+@pytest.mark.full
 def test_preferences_of_a_large_model_go_to_neighbourhoods_and_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1, whole=-1))
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "b"}}}

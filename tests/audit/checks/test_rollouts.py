@@ -17,6 +17,7 @@ from models.snapshot.snapshot import Snapshot, from_objects
 from models.workloads.deployment_rollout import pace
 from tests.objects import Object, node, pod
 from tests.solver.rollout.rollouts import Brute, apart, deployment, old, replica_set, rolling, tiny
+from tests.tiers import sampled
 
 
 def found(snapshot: Snapshot) -> list[Finding]:
@@ -33,7 +34,7 @@ def runs(snapshot: Snapshot) -> bool:
     return all(p.spec.nodeName for p in pods) and len(pods) >= snapshot.workloads["Deployment"][0].spec.replicas
 
 
-@pytest.mark.parametrize("seed", range(0, 240, 24))
+@pytest.mark.parametrize("seed", sampled(range(0, 240, 24), every=5))
 def test_a_halt_is_found_exactly_where_no_course_completes(seed: int) -> None:
     seen: Counter[bool] = Counter()
     for s in range(seed, seed + 24):
@@ -47,6 +48,7 @@ def test_a_halt_is_found_exactly_where_no_course_completes(seed: int) -> None:
     assert seen[True]
 
 
+@pytest.mark.full
 def test_what_is_told_without_a_search_is_true_and_told_often() -> None:
     told = Counter[tuple[str | None, bool]]()
     for seed in range(400):

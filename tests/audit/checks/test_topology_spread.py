@@ -153,6 +153,7 @@ def test_without_nodes_it_says_so() -> None:
     assert view.not_checked == ["whether topology spread can hold: the snapshot has no nodes"]
 
 
+@pytest.mark.full
 def test_findings_about_spread_are_seen_and_true_in_tiny_clusters() -> None:
     wrong, seen = unsound(range(600, 1000), "spread")
     assert wrong == []

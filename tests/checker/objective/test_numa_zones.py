@@ -285,6 +285,7 @@ def test_points_are_those_of_the_matrix() -> None:
         assert judge(snapshot, placed, [], policy).points == expected
 
 
+@pytest.mark.full
 def test_many_pods_with_few_hints() -> None:
     objects = [pod(f"p{i}", *(container(c, "1m", "1") for c in "abcd")) for i in range(1500)]
     objects += [pod("q", container("x"), affinity={"x": to("a", scope=True)})]
@@ -563,6 +564,7 @@ def test_the_policy_file_describes_nodes_too() -> None:
     assert points([AB], put("p", a="0", b="1"), policy=policy) == 3
 
 
+@pytest.mark.full
 def test_rejections_are_those_of_the_simulated_kubelet() -> None:
     compared = turned_away = 0
     for seed in range(300):
@@ -588,6 +590,7 @@ def test_rejections_are_those_of_the_simulated_kubelet() -> None:
     assert turned_away > 300
 
 
+@pytest.mark.full
 def test_the_kubelets_own_zones_are_without_fault() -> None:
     """Under every policy that rejects, what the kubelet gives is a list of zones that the checker lets pass."""
     listed = 0
@@ -664,6 +667,7 @@ def topologies(draw: st.DrawFn) -> Object:
     return found
 
 
+@pytest.mark.full
 @given(topologies())
 def test_any_topology_reads_alike_or_is_refused_by_both(plain: Object) -> None:
     try:
@@ -692,6 +696,7 @@ def test_a_topology_that_cannot_be_read() -> None:
     assert faults([bad, pod("p")]) == []
 
 
+@pytest.mark.full
 def test_clusters_are_read_and_asked_alike() -> None:
     for seed in range(100):
         snapshot = from_objects(cluster(seed))

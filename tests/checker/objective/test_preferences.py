@@ -302,6 +302,7 @@ def _selected(t: Object, own: str, space: str, labels: dict[str, str]) -> bool:
     return True
 
 
+@pytest.mark.full
 @given(PODS)
 def test_pairs_are_those_that_are_found_one_by_one(drawn: list[tuple[str, dict[str, str], list[Any], list[Object], int, bool]]) -> None:
     places: list[tuple[str, str | None]] = [("n0", "z0"), ("n1", "z0"), ("n2", "z1"), ("bare", None)]

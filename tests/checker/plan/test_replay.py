@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checker.placement import Judge
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
+
+pytestmark = pytest.mark.full
 
 KEYS = ("zone", "rack")
 NODES = {"n1": {"zone": "a", "rack": "r"}, "n2": {"zone": "a", "rack": "s"}, "n3": {"zone": "b", "rack": "t"}, "n4": {"zone": "b"}}

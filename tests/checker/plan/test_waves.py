@@ -19,6 +19,7 @@ from models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests import tiny
 from tests.checker.plan.plan_states import Goes, States
 from tests.objects import node, pod
+from tests.tiers import sampled
 
 Object = dict[str, Any]
 PATTERNS = ("mutual", "ring", "woven")
@@ -73,7 +74,7 @@ def _board(states: States) -> Board:
     return board
 
 
-@pytest.mark.parametrize("kind", [*tiny.KINDS, *PATTERNS])
+@pytest.mark.parametrize("kind", sampled([*tiny.KINDS, *PATTERNS], every=5))
 def test_agrees_with_enumeration(kind: str) -> None:
     """Exactly the rules that some state breaks are reported, and waves of which no state breaks any are accepted. With units among
     other steps the checker may be stricter."""
@@ -123,7 +124,7 @@ def _document(snapshot: Snapshot, waves: list[list[Goes]]) -> RebalancePlan:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["affinity", "anti", "spread", "resources", "woven"])
+@pytest.mark.parametrize("kind", sampled(["affinity", "anti", "spread", "resources", "woven"], every=5))
 def test_mutated_plans(kind: str) -> None:
     """Plans drawn step by step are accepted; the same plans with waves merged, exchanged or a target changed are refused for a rule if
     and only if the enumeration finds one broken on the way."""

@@ -607,6 +607,7 @@ def spread_refuses(present: list[Placed], p: int) -> bool:
     return False
 
 
+@pytest.mark.full
 @settings(max_examples=400, deadline=None)
 @given(STATES)
 def test_a_unit_is_judged_by_the_letter(state: tuple[list[Placed], list[Placed]]) -> None:

@@ -25,6 +25,7 @@ from models.snapshot import snapshot
 from models.snapshot.snapshot import Snapshot
 from solver.runtime.options import Options
 from solver.solve import place
+from tests.tiers import sampled
 
 Object = dict[str, Any]
 
@@ -151,7 +152,7 @@ def test_a_bad_path_gives_one_line(tmp_path: Path) -> None:
 # --- what the parameters do ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampled(range(3), every=3))
 @pytest.mark.parametrize(
     ("nodes", "pods", "wanted", "bound"), [(40, 1000, 60, 0), (100, 3000, 85, 50), (60, 600, 30, 0), (300, 9000, 100, 0)]
 )
@@ -233,7 +234,7 @@ def test_guaranteed_pods_come_with_numa() -> None:
 # --- the placement that comes with it -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sampled(range(6), every=6))
 @pytest.mark.parametrize(
     "more",
     [
@@ -253,7 +254,7 @@ def test_what_runs_obeys_the_rules_and_the_rest_fits_beside_it(seed: int, more: 
     assert verify(alone, document(alone, made.assignments(bound=True))) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampled(range(3), every=3))
 @pytest.mark.parametrize("more", [{}, {"bound": 50, "numa": 30, "rules": 60}])
 def test_small_clusters_are_placed_in_full(seed: int, more: dict[str, int]) -> None:
     found = read(generate(Parameters(50, 1000, seed=seed, **more)))
@@ -271,7 +272,7 @@ def test_too_many_pods_are_told(tmp_path: Path) -> None:
 # --- planted ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", sampled(range(8), every=8))
 @pytest.mark.parametrize(
     ("nodes", "pods", "share", "zones", "rules"),
     [(12, 100, 97, 3, 50), (12, 100, 100, 3, 100), (40, 400, 100, 4, 50), (5, 300, 99, 1, 0), (250, 1500, 98, 7, 80)],

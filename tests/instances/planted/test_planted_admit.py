@@ -14,6 +14,8 @@ from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
 from tests.instances.planted.planted_admit import MOST, SHAPES, Admit, planted_admit
 
+pytestmark = pytest.mark.full
+
 Object = dict[str, Any]
 SEEDS = range(24)
 

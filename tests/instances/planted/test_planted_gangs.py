@@ -26,6 +26,8 @@ from tests.instances.planted.gang_shapes import SHAPES
 from tests.instances.planted.planted_gangs import CAUSES, Planted, feasible, infeasible
 from tests.solver.explain.questions import within
 
+pytestmark = pytest.mark.full
+
 INSTANCES = Path(__file__).resolve().parents[3] / "instances"
 
 

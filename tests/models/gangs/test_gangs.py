@@ -538,6 +538,7 @@ def anyone(draw: st.DrawFn) -> Object:
     return found
 
 
+@pytest.mark.full
 @settings(deadline=None)
 @given(st.lists(anyone(), max_size=12), st.booleans())
 def test_each_pod_is_in_the_gang_it_names_and_in_no_other(pods: list[Object], include_gated: bool) -> None:

@@ -635,6 +635,7 @@ def _survives(text: str) -> bool:
     return True
 
 
+@pytest.mark.full
 @settings(max_examples=1500)
 @example("a: [b]")
 @example("\ufeffa: [b]")
@@ -650,6 +651,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     _survives(text)
 
 
+@pytest.mark.full
 @settings(max_examples=1500)
 @given(st.data())
 def test_mutated_annotations_are_read_or_refused(data: st.DataObject) -> None:
@@ -677,6 +679,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=1000)
 @given(JSON)
 def test_any_structure_is_read_or_refused(content: Any) -> None:

@@ -499,6 +499,7 @@ def _expression(r: random.Random) -> Expression:
     return Expression(_key(r), operator, values)
 
 
+@pytest.mark.full
 def test_random_expressions_agree_with_a_second_reading() -> None:
     r = random.Random(20261121)
     true = false = refused = 0

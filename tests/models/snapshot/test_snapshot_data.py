@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from models.snapshot.snapshot import from_objects, load
+from tests.tiers import sampled
 
 TESTS = Path(__file__).resolve().parents[2]
 BENCHMARKS = sorted(p for p in (TESTS / "benchmarks" / "data").glob("*.json.gz") if not p.name.startswith("kube-scheduler-"))
@@ -21,6 +22,7 @@ def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "count"), [("verdicts.jsonl.gz", 320), ("volumes.jsonl.gz", 80)])
 def test_conformance_snapshots_pass_validation(name: str, count: int) -> None:
     cases = lines(name)
@@ -43,7 +45,7 @@ def test_upstream_tables_are_read_past_validation() -> None:
         assert len(snapshot.nodes) == sum(item["kind"] == "Node" for item in items)
 
 
-@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.name.removesuffix(".json.gz"))
+@pytest.mark.parametrize("path", sampled(BENCHMARKS, every=15), ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_benchmarks(path: Path) -> None:
     items = json.loads(gzip.decompress(path.read_bytes()))["items"]
     snapshot = load([str(path)])

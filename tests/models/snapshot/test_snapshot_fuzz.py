@@ -174,6 +174,7 @@ def test_mutated_objects(objects: list[Object], validate: bool) -> None:
             use(snapshot)
 
 
+@pytest.mark.full
 @FUZZ
 @given(objects=MUTATIONS)
 def test_mutated_json(folder: Path, objects: list[Object]) -> None:
@@ -187,6 +188,7 @@ def outcome(read: Callable[[], Snapshot]) -> object:
         return len(error.problems)
 
 
+@pytest.mark.full
 @FUZZ
 @given(objects=MUTATIONS)
 def test_json_and_plain_objects_are_judged_alike(folder: Path, objects: list[Object]) -> None:
@@ -200,6 +202,7 @@ def test_json_and_plain_objects_are_judged_alike(folder: Path, objects: list[Obj
     assert outcome(lambda: load([str(path)])) == outcome(lambda: from_objects(json.loads(text)))
 
 
+@pytest.mark.full
 @settings(FUZZ, max_examples=60)  # writing YAML takes its time
 @given(objects=MUTATIONS, flow=st.sampled_from([None, False]))
 def test_mutated_yaml(folder: Path, objects: list[Object], flow: bool | None) -> None:

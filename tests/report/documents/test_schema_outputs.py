@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 import cli
 from report.documents import schemas
+from tests.tiers import sampled
 
 ROOT = Path(cli.__file__).resolve().parent
 INSTANCES = ROOT / "instances"
@@ -152,26 +153,27 @@ def test_unknown_fields_are_found() -> None:
     assert {text.rpartition(".")[2] for text in unknown(schema, document)} == {"more", "much", "x"}
 
 
-@pytest.mark.parametrize("command", [*SNAPSHOTS, *PLACEMENTS])
+@pytest.mark.parametrize("command", sampled([*SNAPSHOTS, *PLACEMENTS], every=10))
 def test_placements(command: str) -> None:
     document = printed(f"solve {command}")
     check("placement", document)
     assert document["kind"] == "Placement"
 
 
+@pytest.mark.full
 def test_placements_of_the_seeds() -> None:
     for path in SEEDS:
         check("placement", printed(f"solve {path} --time-limit 5"))
 
 
-@pytest.mark.parametrize("command", PLANS)
+@pytest.mark.parametrize("command", sampled(PLANS, every=4))
 def test_plans(command: str) -> None:
     document = printed(f"rebalance {command}")
     check("rebalance-plan", document)
     assert document["kind"] == "RebalancePlan"
 
 
-@pytest.mark.parametrize("command", EXPLANATIONS)
+@pytest.mark.parametrize("command", sampled(EXPLANATIONS, every=6))
 def test_explanations(command: str) -> None:
     check("explain", printed(f"explain {command}"))
     check("explain-per-node", printed(f"explain {command} --per-node".replace("--time-limit 3", "")))
@@ -197,7 +199,7 @@ def test_verdicts(command: str, snapshot: str, policy: str) -> None:
     assert not verdict["valid"]
 
 
-@pytest.mark.parametrize("command", [*FILES, *AUDITS])
+@pytest.mark.parametrize("command", sampled([*FILES, *AUDITS], every=10))
 def test_audits(command: str) -> None:
     document = printed(f"audit {command} --time-limit 5")
     check("audit", document)

@@ -12,6 +12,8 @@ import pytest
 from tests.report.page import pagedata
 from tests.report.page.browser import Open
 
+pytestmark = pytest.mark.full
+
 CONTRAST = """() => {
   const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
   const rgba = (colour) => {

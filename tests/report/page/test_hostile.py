@@ -10,6 +10,8 @@ from tests.report.page import pagedata
 from tests.report.page.browser import Open
 from tests.report.page.reading import tour
 
+pytestmark = pytest.mark.full
+
 EVIL = "<script>window.harm=1</script>"
 HOSTILE = (
     EVIL,

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from tests.report.page import pagedata
 from tests.report.page.browser import Open
+
+pytestmark = pytest.mark.full
 
 
 def test_the_keyboard_walks_through_the_map(report: Open) -> None:

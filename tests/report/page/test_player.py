@@ -12,6 +12,8 @@ from tests.report.page.browser import Open
 from tests.report.page.reading import by_node, cells, labels
 from tests.report.page.truth import percent
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_player_shows_what_replaying_the_waves_gives(report: Open, seed: int) -> None:

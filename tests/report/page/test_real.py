@@ -24,6 +24,7 @@ from solver.runtime.run_context import RunContext
 from solver.solve import place
 from tests.objects import node, pod
 from tests.report.page.consistency import check
+from tests.tiers import sampled
 
 INSTANCES = Path("instances")
 OPTIONS = Options(time_limit=5, deterministic=True)
@@ -44,6 +45,7 @@ def _load(name: str) -> Snapshot:
     return load([str(INSTANCES / f"{name}.yaml")])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SOLVED)
 def test_placements(name: str) -> None:
     snapshot = _load(name)
@@ -55,6 +57,7 @@ def test_placements(name: str) -> None:
     assert len(data["summary"]["tiers"]) == len(result.objective)
 
 
+@pytest.mark.full
 def test_container_zones_and_numa() -> None:
     snapshot = _load("peter-sheep-wolf")
     data = build(snapshot, place(snapshot, OPTIONS), version="1")
@@ -66,7 +69,7 @@ def test_container_zones_and_numa() -> None:
     assert all(zone["resources"]["cpu"] == "4" for zone in offered)
 
 
-@pytest.mark.parametrize(("name", "goals", "drain"), PLANNED, ids=[name for name, _, _ in PLANNED])
+@pytest.mark.parametrize(("name", "goals", "drain"), sampled(PLANNED, every=6), ids=[name for name, _, _ in PLANNED])
 def test_plans(name: str, goals: tuple[Any, ...], drain: tuple[str, ...]) -> None:
     snapshot = _load(name)
     result = rebalance(snapshot, PlanOptions(goals, drain, Limits(), OPTIONS))
@@ -132,6 +135,7 @@ def test_pods_being_deleted_go_in_the_first_wave_of_a_rollout() -> None:
     assert data["pods"]["place"][1][data["pods"]["name"].index("default/app-1-1")] == -1
 
 
+@pytest.mark.full
 def test_edits_are_part_of_the_page() -> None:
     original = _load("quickstart")
     edits = Edits(addNodes=["1:c1"])

@@ -105,6 +105,7 @@ def test_hostile_names_and_messages_are_harmless(text: str) -> None:
     _harmless(page(data, TEMPLATE, "b{}", "let x;"), data)
 
 
+@pytest.mark.full
 @given(st.text(st.characters(codec=None), min_size=1, max_size=12))
 @settings(max_examples=150, deadline=None)
 def test_any_name_is_harmless(text: str) -> None:
@@ -113,6 +114,7 @@ def test_any_name_is_harmless(text: str) -> None:
     _harmless(page(data, TEMPLATE, "b{}", "let x;"), data)
 
 
+@pytest.mark.full
 @given(st.recursive(st.text(st.characters(codec=None)) | st.integers() | st.none() | st.booleans(), st.lists, max_leaves=8))
 def test_embedded_json_is_ascii_without_markup_and_reads_back(value: Any) -> None:
     text = embed(value)

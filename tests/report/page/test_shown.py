@@ -10,6 +10,8 @@ from tests.report.page import pagedata
 from tests.report.page.browser import Open
 from tests.report.page.reading import labels, tour
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("kind", pagedata.DOCUMENTS)
 def test_every_kind_of_document_is_shown_without_an_error(report: Open, kind: str) -> None:

@@ -17,6 +17,8 @@ from report.page.render import embed, render
 from tests.report.page.consistency import check
 from tests.report.page.test_data import placement
 
+pytestmark = pytest.mark.full
+
 
 def _generated(folder: Path, nodes: int, pods: int) -> Snapshot:
     path = folder / "cluster.json.gz"

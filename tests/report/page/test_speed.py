@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from tests.report.page import pagedata
 from tests.report.page.browser import Open
+
+pytestmark = [pytest.mark.full, pytest.mark.alone]
 
 
 def test_two_hundred_nodes_are_ready_at_once(report: Open) -> None:

@@ -19,6 +19,8 @@ from tests.report.page import truth
 from tests.report.page.browser import Open
 from tests.report.page.test_data import placement, plan
 
+pytestmark = pytest.mark.full
+
 ZONE = "topology.kubernetes.io/zone"
 INSTANCES = Path("instances")
 OPTIONS = Options(time_limit=5, deterministic=True)

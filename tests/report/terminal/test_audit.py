@@ -100,6 +100,7 @@ def test_a_kind_without_findings_is_a_case_that_passed() -> None:
     assert [len(case) for case in suites["KS201 A selector selects nobody"]] == [0]
 
 
+@pytest.mark.full
 @given(st.text(), st.text())
 def test_no_text_breaks_the_xml_or_the_line(obj: str, message: str) -> None:
     found = document(finding(obj=obj, message=message))

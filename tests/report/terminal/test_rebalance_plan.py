@@ -177,6 +177,7 @@ def _large(plan: RebalancePlan, domain: str = "") -> RebalancePlan:
     return plan
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 @pytest.mark.parametrize("domain", ["", ".eu-west-1.compute.internal"])
 def test_200_moves_fit_the_terminal(plan: RebalancePlan, snapshot: Snapshot, width: int, domain: str) -> None:

@@ -29,6 +29,7 @@ from tests import tiny
 from tests.objects import Object, node, pod
 from tests.solver.rules.test_agreement import accepted, reachable
 from tests.solver.search.test_exact import score
+from tests.tiers import sampled
 
 HOST = "kubernetes.io/hostname"
 INSTANCES = 60
@@ -203,7 +204,7 @@ def tiny_cluster(seed: int, kind: str) -> tuple[Cluster, tuple[tuple[int, ...], 
     return cluster, tuple({score(cluster, s) for s, order in reachable(cluster).items() if accepted(cluster, order)})
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
 def test_no_reachable_placement_exceeds_a_bound(kind: str) -> None:
     """Whatever incumbent the higher tiers are held at."""
     for seed in range(INSTANCES):
@@ -219,7 +220,7 @@ def test_no_reachable_placement_exceeds_a_bound(kind: str) -> None:
                 assert found[p] <= cluster.per_priority(fits(cluster, limits))[p]
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
 def test_every_grouping_of_the_nodes_is_a_relaxation(kind: str) -> None:
     for seed in range(INSTANCES):
         cluster, scores = tiny_cluster(seed, kind)
@@ -235,6 +236,7 @@ def test_every_grouping_of_the_nodes_is_a_relaxation(kind: str) -> None:
             assert best_bound(relaxation.program, objective, seconds=1, deterministic=True) >= top, f"{kind} seed {seed} level {level}"
 
 
+@pytest.mark.full
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(tiny.KINDS), st.integers(0, INSTANCES - 1), st.integers(0, 4), st.data())
 def test_any_multipliers_give_a_bound(kind: str, seed: int, level: int, data: st.DataObject) -> None:
@@ -303,7 +305,7 @@ def overfull(seed: int) -> list[Object]:
     return made
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sampled(range(6), every=6))
 def test_above_the_exact_engine_and_not_far(seed: int) -> None:
     snapshot = snapshots.from_objects(overfull(seed))
     result = place(snapshot, Options(engine="exact", time_limit=10, workers=2))

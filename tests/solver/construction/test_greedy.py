@@ -26,6 +26,7 @@ from solver.runtime.run_context import RunContext
 from solver.solve import place
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
+from tests.tiers import sampled
 
 ZONE, HOST = "zone", "kubernetes.io/hostname"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -79,7 +80,7 @@ def nothing_more_fits(cluster: Cluster, found: Construction) -> bool:
 
 @pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("soft", [False, True])
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
 def test_every_step_is_accepted(kind: str, soft: bool, even: bool) -> None:
     placed = 0
     for seed in range(50):
@@ -92,7 +93,7 @@ def test_every_step_is_accepted(kind: str, soft: bool, even: bool) -> None:
 
 
 @pytest.mark.parametrize("even", [False, True])
-@pytest.mark.parametrize("kind", tiny_soft.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny_soft.KINDS, every=6))
 def test_every_step_is_accepted_with_preferences(kind: str, even: bool) -> None:
     for seed in range(30):
         cluster = compiled(tiny_soft.snapshot(seed, kind, nodes=4, pods=9))
@@ -102,6 +103,7 @@ def test_every_step_is_accepted_with_preferences(kind: str, even: bool) -> None:
             assert nothing_more_fits(cluster, found), f"{kind} seed {seed}: something more fits"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny_soft.KINDS)
 def test_the_checker_accepts_greedy_placements_and_they_are_repeatable(kind: str) -> None:
     for seed in range(12):
@@ -119,6 +121,7 @@ def test_the_same_seed_gives_the_same_steps() -> None:
         assert built(cluster, seed=3, tries=8).sequence == built(cluster, seed=3, tries=8).sequence
 
 
+@pytest.mark.full
 def test_what_still_fits_is_added() -> None:
     for kind in tiny.KINDS:
         for seed in range(20):

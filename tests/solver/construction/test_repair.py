@@ -24,6 +24,7 @@ from solver.construction.repair import repair
 from solver.rules.eligibility import possible
 from tests import tiny
 from tests.objects import Object, node, pod
+from tests.tiers import sampled
 
 ZONE = "zone"
 DATA = Path(__file__).parents[2] / "benchmarks" / "data"
@@ -257,7 +258,7 @@ def test_a_pending_provider_is_placed_and_its_followers_after_it() -> None:
     assert found.sum() == 4
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=8))
 def test_results_are_valid_and_never_worse(kind: str) -> None:
     gained = 0
     for seed in range(60):
@@ -269,6 +270,7 @@ def test_results_are_valid_and_never_worse(kind: str) -> None:
     assert gained > 0
 
 
+@pytest.mark.full
 def test_rules_are_left_in_the_state_of_the_result() -> None:
     for seed in range(20):
         cluster = compiled(tiny.snapshot(seed, "mixed", nodes=4, pods=8))
@@ -288,6 +290,7 @@ def planted(name: str) -> Cluster:
         return compiled(json.load(file)["items"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", [f"{family}-16x8-95-s{seed}" for family in ("pack", "rules") for seed in range(3)] + ["rules-200x12-97-s1"]
 )
@@ -299,6 +302,7 @@ def test_planted_instances_become_complete(name: str) -> None:
     assert_valid(cluster, found)
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_placement() -> None:
     cluster = planted("rules-32x8-100-s1")
     steps = first_fit(cluster, 0)

@@ -12,6 +12,7 @@ from solver.runtime.options import Engine, Options
 from solver.solve import place
 from tests import tiny
 from tests.objects import node, pod
+from tests.tiers import sampled
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
@@ -25,7 +26,7 @@ def wants(app: str) -> tiny.Object:
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", sampled(ENGINES, every=4))
 def test_a_pod_that_another_waiting_pod_could_help_is_not_impossible(engine: Engine) -> None:
     """`a` needs `b`, which waits too and fits on the small node only, where both do not fit."""
     objects = [
@@ -42,6 +43,7 @@ def test_a_pod_that_another_waiting_pod_could_help_is_not_impossible(engine: Eng
     assert "none runs" not in " ".join(fact.message for cause in found.causes for fact in cause.facts)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [17, 142, 160, 161])
 @pytest.mark.parametrize("kind", ["woven", "ring"])
 def test_no_engine_claims_less_than_another_one_places(seed: int, kind: str) -> None:

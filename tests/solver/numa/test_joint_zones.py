@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from checker.placement import verify
 from models.documents.placement import Placement
@@ -158,6 +159,7 @@ def test_the_optimum_is_found_and_proved() -> None:
     assert verify(snapshot(), result) == []
 
 
+@pytest.mark.full
 def test_the_optimum_is_that_of_brute_force() -> None:
     best = max(choice.points for choice in choices())
     assert best == 16

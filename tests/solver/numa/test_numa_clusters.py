@@ -15,6 +15,7 @@ from solver.runtime.options import Engine, Options
 from solver.solve import place
 from tests.numa_clusters import cluster
 from tests.test_topology_manager import placed
+from tests.tiers import sampled
 from tests.topology_manager import Outcome, manager, simulate
 
 Object = dict[str, Any]
@@ -66,12 +67,12 @@ def running(pod: Object) -> list[Object]:
     return [*pod["spec"]["containers"], *(c for c in init if c.get("restartPolicy") == "Always")]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", sampled(SEEDS, every=20))
 def test_the_kubelet_takes_every_pod_of_a_greedy_placement(seed: int) -> None:
     check(seed, "greedy")
 
 
-@pytest.mark.parametrize(("engine", "seed"), SEARCHED)
+@pytest.mark.parametrize(("engine", "seed"), sampled(SEARCHED, every=16))
 def test_the_kubelet_takes_every_pod_of_a_searched_placement(engine: Engine, seed: int) -> None:
     check(seed, engine)
     tiers = {(t.tier, t.priority): t for t in solved(seed, engine).objective}
@@ -79,7 +80,7 @@ def test_the_kubelet_takes_every_pod_of_a_searched_placement(engine: Engine, see
     assert built.value <= found.value <= found.bound <= built.bound
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", sampled(SEEDS, every=20))
 def test_explain_agrees_with_the_kubelet_about_each_pod_alone(seed: int) -> None:
     pods = named(seed, "Pod")
     wrong = []
@@ -95,6 +96,7 @@ def test_explain_agrees_with_the_kubelet_about_each_pod_alone(seed: int) -> None
 # --- against first-fit ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_greedy_places_more_than_first_fit() -> None:
     ours = {seed: len(solved(seed).assignments) for seed in SEEDS}
     naive = {seed: placed(seed, tries_zones=True)[1] for seed in SEEDS}

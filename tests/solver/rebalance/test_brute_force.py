@@ -40,6 +40,7 @@ def _budget(**spec: Any) -> Object:
 # --- the brute force itself -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_the_world_of_the_brute_force_judges_as_the_checker(kind: str) -> None:
     refused = 0
@@ -146,6 +147,7 @@ def test_a_pod_that_goes_without_its_budget_moves_once() -> None:
         assert (found.tiers, found.moves) == ((("rules", None, 0), ("freed", None, tiers)), moves)
 
 
+@pytest.mark.full
 def test_room_is_made_by_the_fewest_moves_or_by_evictions_of_less_priority() -> None:
     nodes = [node(f"n{i}", cpu="2") for i in range(3)]
     running = [_running(f"p{i}", f"n{i}", cpu="1") for i in range(3)]
@@ -221,6 +223,13 @@ def compare(seed: int, kind: str) -> Best:
 FEW, MANY = 40, 500
 
 
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_plans_of_a_few_clusters_are_as_good_as_brute_force(kind: str) -> None:
+    for seed in range(2):
+        compare(seed, kind)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("block", range(FEW // 10))
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_plans_are_as_good_as_brute_force(kind: str, block: int) -> None:
@@ -228,6 +237,7 @@ def test_plans_are_as_good_as_brute_force(kind: str, block: int) -> None:
         compare(seed, kind)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_the_clusters_of_this_comparison_need_moves(kind: str) -> None:
     found = []

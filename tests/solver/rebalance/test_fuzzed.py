@@ -60,6 +60,7 @@ def test_running_pods_that_share_an_open_claim_need_not_meet() -> None:
     assert (found.before.rules, found.moves, found.evictions) == ({}, [], [])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ["greedy", "lns", "exact"])
 def test_nobody_lands_who_would_choose_the_volume_of_a_pod_that_runs(engine: Engine) -> None:
     objects = [node("n1"), node("n2"), LOCAL, _volume("pv1", "n1"), _volume("pv3"), _claim("c")]

@@ -80,12 +80,14 @@ def test_nodes_are_freed_from_no_plan_at_all() -> None:
     assert values[-1] == 4
 
 
+@pytest.mark.full
 def test_two_runs_of_a_seed_are_the_same() -> None:
     runs = [Search(_loose(), ["consolidate"], seed=3, deterministic=True).run().steps for _ in range(2)]
     assert runs[0] == runs[1]
     assert runs[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["consolidate", "mixed", "repair", "drain"])
 def test_it_is_never_worse_than_its_start_and_its_steps_are_accepted(kind: str) -> None:
     for seed in range(5):
@@ -146,6 +148,7 @@ def test_the_neighbourhood_is_of_open_nodes_or_those_to_be_emptied() -> None:
     assert search.lns._part(counts, np.array([0, 1])) is None
 
 
+@pytest.mark.full
 def test_limits_hold() -> None:
     for most, freed in ((0, 0), (1, 1), (2, 2)):
         search = Search(_loose(), ["consolidate"], limits=Limits(maxMoves=most))

@@ -19,6 +19,8 @@ from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.options import Engine, Options
 from tests.plans.medium import Medium
 
+pytestmark = pytest.mark.full
+
 _ENGINES: tuple[Engine, ...] = ("auto", "greedy", "lns", "exact")
 
 

@@ -24,6 +24,7 @@ from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_improve import preferring
 from tests.solver.rebalance.problem.test_problem import gang, near, running
+from tests.tiers import sampled
 
 Object = dict[str, Any]
 
@@ -177,6 +178,7 @@ def test_bad_input_is_named() -> None:
 # --- the same twice ---------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("goals", "drain", "kind", "engine"),
     [
@@ -231,7 +233,7 @@ def test_two_cheap_moves_are_better_than_a_dear_one() -> None:
     assert (plan.freed, _tiers(plan)["moves"]) == (["n0"], (-2, -2))
 
 
-@pytest.mark.parametrize("engine", ["greedy", "exact", "lns"])
+@pytest.mark.parametrize("engine", sampled(["greedy", "exact", "lns"], every=3))
 def test_no_more_moves_than_asked_for(engine: str) -> None:
     objects = [*(node(f"n{i}") for i in range(3)), *(running(f"p{i}", f"n{i // 2}", cpu="500m") for i in range(6))]
     for most, freed in ((1, 0), (3, 1), (4, 2)):

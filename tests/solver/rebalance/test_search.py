@@ -85,6 +85,7 @@ def test_a_pod_that_waits_is_bound_and_nodes_are_freed_of_the_rest() -> None:
     assert told(problem, steps) == [("p", "n0", "n1")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["mixed", "drain", "repair"])
 def test_no_goal_spoils_what_those_before_it_reached(kind: str) -> None:
     for seed in range(25):
@@ -184,6 +185,7 @@ def test_moves_that_construction_made_in_vain_are_straightened() -> None:
     assert found.values == values.of_steps([Step(0, 0, 2)])
 
 
+@pytest.mark.full
 def test_gangs_and_budgets_are_kept_by_every_engine() -> None:
     members = gang("train", *(pod(f"g{i}", cpu="2", priority=1) for i in range(2)))
     objects = [*(node(f"n{i}", cpu="2") for i in range(3)), budget("guard", "web", minAvailable=1), *members]
@@ -195,6 +197,7 @@ def test_gangs_and_budgets_are_kept_by_every_engine() -> None:
         assert {s.b for s in found.steps if s.g == class_of(problem, "g0")} <= {0, 1, 2}
 
 
+@pytest.mark.full
 def test_each_move_of_a_proved_improvement_is_worth_it() -> None:
     """Without any single one of them, the others being accepted as before, less would be reached, by what a move has to bring."""
     compared = 0

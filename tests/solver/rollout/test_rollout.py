@@ -28,6 +28,7 @@ from solver.runtime.options import Options, Progress
 from solver.runtime.run_context import RunContext
 from tests.objects import Object, node, pod
 from tests.solver.rollout.rollouts import APP, HOST, ZONE, Brute, apart, deployment, even, old, replica_set, rolling, tiny
+from tests.tiers import sampled
 
 INSTANCES = Path(__file__).resolve().parents[3] / "instances"
 QUICK = Options(time_limit=20.0, workers=1)
@@ -355,7 +356,7 @@ def test_least(low: int, high: int, first: int, expected: int | None) -> None:
 # --- against brute force ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", sampled(range(10), every=5))
 def test_a_rollout_completes_iff_brute_force_completes_it(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solver.rollout.simulate.RolloutRemedies.find", lambda self: [])  # judged below
     for number in range(block * 30, block * 30 + 30):
@@ -395,6 +396,7 @@ def changed(snapshot: Snapshot, way: Remedy) -> Snapshot:
     return replace(snapshot, workloads={**snapshot.workloads, "Deployment": [msgspec.structs.replace(found, spec=new)]})
 
 
+@pytest.mark.full
 def test_every_way_out_works_when_applied() -> None:
     kinds = set()
     for number in range(400, 440):

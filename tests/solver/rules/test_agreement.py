@@ -27,8 +27,8 @@ from solver.rules.placement_model import build_model
 from tests import tiny
 
 State = tuple[int, ...]
-#: Instances per kind of rule in CI; the marked run takes ten times as many.
-CI, LONG = 250, 4000
+#: Instances per kind of rule in the tiers quick, full and slow.
+FEW, CI, LONG = 8, 250, 4000
 #: Random assignments judged per instance, beside as many that are known to be reachable.
 SAMPLE = 8
 
@@ -152,6 +152,13 @@ def check(seed: int, kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
+def test_encoding_rules_and_checker_agree_on_a_few(kind: str) -> None:
+    judged = sum(check(seed, kind) for seed in range(FEW))
+    assert judged > FEW
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", tiny.KINDS)
 def test_encoding_rules_and_checker_agree(kind: str) -> None:
     judged = sum(check(seed, kind) for seed in range(CI))
     assert judged > CI
@@ -164,18 +171,27 @@ def test_encoding_rules_and_checker_agree_at_length(kind: str) -> None:
     assert judged > LONG - CI
 
 
+def greedy_placed(seed: int, kind: str) -> int:
+    """Assert that checker and model accept the greedy placement of one instance, and return how many pods it places."""
+    _, cluster = compiled(seed, kind)
+    built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)), tries=4)
+    assert accepted(cluster, built.sequence), f"{kind} seed {seed}"
+    assert build_model(cluster, rules.build(cluster)).assignment(built.counts) is not None, f"{kind} seed {seed}"
+    return int(built.counts.sum())
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_greedy_is_accepted_by_checker_and_model_on_a_few(kind: str) -> None:
+    assert sum(greedy_placed(seed, kind) for seed in range(FEW)) > 0
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_greedy_is_accepted_by_checker_and_model(kind: str) -> None:
-    placed = 0
-    for seed in range(CI):
-        _, cluster = compiled(seed, kind)
-        built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)), tries=4)
-        placed += int(built.counts.sum())
-        assert accepted(cluster, built.sequence), f"{kind} seed {seed}"
-        assert build_model(cluster, rules.build(cluster)).assignment(built.counts) is not None, f"{kind} seed {seed}"
-    assert placed > CI // 2
+    assert sum(greedy_placed(seed, kind) for seed in range(CI)) > CI // 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_removing_undoes_placing(kind: str) -> None:
     """After any walk of places and its reverse, every rule says what it said before."""

@@ -19,6 +19,7 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread
 from tests.objects import Object, node, pod
 from tests.solver.rules.test_agreement import accepted
+from tests.tiers import sampled
 
 KEYS = ("zone", "rack", "kubernetes.io/hostname")
 small = st.integers(0, 6)
@@ -53,6 +54,7 @@ def poured(drawn: tuple[list[int], list[bool], list[int]], wanted: int, skew: in
     return [int(k) for k in found]
 
 
+@pytest.mark.full
 @settings(max_examples=300)
 @given(domains(), st.integers(0, 20), st.integers(1, 3), st.booleans(), st.booleans())
 def test_what_is_poured_fits_and_can_be_bound(
@@ -65,6 +67,7 @@ def test_what_is_poured_fits_and_can_be_bound(
     assert bind(counts, counted, found, skew, pinned=pinned)
 
 
+@pytest.mark.full
 @settings(max_examples=300)
 @given(domains(), st.integers(1, 20), st.integers(1, 3), st.booleans())
 def test_nothing_more_could_have_been_poured(drawn: tuple[list[int], list[bool], list[int]], wanted: int, skew: int, pinned: bool) -> None:
@@ -205,7 +208,7 @@ def rounds(seed: int) -> int:
     return several
 
 
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.parametrize("batch", sampled(range(8), every=8))
 def test_what_is_chosen_can_be_bound_in_the_order_given(batch: int) -> None:
     assert sum(rounds(seed) for seed in range(batch * 100, batch * 100 + 100)) > 300
 

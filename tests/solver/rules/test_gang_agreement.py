@@ -38,7 +38,7 @@ Cells = list[tuple[int, int]]  # (class, node) of each pod
 UNITED = ("mutual", "ring", "woven")
 KINDS = ("affinity", "anti", "spread", "mixed", "static", "resources", "ports", *UNITED)
 #: Instances per kind in CI, and in the marked run.
-CI, LONG = 36, 1500
+FEW, CI, LONG = 2, 36, 1500
 BEST_CI, BEST_LONG = 12, 400
 #: Assignments judged per instance.
 SAMPLE = 15
@@ -223,6 +223,12 @@ def check(seed: int, kind: str, pods: int = 4) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_encoding_order_and_checker_agree_on_a_few_gangs(kind: str) -> None:
+    assert sum(check(seed, kind)[0] for seed in range(FEW)) > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", KINDS)
 def test_encoding_order_and_checker_agree_on_gangs(kind: str) -> None:
     counts = [check(seed, kind) for seed in range(CI)]
     assert sum(judged for judged, _ in counts) > CI
@@ -263,6 +269,12 @@ def best(seed: int, kind: str) -> None:
         assert not any(found.accepted(s, strict=True) for s in better), f"{kind} seed {seed}"
 
 
+@pytest.mark.parametrize("kind", UNITED)
+def test_the_placed_tiers_of_a_tiny_gang_are_the_optimum_of_brute_force(kind: str) -> None:
+    best(1, kind)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_placed_tiers_are_the_optimum_of_brute_force(kind: str) -> None:
     for seed in range(BEST_CI):
@@ -276,6 +288,7 @@ def test_the_placed_tiers_are_the_optimum_of_brute_force_at_length(kind: str) ->
         best(seed, kind)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_greedy_is_accepted_by_checker_and_model(kind: str) -> None:
     placed = whole = 0

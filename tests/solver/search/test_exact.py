@@ -27,7 +27,8 @@ from tests import tiny
 from tests.objects import node, pod
 from tests.solver.rules.test_agreement import accepted, assignments, orders, reachable
 
-INSTANCES = 60
+#: Instances per kind of rule in the quick tier and in the full one.
+FEW, INSTANCES = 3, 60
 
 
 def score(cluster: Cluster, state: tuple[int, ...]) -> tuple[int, ...]:
@@ -36,23 +37,34 @@ def score(cluster: Cluster, state: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(placed[cluster.priority == p].sum()) for p in sorted({*cluster.priority.tolist()}, reverse=True))
 
 
+def check_optimum(seed: int, kind: str) -> None:
+    """Assert that no assignment that would be better in the lexicographic order has a bind order that the checker accepts."""
+    snapshot = snapshots.from_objects(tiny.snapshot(seed, kind))
+    cluster = compile_cluster(snapshot, select(snapshot))
+    result = place(snapshot, Options(engine="exact", workers=2, time_limit=30))
+    assert result.status in ("optimal", "infeasible"), f"{kind} seed {seed}"
+    value = tuple(t.value for t in result.objective if t.tier == "placed")
+    if not cluster.n_classes:
+        assert value == ()
+        return
+    best = max(score(cluster, s) for s, order in reachable(cluster).items() if accepted(cluster, order))
+    assert value == best, f"{kind} seed {seed}"
+    if seed % 4 == 0:  # the same without the incremental rules: every better assignment, in every order
+        better = [s for s in assignments(cluster) if score(cluster, s) > value]
+        assert not any(accepted(cluster, order) for s in better for order in orders(s, cluster.n_nodes, 24)), f"{kind} seed {seed}"
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_every_tier_of_a_few_is_the_optimum_of_brute_force(kind: str) -> None:
+    for seed in range(1, 1 + FEW):
+        check_optimum(seed, kind)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_every_tier_is_the_optimum_of_brute_force(kind: str) -> None:
-    """No assignment that would be better in the lexicographic order has a bind order that the checker accepts."""
     for seed in range(INSTANCES):
-        snapshot = snapshots.from_objects(tiny.snapshot(seed, kind))
-        cluster = compile_cluster(snapshot, select(snapshot))
-        result = place(snapshot, Options(engine="exact", workers=2, time_limit=30))
-        assert result.status in ("optimal", "infeasible"), f"{kind} seed {seed}"
-        value = tuple(t.value for t in result.objective if t.tier == "placed")
-        if not cluster.n_classes:
-            assert value == ()
-            continue
-        best = max(score(cluster, s) for s, order in reachable(cluster).items() if accepted(cluster, order))
-        assert value == best, f"{kind} seed {seed}"
-        if seed % 4 == 0:  # the same without the incremental rules: every better assignment, in every order
-            better = [s for s in assignments(cluster) if score(cluster, s) > value]
-            assert not any(accepted(cluster, order) for s in better for order in orders(s, cluster.n_nodes, 24)), f"{kind} seed {seed}"
+        check_optimum(seed, kind)
 
 
 def packing(nodes: int, pods: int, seed: int = 0) -> list[tiny.Object]:
@@ -91,6 +103,7 @@ def test_time_limit_returns_the_best_verified_answer_with_its_bound() -> None:
     assert all(t.bound >= t.value for t in result.objective)
 
 
+@pytest.mark.full
 def test_a_search_that_ends_before_it_knows_anything_proves_nothing() -> None:
     """CP-SAT's bound is an unset 0 then; it must not pass for a proof (the incumbent is not the optimum here)."""
     objects = [node(f"n{i}", cpu="10") for i in range(12)]
@@ -136,6 +149,7 @@ def test_higher_priority_wins_the_room() -> None:
     assert "default/high" in {a.pod for a in result.assignments}
 
 
+@pytest.mark.full
 def test_an_assignment_without_a_bind_order_is_cut_off() -> None:
     """The two-constraint case: one more pod each for h2 and h3 obeys every inequality, but no order is accepted."""
 
@@ -170,6 +184,7 @@ def test_an_assignment_without_a_bind_order_is_cut_off() -> None:
     assert verify(snapshot, result) == []
 
 
+@pytest.mark.full
 def test_deterministic_runs_give_the_same_bytes() -> None:
     snapshot = snapshots.from_objects(packing(8, 28, seed=2))
     options = Options(engine="exact", deterministic=True, time_limit=5)

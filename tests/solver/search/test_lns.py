@@ -30,6 +30,7 @@ from solver.search.lns import Lns
 from solver.search.neighbourhoods import Neighbourhood
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
+from tests.tiers import sampled
 
 Cells = dict[tuple[int, int], int]
 ZONE, HOST = "zone", "kubernetes.io/hostname"
@@ -184,7 +185,7 @@ def _opened(lns: Lns, cluster: Cluster) -> bool:
     return any(cls.affinity is not None and cls.affinity.itself and not lns.search.pods.opening(g) for g, cls in enumerate(cluster.classes))
 
 
-@pytest.mark.parametrize("kind", ["affinity", "anti", "spread", "ports", "resources", "mixed"])
+@pytest.mark.parametrize("kind", sampled(["affinity", "anti", "spread", "ports", "resources", "mixed"], every=6))
 def test_a_part_admits_what_the_whole_admits(kind: str) -> None:
     found = [compare(compiled(tiny.snapshot(seed, kind, nodes=4, pods=6)), seed, f"{kind} seed {seed}") for seed in range(60)]
     both, neither, stricter = (sum(column) for column in zip(*found, strict=True))
@@ -193,6 +194,7 @@ def test_a_part_admits_what_the_whole_admits(kind: str) -> None:
     assert stricter < both / 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["nodes", "pods", "spread", "mixed"])
 def test_points_of_a_part_are_those_of_the_whole(kind: str) -> None:
     both = sum(
@@ -204,6 +206,7 @@ def test_points_of_a_part_are_those_of_the_whole(kind: str) -> None:
 # --- repair, improve, place ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["pods", "spread", "nodes", "mixed"])
 def test_improving_never_loses_points_or_pods_and_keeps_the_state_in_step(kind: str) -> None:
     gained = 0
@@ -227,6 +230,7 @@ def test_improving_never_loses_points_or_pods_and_keeps_the_state_in_step(kind: 
     assert gained or kind in ("nodes", "mixed")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["resources", "anti", "spread", "affinity", "ports", "mixed"])
 def test_placing_never_loses_a_pod_of_a_higher_priority(kind: str) -> None:
     more = 0
@@ -343,6 +347,7 @@ def test_relocating_a_group_is_all_or_nothing() -> None:
     assert value(search) == points + 8
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["pods", "spread", "mixed"])
 def test_relocating_to_anywhere_keeps_the_state_in_step(kind: str) -> None:
     """Whatever is asked for, also what no rule allows: a gain is real, and without one nothing changes."""

@@ -39,6 +39,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1))
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("large")
 def test_no_placed_pod_is_given_away_for_points() -> None:
     """More pods than room, and each group alone would rather leave its pods out than have them repel each other."""

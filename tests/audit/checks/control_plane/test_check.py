@@ -106,6 +106,7 @@ def test_no_more_than_half_on_a_machine(hosts: list[str], halves: int, stops: bo
     assert ("KS904" in names) == (len(hosts) % 2 == 0)
 
 
+@pytest.mark.full
 @given(st.lists(st.sampled_from(["h0", "h1", "h2", "h3"]), min_size=1, max_size=7))
 def test_machines_findings_follow_from_the_counts(hosts: list[str]) -> None:
     objects = plane(hosts)

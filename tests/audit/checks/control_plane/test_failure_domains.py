@@ -46,6 +46,7 @@ homes = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=7)
 places = st.fixed_dictionaries({node: st.sampled_from("123") for node in "abcdef"})
 
 
+@pytest.mark.full
 @given(homes, homes, places, places)
 def test_a_stage_survives_what_all_its_components_do(api: list[str], etcd: list[str], host: dict[str, str], zone: dict[str, str]) -> None:
     parts = Component("kube-apiserver", tuple(api)), Component("etcd", tuple(etcd))
@@ -69,6 +70,7 @@ def test_a_stage_survives_what_all_its_components_do(api: list[str], etcd: list[
     assert (grade(found, by_node=1) == "machines") == found[0].reached
 
 
+@pytest.mark.full
 @given(homes, places)
 def test_distribution_over_zones_is_distribution_over_machines(members: list[str], zone: dict[str, str]) -> None:
     """Known zones show something of machines of which only nodes are known: never more than there is, however nodes share machines."""

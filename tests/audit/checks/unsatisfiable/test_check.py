@@ -22,6 +22,7 @@ from models.snapshot.snapshot import Snapshot, from_objects, load
 from tests import tiny
 from tests.objects import Object, node, pod
 from tests.solver.rules.test_agreement import reachable
+from tests.tiers import sampled
 
 INSTANCES = Path(__file__).resolve().parents[4] / "instances" / "audit"
 OWN = [code.code for code in check.CODES]
@@ -107,7 +108,7 @@ def unsound(seeds: range, kind: str, make: Any = tiny.snapshot) -> tuple[list[st
     return wrong, seen
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
 def test_no_state_has_what_is_said_never_to_be(kind: str) -> None:
     wrong, seen = unsound(range(120), kind)
     assert wrong == []
@@ -132,6 +133,7 @@ def half_run(seed: int, kind: str) -> list[Object]:
     return [*(thing for thing in things if thing["kind"] != "Pod"), *pods]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_what_runs_already_is_counted_with_what_can(kind: str) -> None:
     wrong, seen = unsound(range(150), kind, half_run)
@@ -139,6 +141,7 @@ def test_what_runs_already_is_counted_with_what_can(kind: str) -> None:
     assert seen or kind == "volumes"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["mutual", "ring", "woven"])
 def test_no_state_has_what_is_said_never_to_be_where_pods_want_each_other(kind: str) -> None:
     wrong, seen = unsound(range(120), kind, tiny.mutual)

@@ -98,12 +98,14 @@ def agree(things: list[Object], exempt: tuple[str, ...] = ()) -> None:
             assert static or document.before.rules.get(rule, 0) == len(by_rule[rule]), rule
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_agrees_with_the_checker_of_plans(kind: str) -> None:
     for seed in range(20):
         agree(everything_bound(seed, kind), ("other",) if seed % 5 == 0 else ())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", plans.KINDS)
 def test_agrees_with_the_checker_on_clusters_to_be_rebalanced(kind: str) -> None:
     for seed in range(20):

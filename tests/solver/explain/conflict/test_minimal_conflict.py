@@ -22,6 +22,7 @@ from solver.rules.placement_model import build_model
 from tests import numa_clusters, tiny
 from tests.objects import node, pod
 from tests.solver.explain.questions import within
+from tests.tiers import sampled
 
 Object = dict[str, Any]
 HOST = "kubernetes.io/hostname"
@@ -238,6 +239,7 @@ def test_volumes() -> None:
     assert found.facts[0].message == "claim default/data is ReadWriteOncePod and mounted by the 2 pods of default/j"
 
 
+@pytest.mark.full
 def test_numa() -> None:
     found = [c for seed in range(60) if (c := minimal_cause(unit(numa_clusters.cluster(seed)), within(20))) is not None]
     aligned = [fact for c in found for fact in c.facts if fact.rule == "NodeResourceTopologyMatch"]
@@ -268,6 +270,8 @@ def test_stopped_nothing_is_claimed() -> None:
     assert minimal_cause(impossible_pod, within(20, stop)) is None
 
 
+@pytest.mark.full
+@pytest.mark.alone
 def test_a_thousand_nodes() -> None:
     objects: list[Object] = []
     for i in range(1000):
@@ -322,12 +326,13 @@ def check(asked: PlacementQuestion, where: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
 def test_facts_are_enough_and_each_is_needed(kind: str) -> None:
     blamed = sum(check(unit(tiny.snapshot(seed, kind, pods=5)), f"{kind} seed {seed}") for seed in range(45))
     assert blamed >= 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("key", ["rack", "zone"])
 def test_facts_of_gangs_are_enough_and_each_is_needed(key: str) -> None:
     blamed = 0
@@ -340,6 +345,7 @@ def test_facts_of_gangs_are_enough_and_each_is_needed(key: str) -> None:
     assert blamed >= 5
 
 
+@pytest.mark.full
 def test_numa_facts_are_enough_and_each_is_needed() -> None:
     assert sum(check(unit(numa_clusters.cluster(seed)), f"seed {seed}") for seed in range(25)) >= 3
 
@@ -377,7 +383,7 @@ def stripped(objects: list[Object], kept: Collection[str], resources: Collection
     return found
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
 def test_the_snapshot_with_the_rules_of_the_cause_alone_is_impossible_still(kind: str) -> None:
     """Edits of the objects, with nothing of the model of facts: the rules and resources that are named are enough, and without any of
     them the pods can be placed, but where another fact of the rules that are left would have done as well."""

@@ -46,6 +46,7 @@ def test_others_make_room() -> None:
     assert builder.steps == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("ranks", "gone"),
     [((9, 9), []), ((9, 5), []), ((9, 0), ["p1"]), ((4, 9), ["p0"]), ((0, 0), ["p0"])],
@@ -125,6 +126,7 @@ def test_members_that_need_each_other_are_bound_as_a_unit() -> None:
 # --- random clusters --------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["admit", "mixed"])
 def test_steps_are_accepted_gangs_whole_and_only_lower_priorities_go(kind: str) -> None:
     placed = 0

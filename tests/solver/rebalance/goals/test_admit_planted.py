@@ -27,6 +27,7 @@ def _plan(seed: int, shape: str, engine: Engine, k: int | None = None) -> tuple[
     return plan, sum(move.source is not None for move in plan.moves), instance.k
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
 def test_greedy_places_all_by_the_planted_number_of_moves(shape: str) -> None:
     for seed in SEEDS:
@@ -35,6 +36,7 @@ def test_greedy_places_all_by_the_planted_number_of_moves(shape: str) -> None:
         assert moves == planted, seed
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
 def test_auto_proves_that_fewer_moves_do_not_do(shape: str) -> None:
     for seed in range(6):
@@ -44,6 +46,7 @@ def test_auto_proves_that_fewer_moves_do_not_do(shape: str) -> None:
         assert plan.status == "optimal", seed
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("seed", "k"), [(11, 6), (2, 4)])
 def test_a_gang_that_keeps_to_a_zone_of_its_choice(seed: int, k: int) -> None:
     """The cheapest nodes are in two zones, where no order of steps leads to."""

@@ -21,6 +21,7 @@ from tests import tiny_soft
 from tests.objects import node
 from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of
 from tests.solver.rebalance.problem.test_problem import case_of, running, told
+from tests.tiers import sampled
 
 Object = dict[str, Any]
 SOFT = ("nodes", "pods", "spread", "mixed")
@@ -91,6 +92,7 @@ def test_hard_rules_come_before_preferences() -> None:
     assert _improved(objects).steps == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", SOFT)
 def test_gains_are_differences_of_values(kind: str) -> None:
     """Of every move of every pod, after some others."""
@@ -117,6 +119,7 @@ def test_gains_are_differences_of_values(kind: str) -> None:
     assert compared > 100
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("least", [0, 1, 20])
 def test_every_step_is_worth_a_move_when_it_is_made(least: int) -> None:
     made = 0
@@ -132,7 +135,7 @@ def test_every_step_is_worth_a_move_when_it_is_made(least: int) -> None:
     assert made > (20 if least > 1 else 60)
 
 
-@pytest.mark.parametrize("kind", SOFT)
+@pytest.mark.parametrize("kind", sampled(SOFT, every=4))
 def test_no_single_move_is_left_that_would_be_worth_it(kind: str) -> None:
     for seed in range(20):
         builder = _improved(preferring(seed, kind), 1)

@@ -113,6 +113,7 @@ def test_what_cannot_be_mended_is_left_alone() -> None:
     assert (builder.steps, builder.state.broken()) == ([], {"InterPodAffinity": 1})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["repair", "tight", "mixed"])
 def test_never_more_is_broken_than_before(kind: str) -> None:
     mended = 0

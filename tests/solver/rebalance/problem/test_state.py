@@ -19,6 +19,7 @@ from tests.plans import tiny
 from tests.plans.accepting import Position
 from tests.plans.brute import Brute
 from tests.plans.world import ABSENT
+from tests.tiers import sampled
 
 Object = dict[str, Any]
 ZONE = "zone"
@@ -94,6 +95,7 @@ def builder(seed: int, kind: str, length: int = 7) -> int:
     return taken
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_steps_that_are_accepted_are_those_of_the_brute_force(kind: str) -> None:
     assert sum(builder(seed, kind) for seed in range(40)) > 80
@@ -105,7 +107,7 @@ def test_steps_that_are_accepted_are_those_of_the_brute_force_on_many_clusters(k
     assert sum(builder(seed, kind, 12) for seed in range(1000, 3000)) > 4000
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=6))
 def test_what_may_move_and_what_budgets_allow(kind: str) -> None:
     """Read from raw objects once more: exclusions, evictable pods, closed nodes, subjects and budgets."""
     for seed in range(150):

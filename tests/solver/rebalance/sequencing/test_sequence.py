@@ -24,6 +24,7 @@ from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 from tests import objects
 from tests.plans import tiny
+from tests.tiers import sampled
 
 Object = dict[str, Any]
 ZONE = "zone"
@@ -230,6 +231,7 @@ def test_gangs_that_need_each_other_bind_as_a_unit() -> None:
     assert sorted(p for p, _, _ in named(problem, found.steps)[1:]) == ["x", "y"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("alike", "steps"), [(False, 90), (True, 61)])
 def test_many_circles_and_one_spare_place(*, alike: bool, steps: int) -> None:
     things: list[Object] = [node("spare")]
@@ -389,7 +391,7 @@ def _agree(seed: int, kind: str) -> str:
     return "direct" if len(best) == problem.moves(target) else "detour"
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
 def test_fewest_and_exhausted_agree_with_breadth_first_search(kind: str) -> None:
     seen = [_agree(seed, kind) for seed in range(25)]
     assert {"none", "direct"} <= set(seen)

@@ -22,6 +22,7 @@ from solver.rebalance.target.rules import TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
 from tests import tiny_soft
 from tests.plans import tiny
+from tests.tiers import sampled
 
 GOALS = ("repair", "admit", "consolidate", "improve")
 
@@ -124,12 +125,13 @@ def scrambled(seed: int, kind: str) -> RebalanceProblem:
     return read_problem(from_objects(objects), PlanOptions(GOALS, drain, Limits(allowEviction=rng.random() < 0.3)))
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=6))
 def test_every_state_on_the_way_is_one_of_the_model(kind: str) -> None:
     rng = random.Random(kind)
     assert sum(builder(rebalanced(seed, kind), rng, 6, set()) for seed in range(25)) > 80
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_a_part_has_the_state_that_it_is_a_part_of_and_gains_what_the_whole_gains(kind: str) -> None:
     rng, compared = random.Random(f"part-{kind}"), 0
@@ -178,6 +180,7 @@ def test_a_part_has_the_state_that_it_is_a_part_of_and_gains_what_the_whole_gain
 VOLUMES = {"VolumeBinding", "VolumeRestrictions", "NodeVolumeLimits"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["nodes", "pods", "spread", "mixed"])
 def test_every_state_of_a_scrambled_cluster_is_one_of_the_model(kind: str) -> None:
     rng = random.Random(kind)

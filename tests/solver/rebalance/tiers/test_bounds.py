@@ -35,6 +35,7 @@ def _bounds(
     return {(tier.name, tier.priority): bound for tier, bound in zip(values.tiers, values.bounds(), strict=True)}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_brute_force_never_exceeds_them(kind: str) -> None:
     """Each tier alone: later ones may do better where the tiers before are not asked for."""
@@ -170,6 +171,7 @@ def _plain(objects: Sequence[Object]) -> list[Object]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", SOFT)
 def test_brute_force_never_exceeds_the_bound_of_preferences_and_balance(kind: str) -> None:
     """Most often it comes close: as balance is poured in fractions, it rarely is reached."""

@@ -21,6 +21,7 @@ from tests import numa_clusters
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.waves.wave_check import Judge, single
+from tests.tiers import sampled
 from tests.tiny import mutual, with_gangs
 
 ZONE = "topology.kubernetes.io/zone"
@@ -281,7 +282,7 @@ def _gangs(problem: RebalanceProblem, rng: random.Random) -> list[Step]:
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", sampled(range(4), every=4))
 def test_every_wave_is_safe_whatever_its_order(kind: str, part: int) -> None:
     shared = 0
     for seed in range(8 * part, 8 * part + 8):
@@ -296,6 +297,7 @@ def test_every_wave_is_safe_whatever_its_order(kind: str, part: int) -> None:
     assert shared > 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["mutual", "ring", "woven"])
 def test_gangs_are_bound_as_they_were(kind: str) -> None:
     """Waves of gang members that are not safe step by step are units, accepted as such."""
@@ -325,6 +327,7 @@ def test_gangs_are_bound_as_they_were(kind: str) -> None:
     assert units > 0
 
 
+@pytest.mark.full
 def test_kubelets_that_align_take_pods_in_any_order() -> None:
     together = 0
     for seed in range(25):
