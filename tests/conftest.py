@@ -7,9 +7,14 @@ Tests run in several processes by default (pytest-xdist), but a test that is nam
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.report.pages import Chromium
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
@@ -35,3 +40,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     else:
         parser.addoption("--numprocesses", help="ignored without pytest-xdist")
         parser.addoption("--dist", help="ignored without pytest-xdist")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    """A browser for reports as a user opens them, the same for the tests of all folders."""
+    from tests.report.pages import found_browser
+
+    with found_browser() as run:
+        yield run

@@ -9,11 +9,9 @@ import pytest
 
 from tests.benchmarks import bench_report
 from tests.benchmarks.bench_report import Row, fastest, measure, table
-from tests.report.pages import Chromium, chromium
+from tests.report.pages import Chromium
 
 pytestmark = [pytest.mark.full, pytest.mark.alone]
-
-__all__ = ["chromium"]  # a fixture
 
 
 def test_a_row_for_each_size_and_one_for_the_growth() -> None:

@@ -20,11 +20,9 @@ from click.testing import CliRunner
 import cli
 from tests.objects import node, pod
 from tests.report.page.reading import tour
-from tests.report.pages import Chromium, chromium, command, embedded, visit
+from tests.report.pages import Chromium, command, embedded, visit
 from tests.terminals import on_a_terminal
 from tests.tiers import sampled
-
-__all__ = ["chromium"]  # a fixture
 
 ROOT = Path(cli.__file__).resolve().parent
 INSTANCES = ROOT / "instances"

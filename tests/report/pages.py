@@ -58,9 +58,9 @@ def browsing(path: str) -> Iterator[Chromium]:
         thread.submit(driver.stop).result()
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    """A browser for the tests of a module; without one they are skipped, and say so."""
+@contextlib.contextmanager
+def found_browser() -> Iterator[Chromium]:
+    """The browser that is installed; without one the test is skipped, and says so."""
     pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pages are not opened in a browser")
     path = executable()
     if path is None:

@@ -26,11 +26,9 @@ if __name__ == "__main__":
 import cli
 from tests.report import png
 from tests.report.page.browser import executable
-from tests.report.pages import Chromium, browsing, chromium, command, visit
+from tests.report.pages import Chromium, browsing, command, visit
 
 pytestmark = pytest.mark.full
-
-__all__ = ["chromium"]  # a fixture
 
 ROOT = Path(cli.__file__).resolve().parent
 IMAGES = ROOT / "docs" / "images"
