@@ -181,7 +181,7 @@ def test_the_index_lists_every_page_once() -> None:
     text = text_of("docs/README.md")
     listed = re.findall(r"^\| \[[^\]]+\]\(([^)#]+)\) \|", text, re.MULTILINE)
     there = {page.removeprefix("docs/") for page in ALL if page.startswith("docs/")} - {"README.md"}
-    assert sorted(listed) == sorted({*there, "../instances/README.md"})
+    assert sorted(listed) == sorted({*there, "../CONTRIBUTING.md", "../instances/README.md"})
     nav = re.findall(r"[\w/-]+\.md", text.split("```yaml\n")[1])
     assert nav == ["README.md", *(page for page in listed if not page.startswith(".."))]
 

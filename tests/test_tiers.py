@@ -21,7 +21,7 @@ QUICK = {
     "micro-instances of rules": ("tests/instances/test_instances.py", r"test_unplaced_pods_and_their_rules\[rules/node-ports"),
     "recorded verdicts, solver": ("tests/conformance/test_explain_conformance.py", r"test_a_sample_agrees_with_kube_scheduler\[volumes"),
     "recorded verdicts, checker": ("tests/conformance/test_verify_conformance.py", r"test_a_sample_agrees_with_kube_scheduler\[volumes"),
-    "agreement of encoding, rules and checker": (
+    "agreement of three readings": (
         "tests/solver/rules/test_agreement.py",
         r"test_encoding_rules_and_checker_agree_on_a_few\[mixed",
     ),

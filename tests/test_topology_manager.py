@@ -391,6 +391,7 @@ def test_a_placement_by_node_is_turned_away_in_a_good_share_of_clusters() -> Non
     assert 0.4 * len(SEEDS) <= len(bad) <= 0.95 * len(SEEDS)
 
 
+@pytest.mark.full
 def test_a_placement_that_looks_at_zones_does_better() -> None:
     naive = [placed(seed, tries_zones=False) for seed in SEEDS]
     aware = [placed(seed, tries_zones=True) for seed in SEEDS]

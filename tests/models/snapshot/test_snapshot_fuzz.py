@@ -162,6 +162,7 @@ def test_the_sample_itself_is_good(folder: Path) -> None:
     assert sum(load([str(path)]).counts().values()) == len(sample())
 
 
+@pytest.mark.full
 @FUZZ
 @given(objects=MUTATIONS, validate=st.booleans())
 def test_mutated_objects(objects: list[Object], validate: bool) -> None:

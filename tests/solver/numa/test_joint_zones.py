@@ -180,6 +180,7 @@ def test_the_zones_listed_are_worth_what_is_claimed() -> None:
     assert total == 16
 
 
+@pytest.mark.full
 def test_machines_first_is_strictly_worse_even_with_the_best_zones() -> None:
     best = max(choice.points for choice in choices())
     even = [c for c in choices() if c.uneven == min(c.uneven for c in choices())]
