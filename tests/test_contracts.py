@@ -25,6 +25,7 @@ _SHARED = {
     "models.edits",
     "models.gangs",
     "models.kube",
+    "models.numa.annotation_yaml",
     "models.numa.annotations",
     "models.numa.container_affinity",
     "models.numa.container_expressions",

@@ -46,40 +46,40 @@ CODES: Final[tuple[Code, ...]] = (_ALL, _CLAIMS, _HOLDS, _NODES)
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    crowd = view.once(LabelMatches)
+    matches = view.once(LabelMatches)
     spaces = len({s.namespace for s in view.subjects} | {p.metadata.namespace or "default" for p in view.snapshot.pods})
     for s, subject in enumerate(view.subjects):
-        for term in crowd.terms[s]:
+        for term in matches.terms[s]:
             if not (term.required and term.kind == "anti-affinity") or term.selector is None:
                 continue
-            hits = crowd.hits(term.selector, term.namespaces)
+            hits = matches.hits(term.selector, term.namespaces)
             everywhere = term.everywhere(spaces)
-            others, pods = crowd.subjects(hits, without=s), crowd.pods(hits, without=s)
+            others, pods = matches.subjects(hits, without=s), matches.pods(hits, without=s)
             if term.key == HOSTNAME or not everywhere:  # who has the same rule agrees with it
-                agreed = {i for h in others if _same(crowd, h, term) for i in view.subjects[h].pods}
-                others = [h for h in others if not _same(crowd, h, term)]
+                agreed = {i for h in others if _same(matches, h, term) for i in view.subjects[h].pods}
+                others = [h for h in others if not _same(matches, h, term)]
                 pods = [i for i in pods if i not in agreed]
             if term.key == HOSTNAME:
                 if others or pods:
-                    yield _found(_NODES, crowd, subject, term, others, pods, None)
+                    yield _found(_NODES, matches, subject, term, others, pods, None)
                 continue
             if everywhere:
-                yield _found(_ALL, crowd, subject, term, others, pods, "error" if others or pods else "warning")
+                yield _found(_ALL, matches, subject, term, others, pods, "error" if others or pods else "warning")
             elif not others and not pods:
                 continue
             else:
-                broad = _broad(crowd, s, term, others)
-                yield _found(_CLAIMS, crowd, subject, term, others, pods, "warning" if broad else "info")
+                broad = _broad(matches, s, term, others)
+                yield _found(_CLAIMS, matches, subject, term, others, pods, "warning" if broad else "info")
                 if not broad:
                     continue
             if (others or pods) and view.snapshot.nodes:
-                yield from _held(crowd, subject, term, pods)
+                yield from _held(matches, subject, term, pods)
 
 
 def _found(
-    code: Code, crowd: LabelMatches, subject: Subject, term: PodTerm, others: list[int], pods: list[int], severity: Severity | None
+    code: Code, matches: LabelMatches, subject: Subject, term: PodTerm, others: list[int], pods: list[int], severity: Severity | None
 ) -> Finding:
-    view = crowd.view
+    view = matches.view
     whom = f"pods {describe(term.selector or ())}" if term.selector else "every pod"
     text = f"refuses {whom} {term.where} in its whole domain of {term.key}"
     if code is _NODES:
@@ -100,24 +100,24 @@ def _found(
     return code.found(subject.name, text, field=term.path, rule=term.rule, severity=severity)
 
 
-def _same(crowd: LabelMatches, h: int, term: PodTerm) -> bool:
+def _same(matches: LabelMatches, h: int, term: PodTerm) -> bool:
     """Whether a subject has the same rule."""
     kept = (term.kind, term.required, term.key, term.selector, term.namespaces)
-    return any((t.kind, t.required, t.key, t.selector, t.namespaces) == kept for t in crowd.terms[h])
+    return any((t.kind, t.required, t.key, t.selector, t.namespaces) == kept for t in matches.terms[h])
 
 
-def _broad(crowd: LabelMatches, s: int, term: PodTerm, others: list[int]) -> bool:
+def _broad(matches: LabelMatches, s: int, term: PodTerm, others: list[int]) -> bool:
     """Whether a term matches every pod there will be, or most of several other workloads where it looks."""
     if not term.selector:
         return True
-    view = crowd.view
+    view = matches.view
     there = [h for h, other in enumerate(view.subjects) if h != s and (term.namespaces is None or other.namespace in term.namespaces)]
     return len(there) > 2 and 2 * len(others) > len(there)
 
 
-def _held(crowd: LabelMatches, subject: Subject, term: PodTerm, pods: list[int]) -> Iterator[Finding]:
+def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int]) -> Iterator[Finding]:
     """The domains in which a subject's pods run now. ``pods``: those of others that the term matches."""
-    view = crowd.view
+    view = matches.view
     codes, values = view.nodes.column(term.key)
     holders = {
         i: int(codes[n])

@@ -66,32 +66,32 @@ _SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Re
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    crowd = view.once(LabelMatches)
+    matches = view.once(LabelMatches)
     for s, subject in enumerate(view.subjects):
-        for term in crowd.terms[s]:
-            yield from _judge(view, crowd, subject, term)
+        for term in matches.terms[s]:
+            yield from _judge(view, matches, subject, term)
         yield from _own_template(subject)
     where = _where(view)
-    if crowd.services and not crowd.members:
+    if matches.services and not matches.members:
         view.not_checked.append("whether Services select pods: the snapshot has neither pods nor workloads")
-    for service, selector in crowd.services if crowd.members else ():
+    for service, selector in matches.services if matches.members else ():
         namespace = service.metadata.namespace or "default"
-        if not crowd.may_hit(selector, frozenset((namespace,))).any():
+        if not matches.may_hit(selector, frozenset((namespace,))).any():
             name, text = (
                 f"Service {namespace}/{service.metadata.name}",
                 f"selects {describe(selector)}, and {where} in its namespace has these",
             )
             severity: Severity = "warning" if view.snapshot.nodes else "info"
             yield _SERVICE.found(name, text, field="spec.selector", severity=severity)
-    listed = any(term.named or term.chosen for each in crowd.terms for term in each)
+    listed = any(term.named or term.chosen for each in matches.terms for term in each)
     if listed and not _whole(view):
         view.not_checked.append("whether the namespaces that rules name exist: the snapshot is not of a whole cluster")
 
 
-def _judge(view: ClusterView, crowd: LabelMatches, subject: Subject, term: PodTerm) -> Iterator[Finding]:
+def _judge(view: ClusterView, matches: LabelMatches, subject: Subject, term: PodTerm) -> Iterator[Finding]:
     field = f"{term.path}.labelSelector"
     what = _WORDS[term.kind] if term.kind == "spread" else f"{'required' if term.required else 'preferred'} {_WORDS[term.kind]}"
-    astray = list(_namespaces(crowd, subject, term, what)) if _whole(view) else []
+    astray = list(_namespaces(matches, subject, term, what)) if _whole(view) else []
     yield from astray
     if term.selector is None:
         never = term.kind == "affinity" and term.required
@@ -102,24 +102,24 @@ def _judge(view: ClusterView, crowd: LabelMatches, subject: Subject, term: PodTe
         )  # fmt: skip
         return
     if not term.selector:
-        yield from _empty(crowd, subject, term, what, field)
+        yield from _empty(matches, subject, term, what, field)
         return
-    hits = crowd.may_hit(term.selector, term.namespaces)
-    own = crowd.own[crowd.number(subject)]
+    hits = matches.may_hit(term.selector, term.namespaces)
+    own = matches.own[matches.number(subject)]
     if not hits.any():
         if term.kind == "affinity" and term.required and view.snapshot.nodes:
             return  # that is KS217
         if astray:
             return  # said with the namespace
         chosen = tuple(r for r in term.selector if r.operator in ("In", "Exists"))
-        if len(chosen) == len(term.selector) or not crowd.may_hit(chosen, term.namespaces).any():  # else about pods that come and go
+        if len(chosen) == len(term.selector) or not matches.may_hit(chosen, term.namespaces).any():  # else about pods that come and go
             yield _dead(view, subject, term, what, field)
         return
     if hits[own] or term.kind == "affinity" or wanted(subject) < 2 or _apart(term.selector, subject):
         return
     if term.kind == "anti-affinity":
-        others = (t for t in crowd.terms[crowd.number(subject)] if t.kind != "affinity" and t is not term)
-        if any(crowd.may_hit(t.selector, t.namespaces)[own] for t in others):
+        others = (t for t in matches.terms[matches.number(subject)] if t.kind != "affinity" and t is not term)
+        if any(matches.may_hit(t.selector, t.namespaces)[own] for t in others):
             return  # its replicas are kept apart by another rule, this one is about others
         if not _near(term.selector, subject.labels):
             return  # it says whom to keep away from
@@ -139,20 +139,20 @@ def _dead(view: ClusterView, subject: Subject, term: PodTerm, what: str, field: 
     return _DEAD.found(subject.name, text, field=field, rule=term.rule, severity="warning" if apart else "info")
 
 
-def _empty(crowd: LabelMatches, subject: Subject, term: PodTerm, what: str, field: str) -> Iterator[Finding]:
+def _empty(matches: LabelMatches, subject: Subject, term: PodTerm, what: str, field: str) -> Iterator[Finding]:
     if term.kind == "spread":
         text = f"{what} over {term.key} with an empty labelSelector counts no pod: it has no effect"
         yield _EMPTY.found(subject.name, text, field=field, rule=term.rule, severity="warning")
         return
-    others = crowd.subjects(crowd.hits(term.selector, term.namespaces), without=crowd.number(subject))
+    others = matches.subjects(matches.hits(term.selector, term.namespaces), without=matches.number(subject))
     if term.kind == "anti-affinity" and term.required and others:
         return  # whom it keeps out is told by KS301, KS302 or KS304
     yield _EMPTY.found(subject.name, f"{what} over {term.key} is for every pod {term.where}", field=field, rule=term.rule)
 
 
-def _namespaces(crowd: LabelMatches, subject: Subject, term: PodTerm, what: str) -> Iterator[Finding]:
-    known = crowd.view.snapshot.namespaces
-    missing = [name for name in term.named if name not in known and name not in crowd.spaces]
+def _namespaces(matches: LabelMatches, subject: Subject, term: PodTerm, what: str) -> Iterator[Finding]:
+    known = matches.view.snapshot.namespaces
+    missing = [name for name in term.named if name not in known and name not in matches.spaces]
     if missing:
         text = f"{what} over {term.key} names {some(missing)}, and there is no such namespace"
         yield _NAMESPACE.found(subject.name, text, field=f"{term.path}.namespaces", rule=term.rule)

@@ -74,18 +74,18 @@ def check(view: ClusterView) -> Iterator[Finding]:
     if all(running(view, s) >= wanted(s) for s in hard):  # then nothing asks for the room that is left
         spaces = {s.namespace for s in hard}
         fixed = [i for i in fixed if (view.snapshot.pods[i].metadata.namespace or "default") in spaces]
-    reach = UsableNodes(view, hard, fixed)
-    spread, fit = PodTopologySpread(reach.cluster), NodeResourcesFit(reach.cluster)
+    usable_nodes = UsableNodes(view, hard, fixed)
+    spread, fit = PodTopologySpread(usable_nodes.cluster), NodeResourcesFit(usable_nodes.cluster)
     for subject in hard:
-        place = reach.place(subject)
+        place = usable_nodes.place(subject)
         if not place.usable.any():
             continue  # KS211 to KS214 say so
-        keyed = place.usable & reach.cluster.nodes.with_keys(s.key for s, _ in spread.own(place.g))
+        keyed = place.usable & usable_nodes.cluster.nodes.with_keys(s.key for s, _ in spread.own(place.g))
         yield from _keys(view, subject, place, keyed)
         if keyed.any():
             for constraint, index in spread.own(place.g):
                 if index is not None and constraint.itself:
-                    case = _Case(view, reach, subject, place, keyed, constraint, spread.tallies[index])
+                    case = _Case(view, usable_nodes, subject, place, keyed, constraint, spread.tallies[index])
                     yield from case.judge(np.where(keyed, fit.room(place.g), 0))
 
 
@@ -123,7 +123,7 @@ class _Case:
     """One constraint of one workload. ``keyed``: bool[N], the nodes that it may use."""
 
     view: ClusterView
-    reach: UsableNodes
+    usable_nodes: UsableNodes
     subject: Subject
     place: Place
     keyed: Bools
@@ -141,9 +141,9 @@ class _Case:
         outside = max(0, there - int(own.sum()))  # on nodes that do not count
         self.aid = self._aid()
         none = np.zeros_like(homes)
-        anew, whole = self._whole(self.keyed, none), self._whole(self.keyed, homes)
+        fresh, whole = self._whole(self.keyed, none), self._whole(self.keyed, homes)
         capacity, low = self._capacity(others, whole, own)
-        again, shut = self._capacity(others, anew)
+        again, shut = self._capacity(others, fresh)
         few = int(np.count_nonzero(tally.counted)) < self.spread.min_domains
         if few:
             yield self._few(asked, there, capacity + outside if asked > there else again)
@@ -153,10 +153,10 @@ class _Case:
             yield self._found(code, text, low, "warning" if self._passes(others, homes, asked - outside) else grave(view, subject))
         elif asked > there:
             yield from self._now(room, None if whole[low] else low, asked - there)
-        elif again < asked <= int(anew.sum()):
-            passing = self._passes(others, none, asked)
+        elif again < asked <= int(fresh.sum()):
+            transient = self._passes(others, none, asked)
             text = f"{self._head(shut)}; all {there} run now, of {asked} placed anew at most {again} could"
-            yield self._found(_SMALL if anew[shut] else _CLOSED, text, shut, "info" if passing else grave(view, subject))
+            yield self._found(_SMALL if fresh[shut] else _CLOSED, text, shut, "info" if transient else grave(view, subject))
         elif not whole[low] and capacity < 2 * asked:  # worth knowing before it grows
             text = f"{self._head(low)}: no more than {capacity} of its pods can run, and it wants {asked}"
             yield self._found(_CLOSED, text, low, "info")
@@ -164,24 +164,24 @@ class _Case:
     def _passes(self, others: Ints, homes: Ints, asked: int) -> bool:
         """Whether the pods asked for could run if nodes were uncordoned, and well again. ``others``: int64[D], pods that count; ``homes``:
         int64[N], its own."""
-        well = self.place.selected & ~self.place.small & (~self.place.tainted | self.reach.passing(self.subject))
-        whole = self._whole(well & self.reach.cluster.nodes.with_keys((self.spread.key,)), homes)
+        well = self.place.selected & ~self.place.small & (~self.place.tainted | self.usable_nodes.transient(self.subject))
+        whole = self._whole(well & self.usable_nodes.cluster.nodes.with_keys((self.spread.key,)), homes)
         own = domain_sum(self.tally.codes, self.tally.size, homes)
         return grave(self.view, self.subject) != "info" and self._capacity(others, whole, own)[0] >= asked
 
     def _whole(self, nodes: Bools, homes: Ints) -> Ints:
         """int64[D]: how many of its pods these nodes take if nothing else runs there. ``homes``: int64[N], those that run on, on nodes that
         are cordoned by now as well."""
-        room = np.maximum(np.where(nodes, self.reach.empty(self.place.g), 0), homes)
+        room = np.maximum(np.where(nodes, self.usable_nodes.empty(self.place.g), 0), homes)
         return domain_sum(self.tally.codes, self.tally.size, room)
 
     def _capacity(self, counts: Ints, room: Ints, stay: Ints | int = 0) -> tuple[int, int]:
         """How many pods can be added at most, and the domain that holds the minimum down. int64[D]: pods that count, and room; ``stay``:
         those of the pods to be added that are there, whatever the constraint says."""
         counted = self.tally.counted
-        reach = np.where(counted, counts + room + self.aid, np.iinfo(np.int64).max)
-        low = int(np.argmin(reach))
-        floor = 0 if int(np.count_nonzero(counted)) < self.spread.min_domains else int(reach[low])
+        reachable = np.where(counted, counts + room + self.aid, np.iinfo(np.int64).max)
+        low = int(np.argmin(reachable))
+        floor = 0 if int(np.count_nonzero(counted)) < self.spread.min_domains else int(reachable[low])
         return int(np.minimum(room, np.maximum(stay, floor + self.spread.max_skew - counts)).sum()), low
 
     def _now(self, room: Ints, closed: int | None, missing: int) -> Iterator[Finding]:
@@ -218,7 +218,7 @@ class _Case:
 
     def _room(self, low: int) -> int:
         inside = self.keyed & (self.tally.codes == low)
-        return int(np.where(inside, self.reach.empty(self.place.g), 0).sum())
+        return int(np.where(inside, self.usable_nodes.empty(self.place.g), 0).sum())
 
     def _why(self, low: int) -> str:
         """What keeps its pods off the nodes of a domain that count."""
@@ -251,7 +251,7 @@ class _Case:
         tally, view = self.tally, self.view
         found = np.zeros(view.nodes.size, dtype=np.int64)
         assert self.spread.matcher is not None
-        parts = self.reach.cluster.matchers.parts(self.spread.matcher)
+        parts = self.usable_nodes.cluster.matchers.parts(self.spread.matcher)
         for i in self.subject.pods:
             n = view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")
             if (
@@ -264,7 +264,7 @@ class _Case:
 
     def _aid(self) -> int:
         """Pods that other workloads lack and that would count."""
-        parts = self.reach.cluster.matchers.parts(self.spread.matcher or 0)
+        parts = self.usable_nodes.cluster.matchers.parts(self.spread.matcher or 0)
         return sum(
             number
             for other, number in self.view.once(_lacking).get(self.subject.namespace, ())

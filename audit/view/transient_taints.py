@@ -24,6 +24,6 @@ _KEYS: Final = frozenset(
 )  # fmt: skip
 
 
-def is_passing(taint: Taint) -> bool:
+def is_transient(taint: Taint) -> bool:
     """Whether a taint comes and goes with the state of its node, a cordon among them, and is not a choice of who may use it."""
     return taint.key in _KEYS

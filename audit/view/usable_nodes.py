@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from audit.view.transient_taints import is_passing
+from audit.view.transient_taints import is_transient
 from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints, PodClass
 from models.cluster.compile import compile_cluster
@@ -63,12 +63,12 @@ class UsableNodes:
         cluster, g = self.cluster, self._class[subject.name]
         return Place(g, cluster.node_sets[cluster.classes[g].node_rule], self._taints.never(g), self._cordons.never(g), self.empty(g) < 1)
 
-    def passing(self, subject: Subject) -> Bools:
+    def transient(self, subject: Subject) -> Bools:
         """bool[N]: nodes that refuse a subject by taints that go with their state only, if they refuse it by any."""
         cluster, table = self.cluster, self.cluster.nodes
         own = cluster.toleration_sets[cluster.classes[self._class[subject.name]].tolerations]
         kept = [
-            any(t.effect in HARD_EFFECTS and not is_passing(t) and not any(tolerates(o, t) for o in own) for t in table.taints(n))
+            any(t.effect in HARD_EFFECTS and not is_transient(t) and not any(tolerates(o, t) for o in own) for t in table.taints(n))
             for n in range(table.size)
         ]
         return ~np.array(kept, dtype=bool)

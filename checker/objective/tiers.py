@@ -1,4 +1,4 @@
-"""The soft and the strategy tier of a document against the checker's own computation."""
+"""The tiers `soft` and `strategy` of a document against the checker's own computation."""
 
 from __future__ import annotations
 
@@ -36,6 +36,25 @@ def _family_faults(claims: Sequence[FamilyResult], families: Mapping[str, int], 
             yield f"preferences: {family} is missing, it is {points}"
 
 
+def _tiers(placement: Placement) -> tuple[dict[str, TierResult], list[str]]:
+    """The tiers below ``placed`` by name, and what is wrong with which tiers there are."""
+    faults = []
+    told: dict[str, TierResult] = {}
+    for tier in placement.objective:
+        if tier.tier not in _TIERS:
+            faults.append(f"there is no tier {tier.tier!r}")
+        elif tier.tier != "placed":
+            if tier.tier in told:
+                faults.append(f"tier {tier.tier} is given twice")
+            if tier.priority is not None:
+                faults.append(f"tier {tier.tier} has no priority")
+            told[tier.tier] = tier
+    places = [_TIERS.index(tier.tier) for tier in placement.objective if tier.tier in _TIERS]
+    if places != sorted(places):
+        faults.append(f"tiers stand in the order {', '.join(_TIERS)}")
+    return told, faults
+
+
 class State(Protocol):
     """What nodes have and hold, in the checker's own books."""
 
@@ -53,7 +72,7 @@ def objective_faults(
     state: State,
     gangs: Sequence[Gang],
 ) -> list[Violation]:
-    """Zones that cannot be, pods that a kubelet rejects, and values of tiers or families that are not what they claim.
+    """Return NUMA zones that cannot be, pods that a kubelet rejects, and values of tiers or families that are not what they claim.
 
     ``entries``: the assignments of known pods to known nodes in bind order; ``absent``: bound pods that the document places anew;
     ``pending``: all pods that it has to place; ``state``: of the nodes in the end; ``gangs``: of pods to be placed.
@@ -72,20 +91,9 @@ def objective_faults(
     def fault(why: str) -> None:
         found.append(Violation("", "", DOCUMENT, why))
 
-    told: dict[str, TierResult] = {}
-    for tier in placement.objective:
-        if tier.tier not in _TIERS:
-            fault(f"there is no tier {tier.tier!r}")
-        elif tier.tier != "placed":
-            if tier.tier in told:
-                fault(f"tier {tier.tier} is given twice")
-            if tier.priority is not None:
-                fault(f"tier {tier.tier} has no priority")
-            told[tier.tier] = tier
-    if [_TIERS.index(t.tier) for t in placement.objective if t.tier in _TIERS] != sorted(
-        _TIERS.index(t.tier) for t in placement.objective if t.tier in _TIERS
-    ):
-        fault(f"tiers stand in the order {', '.join(_TIERS)}")
+    told, problems = _tiers(placement)
+    for problem in problems:
+        fault(problem)
     if "soft" in told:
         from checker.objective import preferences
 

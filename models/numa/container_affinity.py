@@ -1,24 +1,22 @@
 """Container affinity annotations, and the affinity A(C1, C2) between containers that they amount to.
 
-Source: spec/container-affinity.md, sections 1 and 4; seed 000; the reference implementations cri-resource-manager and nri-plugins.
-An annotation is read from YAML events, with all scalars as raw text (a container may be called ``on``, ``010`` or ``1e3``). YAML merge
-keys (``<<``) are not known: in an entry they are an unknown field.
+Source: docs/sources.md#container-affinity; the reference implementations cri-resource-manager and nri-plugins. An annotation is read
+with all scalars as raw text (:mod:`models.numa.annotation_yaml`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, NoReturn
-
-import yaml
+from typing import Final
 
 from models.kube import objects
 from models.kube.lenient_decode import shorten
 from models.kube.qos import qos_class
+from models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlMap, YamlNode, YamlScalar, is_null, kind_of, load, one_line
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
 from models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean
 
@@ -80,7 +78,7 @@ def parse_annotations(annotations: Mapping[str, str] | None, *, where: str, cont
     present = [prefix for prefix in PREFIXES if any(prefix + kind in given for kind in (AFFINITY, ANTI_AFFINITY))]
     if not present:
         return Hints((), ())
-    where = _one_line(where)
+    where = one_line(where)
     warnings = []
     if len(present) > 1:
         warnings.append(f"{where}: has annotations {PREFIXES[0]}* and {PREFIXES[1]}*, the latter are ignored")
@@ -133,10 +131,6 @@ def _name(pod: objects.Pod) -> str:
     return f"Pod {pod.metadata.namespace or 'default'}/{pod.metadata.name or '(no name)'}"
 
 
-def _one_line(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def _tags(pod: objects.Pod, annotation: str) -> Mapping[str, str]:
     text = (pod.metadata.annotations or {}).get(annotation)
     if text is None or not text.strip():
@@ -146,7 +140,7 @@ def _tags(pod: objects.Pod, annotation: str) -> Mapping[str, str]:
         key, equals, value = (part.strip() for part in item.partition("="))
         if not key or not equals or key in tags:
             problem = "the key was given before" if key in tags else "expected key=value,key=value"
-            raise AnnotationError(_one_line(f"{_name(pod)}: annotation {annotation}: got {shorten(item)}, {problem}"))
+            raise AnnotationError(one_line(f"{_name(pod)}: annotation {annotation}: got {shorten(item)}, {problem}"))
         tags[key] = value
     return tags
 
@@ -177,10 +171,6 @@ def affinity(
     entry of its own.
     """
     entries = [entry for entry in hints.entries if entry.container == own.container]
-    return _total(entries, own, other, colocate_pods=colocate_pods, colocate_namespaces=colocate_namespaces)
-
-
-def _total(entries: Sequence[Entry], own: ContainerView, other: ContainerView, *, colocate_pods: bool, colocate_namespaces: bool) -> int:
     if entries:
         return sum(entry.weight for entry in entries if reaches(entry, own, other))
     inside = _same_pod(own, other)
@@ -190,39 +180,7 @@ def _total(entries: Sequence[Entry], own: ContainerView, other: ContainerView, *
     return total + (COLOCATE if colocate_namespaces and own.namespace == other.namespace else 0)
 
 
-def matrix(
-    pods: Sequence[objects.Pod], *, symmetric: bool = False, colocate_pods: bool = False, colocate_namespaces: bool = False
-) -> tuple[list[ContainerView], dict[tuple[int, int], int]]:
-    """A over all containers of pods on one node: the containers, and A by their positions in that list, without zeros.
-
-    Raises:
-        AnnotationError: an annotation of any of the pods is malformed.
-    """
-    found: list[ContainerView] = []
-    entries: list[list[Entry]] = []
-    for pod in pods:
-        hints = parse(pod, symmetric=symmetric)
-        for view in views(pod):
-            found.append(view)
-            entries.append([entry for entry in hints.entries if entry.container == view.container])
-    result = {}
-    switched = colocate_pods or colocate_namespaces
-    for i, own in enumerate(found):
-        if not entries[i] and not switched:
-            continue
-        for j, other in enumerate(found):
-            if i != j:
-                weight = _total(entries[i], own, other, colocate_pods=colocate_pods, colocate_namespaces=colocate_namespaces)
-                if weight:
-                    result[i, j] = weight
-    return found, result
-
-
 # --- reading an annotation --------------------------------------------------------------------------------------------
-
-
-class _Problem(ValueError):
-    """What is wrong with an annotation, without saying whose."""
 
 
 @dataclass
@@ -240,7 +198,7 @@ def _read(text: str, anti: bool, symmetric: bool) -> _Outcome:
     """Replicas share their annotations: each text is read once. The outcome must not be changed."""
     outcome = _Outcome()
     try:
-        lists = list(_lists(_load(text)))
+        lists = list(_lists(load(text)))
         outcome.named += [(_at(container), container) for container, _ in lists]
         if _is_shorthand(lists):
             _shorthand(lists, anti, symmetric, outcome)
@@ -248,7 +206,7 @@ def _read(text: str, anti: bool, symmetric: bool) -> _Outcome:
             for container, items in lists:
                 for index, item in enumerate(items):
                     outcome.entries.append(_entry(container, item, anti, _at(container, index), outcome))
-    except _Problem as error:
+    except AnnotationProblem as error:
         return _Outcome(error=str(error))
     return outcome
 
@@ -257,42 +215,42 @@ def _at(container: str, index: int | None = None) -> str:
     return f"container {shorten(container)}" + ("" if index is None else f", entry {index}")
 
 
-def _lists(root: _Node) -> Iterator[tuple[str, list[_Node]]]:
+def _lists(root: YamlNode) -> Iterator[tuple[str, list[YamlNode]]]:
     """The lists by container name."""
-    if _is_null(root):
+    if is_null(root):
         return
-    if not isinstance(root, _Map):
-        raise _Problem(f"got {_kind(root)}, expected a mapping of container names to lists")
+    if not isinstance(root, YamlMap):
+        raise AnnotationProblem(f"got {kind_of(root)}, expected a mapping of container names to lists")
     seen: set[str] = set()
     for key, value in root.pairs:
-        if not isinstance(key, _Scalar):
-            raise _Problem(f"got {_kind(key)} as a key, expected a container name")
+        if not isinstance(key, YamlScalar):
+            raise AnnotationProblem(f"got {kind_of(key)} as a key, expected a container name")
         if key.text in seen:
-            raise _Problem(f"{_at(key.text)}: duplicate key, expected each container once")
+            raise AnnotationProblem(f"{_at(key.text)}: duplicate key, expected each container once")
         seen.add(key.text)
-        if not isinstance(value, list) and not _is_null(value):
-            raise _Problem(f"{_at(key.text)}: got {_kind(value)}, expected a list of container names or of entries")
+        if not isinstance(value, list) and not is_null(value):
+            raise AnnotationProblem(f"{_at(key.text)}: got {kind_of(value)}, expected a list of container names or of entries")
         yield key.text, value if isinstance(value, list) else []
 
 
-def _is_shorthand(lists: list[tuple[str, list[_Node]]]) -> bool:
+def _is_shorthand(lists: list[tuple[str, list[YamlNode]]]) -> bool:
     """Whether the lists hold container names; else they hold entries."""
     form: type | None = None
     for container, items in lists:
         for index, item in enumerate(items):
             if isinstance(item, list):
-                raise _Problem(f"{_at(container, index)}: got a list, expected a container name or a mapping")
+                raise AnnotationProblem(f"{_at(container, index)}: got a list, expected a container name or a mapping")
             if form is not None and form is not type(item):
-                raise _Problem(f"{_at(container, index)}: got {_kind(item)} after {_KIND[form]}, expected one form throughout")
+                raise AnnotationProblem(f"{_at(container, index)}: got {kind_of(item)} after {KINDS[form]}, expected one form throughout")
             form = type(item)
-    return form is _Scalar
+    return form is YamlScalar
 
 
-def _shorthand(lists: list[tuple[str, list[_Node]]], anti: bool, symmetric: bool, outcome: _Outcome) -> None:
+def _shorthand(lists: list[tuple[str, list[YamlNode]]], anti: bool, symmetric: bool, outcome: _Outcome) -> None:
     targets: dict[str, dict[str, None]] = {}  # insertion-ordered sets: a pair given twice counts once
     for container, items in lists:
         for index, item in enumerate(items):
-            assert isinstance(item, _Scalar)
+            assert isinstance(item, YamlScalar)
             targets.setdefault(container, {})[item.text] = None
             outcome.named.append((_at(container, index), item.text))
             if symmetric:
@@ -302,10 +260,10 @@ def _shorthand(lists: list[tuple[str, list[_Node]]], anti: bool, symmetric: bool
     ]
 
 
-def _entry(container: str, item: _Node, anti: bool, at: str, outcome: _Outcome) -> Entry:
+def _entry(container: str, item: YamlNode, anti: bool, at: str, outcome: _Outcome) -> Entry:
     fields = _fields(item, ("scope", "match", "weight"), at)
     if "match" not in fields:
-        raise _Problem(f"{at}: no match, expected an expression")
+        raise AnnotationProblem(f"{at}: no match, expected an expression")
     scope = _expression(fields["scope"], f"{at}, scope", outcome) if "scope" in fields else None
     match = _expression(fields["match"], f"{at}, match", outcome)
     if scope is None:
@@ -319,67 +277,67 @@ def _names(match: Expression) -> tuple[str, ...]:
     return match.values if by_name and match.operator in ("Equals", "In") and "*" not in match.values else ()
 
 
-def _expression(node: _Node, at: str, outcome: _Outcome) -> Expression:
+def _expression(node: YamlNode, at: str, outcome: _Outcome) -> Expression:
     fields = _fields(node, ("key", "operator", "values"), at)
     values: list[str] = []
     given = fields.get("values", [])
     if not isinstance(given, list):
-        raise _Problem(f"{at}: values is {_kind(given)}, expected a list")
+        raise AnnotationProblem(f"{at}: values is {kind_of(given)}, expected a list")
     for value in given:
-        if not isinstance(value, _Scalar):
-            raise _Problem(f"{at}: got {_kind(value)} among the values, expected text")
+        if not isinstance(value, YamlScalar):
+            raise AnnotationProblem(f"{at}: got {kind_of(value)} among the values, expected text")
         values.append(value.text)
     if "operator" not in fields:
-        raise _Problem(f"{at}: no operator, expected one such as Equals")
+        raise AnnotationProblem(f"{at}: no operator, expected one such as Equals")
     operator = _text(fields, "operator", at)
     found = Expression(_text(fields, "key", at), "NotExists" if operator == "NotExist" else operator, tuple(values))
     try:
         found.check()
     except ExpressionError as error:
-        raise _Problem(f"{at}: {error}") from None
+        raise AnnotationProblem(f"{at}: {error}") from None
     remark = found.remark()
     if remark is not None:
         outcome.remarks.append(f"{at}: {remark}")
     return found
 
 
-def _fields(node: _Node, known: tuple[str, ...], at: str) -> dict[str, _Node]:
+def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNode]:
     """The fields of a mapping by their lower-case names, those that are null left out."""
-    if not isinstance(node, _Map):
-        raise _Problem(f"{at}: got {_kind(node)}, expected a mapping with {', '.join(known)}")
-    found: dict[str, _Node] = {}
+    if not isinstance(node, YamlMap):
+        raise AnnotationProblem(f"{at}: got {kind_of(node)}, expected a mapping with {', '.join(known)}")
+    found: dict[str, YamlNode] = {}
     for key, value in node.pairs:
-        name = key.text.lower() if isinstance(key, _Scalar) else ""
+        name = key.text.lower() if isinstance(key, YamlScalar) else ""
         if name not in known:
-            got = shorten(key.text) if isinstance(key, _Scalar) else _kind(key)
-            raise _Problem(f"{at}: unknown field {got}, expected {', '.join(known[:-1])} or {known[-1]}")
+            got = shorten(key.text) if isinstance(key, YamlScalar) else kind_of(key)
+            raise AnnotationProblem(f"{at}: unknown field {got}, expected {', '.join(known[:-1])} or {known[-1]}")
         if name in found:
-            raise _Problem(f"{at}: duplicate key {shorten(name)}")
+            raise AnnotationProblem(f"{at}: duplicate key {shorten(name)}")
         found[name] = value
-    return {name: value for name, value in found.items() if not _is_null(value)}
+    return {name: value for name, value in found.items() if not is_null(value)}
 
 
-def _text(fields: dict[str, _Node], name: str, at: str) -> str:
-    node = fields.get(name, _Scalar("", True))
-    if not isinstance(node, _Scalar):
-        raise _Problem(f"{at}: {name} is {_kind(node)}, expected text")
+def _text(fields: dict[str, YamlNode], name: str, at: str) -> str:
+    node = fields.get(name, YamlScalar("", True))
+    if not isinstance(node, YamlScalar):
+        raise AnnotationProblem(f"{at}: {name} is {kind_of(node)}, expected text")
     return node.text
 
 
 _NUMBER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,2})?\Z")
 
 
-def _weight(node: _Node, anti: bool, at: str, outcome: _Outcome) -> int:
+def _weight(node: YamlNode, anti: bool, at: str, outcome: _Outcome) -> int:
     """The signed weight: of an anti-affinity negated, then clamped."""
     if node is None:
         return -1 if anti else 1
-    number = Fraction(node.text) if isinstance(node, _Scalar) and node.plain and _NUMBER.match(node.text) else None
+    number = Fraction(node.text) if isinstance(node, YamlScalar) and node.plain and _NUMBER.match(node.text) else None
     if number is None or number.denominator != 1:
-        got = _kind(node) if not isinstance(node, _Scalar) else shorten(node.text) if node.plain else f"text {shorten(node.text)}"
-        raise _Problem(f"{at}: got {got}, expected a whole number")
+        got = kind_of(node) if not isinstance(node, YamlScalar) else shorten(node.text) if node.plain else f"text {shorten(node.text)}"
+        raise AnnotationProblem(f"{at}: got {got}, expected a whole number")
     weight = number.numerator
     if not _INT32[0] <= weight <= _INT32[1]:
-        raise _Problem(f"{at}: got {shorten(weight)}, expected a whole number that fits 32 bits")
+        raise AnnotationProblem(f"{at}: got {shorten(weight)}, expected a whole number that fits 32 bits")
     if weight == 0:
         outcome.remarks.append(f"{at}: 0 counts as the default, 1")
         weight = 1
@@ -389,130 +347,3 @@ def _weight(node: _Node, anti: bool, at: str, outcome: _Outcome) -> int:
     if clamped != weight:
         outcome.remarks.append(f"{at}: {weight} is beyond {MAX_WEIGHT}, {clamped} is used")
     return -clamped if anti else clamped
-
-
-# --- YAML with raw scalars --------------------------------------------------------------------------------------------
-
-
-class _Scalar(NamedTuple):
-    text: str
-    plain: bool  # written without quotes or tag
-
-
-@dataclass(slots=True, eq=False)
-class _Map:
-    pairs: list[tuple[_Node, _Node]]
-
-
-_Node = _Scalar | _Map | list[Any] | None
-_KIND: Final[dict[type, str]] = {_Scalar: "a text", _Map: "a mapping", list: "a list", type(None): "nothing"}
-_NULLS: Final = ("", "~", "null", "Null", "NULL")
-#: The C parser where PyYAML was built with it.
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TAG: Final = "tag:yaml.org,2002:"
-#: Lists and mappings inside each other; a valid annotation needs five.
-_MAX_DEPTH: Final = 16
-#: Nodes that aliases may add to one annotation.
-_MAX_ALIASED: Final = 100_000
-
-
-def _is_null(node: _Node) -> bool:
-    return node is None or (isinstance(node, _Scalar) and node.plain and node.text in _NULLS)
-
-
-def _kind(node: _Node) -> str:
-    return "null" if _is_null(node) else _KIND[type(node)]
-
-
-def _load(text: str) -> _Node:
-    """The one document of a YAML text; None for an empty one.
-
-    Raises:
-        _Problem: not YAML, several documents, unknown tags, nesting or aliases without measure.
-    """
-    try:
-        loader = _LOADER(text)
-        try:
-            return _Builder().document(loader)
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise _Problem(_one_line(f"line {mark.line + 1 if mark else '?'}: {error.problem or error.context or 'is not YAML'}")) from None
-    except yaml.YAMLError as error:
-        raise _Problem(_one_line(" ".join(str(error).split())[:200])) from None
-    except UnicodeError:
-        raise _Problem("has characters that are no text, expected YAML") from None
-
-
-class _Builder:
-    """Nodes from events. An alias shares the node it stands for; sizes count what it would be written out."""
-
-    def __init__(self) -> None:
-        self._anchors: dict[str, tuple[_Node, int]] = {}
-        self._aliased = 0
-        #: Open collections: their items (keys and values alternate in a mapping), their start events, their sizes.
-        self._open: list[tuple[list[_Node], Any]] = []
-        self._sizes = [0]
-        self._root: list[_Node] = []
-
-    def document(self, loader: Any) -> _Node:
-        documents = 0
-        while loader.check_event():
-            event = loader.get_event()
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    self._fail(event, "a second document, expected one")
-            elif isinstance(event, yaml.ScalarEvent):
-                self._check_tag(event, "str")
-                node = _Scalar(event.value, event.tag is None and not event.style)
-                self._anchor(event, node, 1)
-                self._add(node, 1)
-            elif isinstance(event, yaml.AliasEvent):
-                self._alias(event)
-            elif isinstance(event, yaml.CollectionStartEvent):
-                self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
-                if len(self._open) >= _MAX_DEPTH:
-                    self._fail(event, f"nested deeper than {_MAX_DEPTH} levels")
-                if event.anchor is not None:
-                    self._anchors.pop(event.anchor, None)
-                self._open.append(([], event))
-                self._sizes.append(1)
-            elif isinstance(event, yaml.CollectionEndEvent):
-                self._close()
-        return self._root[0] if self._root else None
-
-    def _close(self) -> None:
-        items, start = self._open.pop()
-        size = self._sizes.pop()
-        node: _Node = items
-        if isinstance(start, yaml.MappingStartEvent):
-            node = _Map(list(zip(items[::2], items[1::2], strict=True)))
-        self._anchor(start, node, size)
-        self._add(node, size)
-
-    def _alias(self, event: Any) -> None:
-        if event.anchor not in self._anchors:
-            self._fail(event, f"alias {shorten(event.anchor)} stands for nothing")
-        node, size = self._anchors[event.anchor]
-        self._aliased += size
-        if self._aliased > _MAX_ALIASED:
-            self._fail(event, f"aliases expand to more than {_MAX_ALIASED} nodes")
-        self._add(node, size)
-
-    def _anchor(self, event: Any, node: _Node, size: int) -> None:
-        if event.anchor is not None:
-            self._anchors[event.anchor] = (node, size)
-
-    def _add(self, node: _Node, size: int) -> None:
-        self._sizes[-1] += size
-        (self._open[-1][0] if self._open else self._root).append(node)
-
-    def _check_tag(self, event: Any, expected: str) -> None:
-        if event.tag not in (None, "!", _TAG + expected):
-            self._fail(event, f"unknown tag {shorten(event.tag)}, expected plain data")
-
-    @staticmethod
-    def _fail(event: Any, message: str) -> NoReturn:
-        raise _Problem(f"line {event.start_mark.line + 1}: {message}")

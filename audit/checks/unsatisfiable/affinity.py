@@ -67,10 +67,10 @@ _BOTH: Final = Code(
 CODES: Final[tuple[Code, ...]] = (_KEY, _IDLE, _TARGET, _REACH, _MANY, _PORTS, _BOTH)
 
 
-def judge(crowd: LabelMatches, reach: UsableNodes, s: int) -> Iterator[Finding]:
+def judge(matches: LabelMatches, usable_nodes: UsableNodes, s: int) -> Iterator[Finding]:
     """Findings of the subject of index ``s``."""
-    view, subject = crowd.view, crowd.view.subjects[s]
-    for term in crowd.terms[s]:
+    view, subject = matches.view, matches.view.subjects[s]
+    for term in matches.terms[s]:
         if term.kind != "spread" and not (term.required and term.kind == "affinity") and not view.nodes.with_keys([term.key]).any():
             how = "required" if term.required else "preferred"
             yield _IDLE.found(
@@ -79,18 +79,18 @@ def judge(crowd: LabelMatches, reach: UsableNodes, s: int) -> Iterator[Finding]:
             )  # fmt: skip
     if subject.kind == "DaemonSet":
         return
-    place = reach.place(subject)
+    place = usable_nodes.place(subject)
     if not place.usable.any():
         return  # said already
-    affinity = [t for t in crowd.terms[s] if t.required and t.kind == "affinity"]
+    affinity = [t for t in matches.terms[s] if t.required and t.kind == "affinity"]
     if affinity and all(t.selector is not None for t in affinity):  # a nil selector is KS203
-        yield from _affinity(crowd, reach, s, place, affinity)
-    yield from _replicas(crowd, reach, s, place)
-    yield from _ports(crowd, reach, subject, place)
+        yield from _affinity(matches, usable_nodes, s, place, affinity)
+    yield from _replicas(matches, usable_nodes, s, place)
+    yield from _ports(matches, usable_nodes, subject, place)
 
 
-def _affinity(crowd: LabelMatches, reach: UsableNodes, s: int, place: Place, affinity: Sequence[PodTerm]) -> Iterator[Finding]:
-    view, subject = crowd.view, crowd.view.subjects[s]
+def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: Place, affinity: Sequence[PodTerm]) -> Iterator[Finding]:
+    view, subject = matches.view, matches.view.subjects[s]
     nodes, keys, rule = view.nodes, sorted({t.key for t in affinity}), affinity[0].rule
     field, severity = affinity[0].path.rpartition("[")[0] if len(affinity) > 1 else affinity[0].path, grave(view, subject)
     whom, over = " and ".join(describe(t.selector or ()) or "(any)" for t in affinity), f"required affinity over {', '.join(keys)}"
@@ -100,22 +100,22 @@ def _affinity(crowd: LabelMatches, reach: UsableNodes, s: int, place: Place, aff
         text = f"no node has the label {some(none)}" if none else f"no node that it may use has the label {some(keys)}"
         yield _KEY.found(subject.name, f"{text}, over which its affinity is required", field=field, rule=rule, severity=severity)
         return
-    targets = np.logical_and.reduce([crowd.may_hit(t.selector, t.namespaces) for t in affinity])
-    itself = bool(targets[crowd.own[s]])
+    targets = np.logical_and.reduce([matches.may_hit(t.selector, t.namespaces) for t in affinity])
+    itself = bool(targets[matches.own[s]])
     if not targets.any():
         several = " all of" if len(affinity) > 1 else ""
         where = ", ".join(dict.fromkeys(t.where for t in affinity))
         text = f"{over} to pods that match{several} {whom}: {where} there are none, and it is none itself"
         yield _TARGET.found(subject.name, text, field=field, rule=rule, severity=severity)
         return
-    clash = _clash(crowd, s, targets, keys)
-    if clash and (not itself or wanted(subject) > 1 or crowd.pods(targets, without=s)):
-        most = "; a single pod can be placed, as the first of its kind" if itself and not crowd.pods(targets, without=s) else ""
+    clash = _clash(matches, s, targets, keys)
+    if clash and (not itself or wanted(subject) > 1 or matches.pods(targets, without=s)):
+        most = "; a single pod can be placed, as the first of its kind" if itself and not matches.pods(targets, without=s) else ""
         yield _BOTH.found(
             subject.name, f"required affinity to pods {whom} and {clash}{most}", field=field, rule=rule, severity=severity,
         )  # fmt: skip
         return
-    possible, now = _providers(crowd, reach, targets)
+    possible, now = _providers(matches, usable_nodes, targets)
     if not _near(nodes, keys, usable, possible).any():
         text = f"{over} to pods {whom}: they can be on no node whose domain it may use"
         yield _REACH.found(subject.name, text, field=field, rule=rule, severity=severity)
@@ -125,18 +125,18 @@ def _affinity(crowd: LabelMatches, reach: UsableNodes, s: int, place: Place, aff
         yield _REACH.found(subject.name, text, field=field, rule=rule, severity="warning", nodes=at[:20])
 
 
-def _providers(crowd: LabelMatches, reach: UsableNodes, targets: Bools) -> tuple[Bools, Bools]:
+def _providers(matches: LabelMatches, usable_nodes: UsableNodes, targets: Bools) -> tuple[Bools, Bools]:
     """bool[N] each: nodes where pods of some profiles could be, and where some are."""
-    view = crowd.view
+    view = matches.view
     now = np.zeros(view.nodes.size, dtype=bool)
-    for i in crowd.pods(targets):
+    for i in matches.pods(targets):
         n = view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")
         if n is not None:
             now[n] = True
     possible = now.copy()
-    for h in crowd.subjects(targets):
+    for h in matches.subjects(targets):
         other = view.subjects[h]
-        possible |= reach.place(other).usable if other.kind != "DaemonSet" else True
+        possible |= usable_nodes.place(other).usable if other.kind != "DaemonSet" else True
     return possible, now
 
 
@@ -151,28 +151,28 @@ def _near(nodes: NodeTable, keys: Sequence[str], usable: Bools, providers: Bools
     return found
 
 
-def _clash(crowd: LabelMatches, s: int, targets: Bools, keys: Sequence[str]) -> str | None:
+def _clash(matches: LabelMatches, s: int, targets: Bools, keys: Sequence[str]) -> str | None:
     """The anti-affinity because of which each pod that a subject must be with may not be with it."""
-    view, own = crowd.view, crowd.own[s]
-    anti = [t for t in crowd.terms[s] if t.required and t.kind == "anti-affinity"]
+    view, own = matches.view, matches.own[s]
+    anti = [t for t in matches.terms[s] if t.required and t.kind == "anti-affinity"]
     profiles = np.flatnonzero(targets).tolist()
     for key in keys:
-        mine = [crowd.hits(t.selector, t.namespaces) for t in anti if _within(view.nodes, key, t.key)]
+        mine = [matches.hits(t.selector, t.namespaces) for t in anti if _within(view.nodes, key, t.key)]
         away = np.logical_or.reduce(mine) if mine else np.zeros(len(targets), dtype=bool)
         rest = [p for p in profiles if not away[p]]
         if not rest:
             return f"required anti-affinity to the same pods over {', '.join(dict.fromkeys(t.key for t in anti))}"
         if len(rest) > 50:
             continue
-        owners = {h for p in rest for h in crowd.makers[p]}
-        pods = [i for p in rest for i in crowd.members[p]]
+        owners = {h for p in rest for h in matches.makers[p]}
+        pods = [i for p in rest for i in matches.members[p]]
         if any(i not in view.subject_of for i in pods):
             continue
-        owners |= {crowd.number(view.subject_of[i]) for i in pods}
+        owners |= {matches.number(view.subject_of[i]) for i in pods}
         if s not in owners and all(
             any(
-                t.required and t.kind == "anti-affinity" and _within(view.nodes, key, t.key) and crowd.hits(t.selector, t.namespaces)[own]
-                for t in crowd.terms[h]
+                t.required and t.kind == "anti-affinity" and _within(view.nodes, key, t.key) and matches.hits(t.selector, t.namespaces)[own]
+                for t in matches.terms[h]
             )
             for h in owners
         ):
@@ -192,9 +192,9 @@ def _within(nodes: NodeTable, inner: str, outer: str) -> bool:
     return inner == outer or _columns(nodes, inner, outer)
 
 
-def _homes(crowd: LabelMatches, subject: Subject) -> Ints:
+def _homes(matches: LabelMatches, subject: Subject) -> Ints:
     """int64[N]: pods of a subject on each node; they run on, whatever became of the node."""
-    view, found = crowd.view, np.zeros(crowd.view.nodes.size, dtype=np.int64)
+    view, found = matches.view, np.zeros(matches.view.nodes.size, dtype=np.int64)
     for i in subject.pods:
         n = view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")
         if n is not None:
@@ -217,18 +217,18 @@ def _for_good(view: ClusterView, subject: Subject, later: int) -> Severity:
     return "warning" if found == "error" and wanted(subject) <= later else found
 
 
-def _replicas(crowd: LabelMatches, reach: UsableNodes, s: int, place: Place) -> Iterator[Finding]:
-    view, subject = crowd.view, crowd.view.subjects[s]
-    for term in crowd.terms[s]:
-        if not (term.required and term.kind == "anti-affinity" and crowd.hits(term.selector, term.namespaces)[crowd.own[s]]):
+def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: Place) -> Iterator[Finding]:
+    view, subject = matches.view, matches.view.subjects[s]
+    for term in matches.terms[s]:
+        if not (term.required and term.kind == "anti-affinity" and matches.hits(term.selector, term.namespaces)[matches.own[s]]):
             continue
         codes, _ = view.nodes.column(term.key)
         if (codes[place.usable] < 0).any():
             continue  # nodes without the key take as many as they like
-        homes, fit = _homes(crowd, subject), len(np.unique(codes[place.usable]))
+        homes, fit = _homes(matches, subject), len(np.unique(codes[place.usable]))
         most = _one_each(codes, place.usable, homes)
         if wanted(subject) > most:
-            later = place.selected & ~place.small & ~(place.tainted & ~reach.passing(subject)) & (codes >= 0)
+            later = place.selected & ~place.small & ~(place.tainted & ~usable_nodes.transient(subject)) & (codes >= 0)
             held = _one_each(codes, place.usable | later, homes)
             more = f", {held} once nodes are uncordoned or well again" if held > most else ""
             yield _MANY.found(
@@ -239,14 +239,14 @@ def _replicas(crowd: LabelMatches, reach: UsableNodes, s: int, place: Place) -> 
             )  # fmt: skip
 
 
-def _ports(crowd: LabelMatches, reach: UsableNodes, subject: Subject, place: Place) -> Iterator[Finding]:
-    ports = reach.rules(subject).ports
+def _ports(matches: LabelMatches, usable_nodes: UsableNodes, subject: Subject, place: Place) -> Iterator[Finding]:
+    ports = usable_nodes.rules(subject).ports
     if not ports:
         return
-    homes, nodes = _homes(crowd, subject), np.arange(len(place.usable), dtype=np.int32)
+    homes, nodes = _homes(matches, subject), np.arange(len(place.usable), dtype=np.int32)
     most = _one_each(nodes, place.usable, homes)
     if wanted(subject) > most:
-        later = place.usable | (place.selected & ~place.small & ~(place.tainted & ~reach.passing(subject)))
+        later = place.usable | (place.selected & ~place.small & ~(place.tainted & ~usable_nodes.transient(subject)))
         held, fit = _one_each(nodes, later, homes), int(np.count_nonzero(place.usable))
         names = some(sorted(f"{number}/{protocol}" for _, protocol, number in ports))
         more = f", {held} once nodes are uncordoned or well again" if held > most else ""
@@ -254,5 +254,5 @@ def _ports(crowd: LabelMatches, reach: UsableNodes, subject: Subject, place: Pla
             f"wants {wanted(subject)} pods with host port {names}, and may use {fit} node{'s' * (fit != 1)}: at most {most} can run{more}"
         )
         yield _PORTS.found(
-            subject.name, text, field=f"{subject.path}.containers", rule="NodePorts", severity=_for_good(crowd.view, subject, held),
+            subject.name, text, field=f"{subject.path}.containers", rule="NodePorts", severity=_for_good(matches.view, subject, held),
         )  # fmt: skip

@@ -16,16 +16,16 @@ CODES: Final[tuple[Code, ...]] = (*node_rules.CODES, *affinity.CODES, *missing_o
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    reach = None
+    usable_nodes = None
     if view.snapshot.nodes:
-        reach = view.once(UsableNodes)
+        usable_nodes = view.once(UsableNodes)
     else:
         view.not_checked.append("whether pods can ever be placed (rules about nodes, affinity, requests): the snapshot has no nodes")
     for subject in view.subjects:
-        yield from node_rules.judge(view, subject, reach)
-    if reach is not None:
-        crowd = view.once(LabelMatches)
+        yield from node_rules.judge(view, subject, usable_nodes)
+    if usable_nodes is not None:
+        matches = view.once(LabelMatches)
         for s, subject in enumerate(view.subjects):
-            if crowd.terms[s] or reach.rules(subject).ports:
-                yield from affinity.judge(crowd, reach, s)
+            if matches.terms[s] or usable_nodes.rules(subject).ports:
+                yield from affinity.judge(matches, usable_nodes, s)
     yield from missing_objects.find(view)

@@ -49,15 +49,15 @@ _NAMED: Final = Code(
 CODES: Final[tuple[Code, ...]] = (_MATCH, _CONTRADICT, _REFUSED, _LARGE, _NAMED)
 
 
-def judge(view: ClusterView, subject: Subject, reach: UsableNodes | None) -> Iterator[Finding]:
-    """``reach``: None where there are no nodes; contradictions are found all the same."""
+def judge(view: ClusterView, subject: Subject, usable_nodes: UsableNodes | None) -> Iterator[Finding]:
+    """``usable_nodes``: None where there are no nodes; contradictions are found all the same."""
     broken = yield from _contradictions(view, subject)
-    if reach is None:
+    if usable_nodes is None:
         return
     yield from _node_name(view, subject)
     if broken or (subject.kind == "DaemonSet" and subject.workload is None):
         return  # pods of a DaemonSet have the affinity of their one node
-    place = reach.place(subject)
+    place = usable_nodes.place(subject)
     if not place.selected.any():
         if _is_told(view, subject):
             return
@@ -71,9 +71,9 @@ def judge(view: ClusterView, subject: Subject, reach: UsableNodes | None) -> Ite
     elif subject.kind == "DaemonSet":
         return  # it runs where it may, and nowhere is often meant
     elif not (place.selected & ~place.tainted & ~place.cordoned).any():
-        yield _refused(view, subject, reach, place)
+        yield _refused(view, subject, usable_nodes, place)
     elif not place.usable.any():
-        yield _large(view, subject, reach, place)
+        yield _large(view, subject, usable_nodes, place)
 
 
 def _is_told(view: ClusterView, subject: Subject) -> bool:
@@ -98,7 +98,7 @@ def _node_name(view: ClusterView, subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _refused(view: ClusterView, subject: Subject, reach: UsableNodes, place: Place) -> Finding:
+def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: Place) -> Finding:
     own = subject.pod.spec.tolerations or ()
     taints: dict[str, int] = {}
     for n in np.flatnonzero(place.selected & place.tainted).tolist():
@@ -111,7 +111,7 @@ def _refused(view: ClusterView, subject: Subject, reach: UsableNodes, place: Pla
     parts = [text if total == 1 else f"{text} on {count}" for text, count in sorted(taints.items(), key=lambda item: -item[1])]
     parts += ["cordoned" if total == 1 else f"{cordoned} cordoned"] if cordoned else []
     # A cordon, as the state of a node, is for a time: if its end is enough, the workload is not wrong.
-    held = bool((place.selected & reach.passing(subject)).any())
+    held = bool((place.selected & usable_nodes.transient(subject)).any())
     severity = grave(view, subject)
     return _REFUSED.found(
         subject.name,
@@ -122,8 +122,8 @@ def _refused(view: ClusterView, subject: Subject, reach: UsableNodes, place: Pla
     )  # fmt: skip
 
 
-def _large(view: ClusterView, subject: Subject, reach: UsableNodes, place: Place) -> Finding:
-    cluster, open_ = reach.cluster, place.selected & ~place.tainted & ~place.cordoned
+def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: Place) -> Finding:
+    cluster, open_ = usable_nodes.cluster, place.selected & ~place.tainted & ~place.cordoned
     parts = []
     for r in np.flatnonzero(cluster.demand[place.g]).tolist():
         asked, most = int(cluster.demand[place.g, r]), int(cluster.allocatable[open_, r].max())

@@ -10,7 +10,7 @@ import numpy as np
 
 from audit.checks.violated.running_pods import Group, Running, has_execution, runs, whose
 from audit.view.finding import Code, some
-from audit.view.transient_taints import is_passing
+from audit.view.transient_taints import is_transient
 from audit.view.view import ClusterView
 from models.cluster.cluster import HARD_EFFECTS
 from models.documents.audit import Finding
@@ -122,13 +122,13 @@ def taints(running: Running) -> Iterator[Finding]:
                         pod = running.snapshot.pods[i]
                         if is_mirror(pod) or pod.spec.schedulerName == _UNTAINTED:
                             continue
-                        passing = code is TAINT and is_passing(taint)
-                        owner = (f"Node {cluster.nodes.names[n]}", "spec.taints") if passing else whose(view, i)
-                        key = (*owner, _shown(taint), passing)
+                        transient = code is TAINT and is_transient(taint)
+                        owner = (f"Node {cluster.nodes.names[n]}", "spec.taints") if transient else whose(view, i)
+                        key = (*owner, _shown(taint), transient)
                         found.setdefault(key, (code, Group()))[1].add([i], cluster.nodes.names[n])
-    for (name, path, shown, passing), (code, group) in found.items():
+    for (name, path, shown, transient), (code, group) in found.items():
         pods, nodes = list(group.pods), list(group.places)
-        if passing:
+        if transient:
             text = f"taint {shown}, which tells of its state, is not tolerated by {len(pods)} pod{'s' * (len(pods) != 1)} on it"
             yield code.found(
                 name, text, field=path, rule=rule.name, pods=view.keys(pods), nodes=nodes, severity="info", fix=_PASSES,

@@ -19,8 +19,8 @@ from models.documents.placement import Assignment, ContainerZones
 from models.documents.policy import DEFAULT, Closeness, Multipliers, Policy, Topology, TopologyZone
 from models.kube import objects as kube_objects
 from models.numa import alignment, node_topology
-from models.numa.container_affinity import matrix
 from models.snapshot.snapshot import from_objects
+from tests.container_affinity import matrix
 from tests.models.numa.test_node_topology import pools as nri_pools
 from tests.numa_clusters import cluster
 from tests.objects import Object, node

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from models.kube import objects
 from models.kube.qos import qos_class
 from models.numa.annotations import has_hints
-from models.numa.container_affinity import AnnotationError, Entry, Hints, affinity, matrix, parse, parse_annotations, reaches, views
+from models.numa.container_affinity import AnnotationError, Entry, Hints, affinity, parse, parse_annotations, reaches, views
 from models.numa.container_expressions import Expression
+from tests.container_affinity import matrix
 
 CRI = "cri-resource-manager.intel.com/"
 NRI = "resource-policy.nri.io/"

@@ -16,11 +16,11 @@ from models.documents.placement import Placement
 from models.documents.policy import DEFAULT, Policy
 from models.kube.objects import Pod, pod_key
 from models.kube.pod_requests import pod_request
-from models.numa.container_affinity import matrix
 from models.numa.node_topology import NumaTree, tree
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.runtime.options import Options
 from solver.solve import place
+from tests.container_affinity import matrix
 from tests.objects import node, pod
 
 FILE = Path(__file__).resolve().parents[3] / "instances" / "two-socket-joint.yaml"

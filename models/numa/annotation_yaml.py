@@ -1,0 +1,147 @@
+"""YAML with all scalars as raw text, read from events: a container may be called ``on``, ``010`` or ``1e3``.
+
+YAML merge keys (``<<``) are not known: they are keys like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, NoReturn
+
+import yaml
+
+from models.kube.lenient_decode import shorten
+
+
+class AnnotationProblem(ValueError):
+    """What is wrong with an annotation, without saying whose it is."""
+
+
+class YamlScalar(NamedTuple):
+    text: str
+    plain: bool  # written without quotes or tag
+
+
+@dataclass(slots=True, eq=False)
+class YamlMap:
+    pairs: list[tuple[YamlNode, YamlNode]]
+
+
+YamlNode = YamlScalar | YamlMap | list[Any] | None
+KINDS: Final[dict[type, str]] = {YamlScalar: "a text", YamlMap: "a mapping", list: "a list", type(None): "nothing"}
+_NULLS: Final = ("", "~", "null", "Null", "NULL")
+#: The C parser where PyYAML was built with it.
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG: Final = "tag:yaml.org,2002:"
+#: Lists and mappings inside each other; a valid annotation needs five.
+_MAX_DEPTH: Final = 16
+#: Nodes that aliases may add to one annotation.
+_MAX_ALIASED: Final = 100_000
+
+
+def is_null(node: YamlNode) -> bool:
+    return node is None or (isinstance(node, YamlScalar) and node.plain and node.text in _NULLS)
+
+
+def kind_of(node: YamlNode) -> str:
+    return "null" if is_null(node) else KINDS[type(node)]
+
+
+def load(text: str) -> YamlNode:
+    """The one document of a YAML text; None for an empty one.
+
+    Raises:
+        AnnotationProblem: not YAML, several documents, unknown tags, nesting or aliases without measure.
+    """
+    try:
+        loader = _LOADER(text)
+        try:
+            return _Builder().document(loader)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise AnnotationProblem(
+            one_line(f"line {mark.line + 1 if mark else '?'}: {error.problem or error.context or 'is not YAML'}")
+        ) from None
+    except yaml.YAMLError as error:
+        raise AnnotationProblem(one_line(" ".join(str(error).split())[:200])) from None
+    except UnicodeError:
+        raise AnnotationProblem("has characters that are no text, expected YAML") from None
+
+
+class _Builder:
+    """Nodes from events. An alias shares the node it stands for; sizes count what it would be written out."""
+
+    def __init__(self) -> None:
+        self._anchors: dict[str, tuple[YamlNode, int]] = {}
+        self._aliased = 0
+        #: Open collections: their items (keys and values alternate in a mapping), their start events, their sizes.
+        self._open: list[tuple[list[YamlNode], Any]] = []
+        self._sizes = [0]
+        self._root: list[YamlNode] = []
+
+    def document(self, loader: Any) -> YamlNode:
+        documents = 0
+        while loader.check_event():
+            event = loader.get_event()
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self._fail(event, "a second document, expected one")
+            elif isinstance(event, yaml.ScalarEvent):
+                self._check_tag(event, "str")
+                node = YamlScalar(event.value, event.tag is None and not event.style)
+                self._anchor(event, node, 1)
+                self._add(node, 1)
+            elif isinstance(event, yaml.AliasEvent):
+                self._alias(event)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
+                if len(self._open) >= _MAX_DEPTH:
+                    self._fail(event, f"nested deeper than {_MAX_DEPTH} levels")
+                if event.anchor is not None:
+                    self._anchors.pop(event.anchor, None)
+                self._open.append(([], event))
+                self._sizes.append(1)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._close()
+        return self._root[0] if self._root else None
+
+    def _close(self) -> None:
+        items, start = self._open.pop()
+        size = self._sizes.pop()
+        node: YamlNode = items
+        if isinstance(start, yaml.MappingStartEvent):
+            node = YamlMap(list(zip(items[::2], items[1::2], strict=True)))
+        self._anchor(start, node, size)
+        self._add(node, size)
+
+    def _alias(self, event: Any) -> None:
+        if event.anchor not in self._anchors:
+            self._fail(event, f"alias {shorten(event.anchor)} stands for nothing")
+        node, size = self._anchors[event.anchor]
+        self._aliased += size
+        if self._aliased > _MAX_ALIASED:
+            self._fail(event, f"aliases expand to more than {_MAX_ALIASED} nodes")
+        self._add(node, size)
+
+    def _anchor(self, event: Any, node: YamlNode, size: int) -> None:
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (node, size)
+
+    def _add(self, node: YamlNode, size: int) -> None:
+        self._sizes[-1] += size
+        (self._open[-1][0] if self._open else self._root).append(node)
+
+    def _check_tag(self, event: Any, expected: str) -> None:
+        if event.tag not in (None, "!", _TAG + expected):
+            self._fail(event, f"unknown tag {shorten(event.tag)}, expected plain data")
+
+    @staticmethod
+    def _fail(event: Any, message: str) -> NoReturn:
+        raise AnnotationProblem(f"line {event.start_mark.line + 1}: {message}")
+
+
+def one_line(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,28 @@
+"""Container affinity written out pair by pair, for tests to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.kube import objects
+from models.numa.container_affinity import affinity, parse, views
+from models.numa.container_expressions import ContainerView
+
+
+def matrix(
+    pods: Sequence[objects.Pod], *, symmetric: bool = False, colocate_pods: bool = False, colocate_namespaces: bool = False
+) -> tuple[list[ContainerView], dict[tuple[int, int], int]]:
+    """A over all containers of pods on one node: the containers, and A by their positions in that list, without zeros.
+
+    Raises:
+        AnnotationError: an annotation of any of the pods is malformed.
+    """
+    found = [(parse(pod, symmetric=symmetric), view) for pod in pods for view in views(pod)]
+    result = {}
+    for i, (hints, own) in enumerate(found):
+        for j, (_, other) in enumerate(found):
+            if i != j:
+                weight = affinity(hints, own, other, colocate_pods=colocate_pods, colocate_namespaces=colocate_namespaces)
+                if weight:
+                    result[i, j] = weight
+    return [view for _, view in found], result
