@@ -221,7 +221,8 @@ class PlacedSearch:
                 self._report("gangs", answer)
 
     def _obeyed(self, counts: Ints) -> bool:
-        """Whether every spread constraint of a placed pod holds in the end, those of pods included that others were placed around."""
+        """Return whether every spread constraint of a placed pod holds in the end, those of pods included that others were placed
+        around."""
         spread = PodTopologySpread(self.cluster)
         for g, n in zip(*(cells.tolist() for cells in np.nonzero(counts)), strict=True):
             spread.place(g, n, int(counts[g, n]))

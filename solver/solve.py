@@ -124,8 +124,8 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
         placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
         taken[g] += k
     moved = [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName]
-    torn = [k for k, gang in enumerate(cluster.gangs) if gang.needed > 1 and not answer.counts[list(gang.classes)].any()]
-    for k in torn:
+    incomplete = [k for k, gang in enumerate(cluster.gangs) if gang.needed > 1 and not answer.counts[list(gang.classes)].any()]
+    for k in incomplete:
         running = sum(bool(cluster.snapshot.pods[i].spec.nodeName) for i in cluster.declared[k].pods)
         if running:
             answer.notes.append(
@@ -308,7 +308,7 @@ def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequ
         for g, cls in enumerate(cluster.classes):
             left = cls.pods[dealt[g] :]
             if left:
-                why = _reasons(active, g) + _torn(cluster, answer.counts, g)
+                why = _reasons(active, g) + _incomplete_gang(cluster, answer.counts, g)
                 reasons.update((i, why) for i in left)
     found = [doc.Unplaced(keys[i], reasons[i], gang_of.get(i)) for i in cluster.scope.pending if i in reasons]
     for i in cluster.scope.gated:
@@ -317,8 +317,8 @@ def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequ
     return found
 
 
-def _torn(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]:
-    """What a gang that is not whole has against each of its pods."""
+def _incomplete_gang(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]:
+    """Return what a gang that is not whole has against each of its pods."""
     k = cluster.classes[g].gang
     if k is None or cluster.gangs[k].needed <= 1 or counts[list(cluster.gangs[k].classes)].any():
         return []

@@ -32,7 +32,7 @@ class Binder:
             rule.place(g, n, k) if k > 0 else rule.remove(g, n, -k)
 
     def accepts(self, g: int, n: int) -> bool:
-        """Whether all rules accept one more pod of class g on node n."""
+        """Return whether all rules accept one more pod of class g on node n."""
         return not any(rule.rejects(g)[n] for rule in self.rules)
 
     def bind(self, unit: Sequence[Step]) -> bool:
@@ -58,13 +58,13 @@ class Binder:
         return False
 
     def units(self, classes: Sequence[int], level: int) -> list[list[int]]:
-        """How classes of one gang are bound: 0 one by one, 1 those that need each other in a cycle as units, 2 all as one unit."""
+        """Return how classes of one gang are bound: 0 one by one, 1 those that need each other in a cycle as units, 2 all as one unit."""
         if level == 0:
             return []
         return self.pods.cycles(classes) if level == 1 else [sorted(classes)]
 
     def parts(self, unit: list[Step]) -> list[list[Step]]:
-        """What of a unit may bind first: all of it, or what is in one domain of a key of its affinity, the most pods first."""
+        """Return what of a unit may bind first: all of it, or what is in one domain of a key of its affinity, the most pods first."""
         keys = {key for g, _, _ in unit if (a := self.cluster.classes[g].affinity) is not None for key in a.keys}
         found = []
         for key in sorted(keys):
@@ -76,7 +76,7 @@ class Binder:
 
 
 def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step], bool]]:
-    """A bind order in parts: steps, and whether their pods bind as a unit (else one by one).
+    """Return a bind order in parts: steps, and whether their pods bind as a unit (else one by one).
 
     Raises:
         ValueError: some pods of a gang are not accepted in this order, whatever binds together.

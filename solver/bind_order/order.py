@@ -26,7 +26,7 @@ from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 #: Replaying kubelets makes a state of the exhaustive search this many times dearer.
 ALIGNED = 8
 #: Up to so many pods of a gang all their subsets are tried as units.
-CROWD = 8
+SMALL_GANG = 8
 Sequence_ = list[tuple[int, int, int]]
 _Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
 
@@ -80,7 +80,8 @@ def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: in
 
 
 def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence_ | None:
-    """A bind order of pods, by class and node, from the state that ``rules`` (affinity and spread among them) are in, which is kept."""
+    """Return a bind order of pods, by class and node, from the state that ``rules`` (affinity and spread among them) are in, which is
+    kept."""
     search = _Search(cluster, rules)
     for units, late in search.levels(sorted(left)):
         found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units, late=late)
@@ -142,7 +143,7 @@ class _Search:
         return found
 
     def aligned(self, g: int) -> bool:
-        """Whether kubelets have a say on pods of the class."""
+        """Return whether kubelets have a say on pods of the class."""
         return any(rule.arrivals_only and rule.concerned(g) for rule in self.rules)
 
     def _put(self, g: int, n: int, k: int) -> None:
@@ -231,7 +232,7 @@ class _Search:
         path: list[Sequence[int]] = []
         choices = [self._choices(cells, remaining)]
         ordered = any(self.cluster.classes[g].claims or self.aligned(g) for g in left)  # the order inside of a unit matters
-        complete = max(self._crowd(cells, remaining), default=0) <= (0 if ordered else CROWD)
+        complete = max(self._gang_sizes(cells, remaining), default=0) <= (0 if ordered else SMALL_GANG)
         work = 0
         while True:
             if not any(remaining):
@@ -264,7 +265,7 @@ class _Search:
                 remaining[i] += 1
                 self._put(*cells[i], -1)
 
-    def _crowd(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
+    def _gang_sizes(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
         """The pods that are left of each gang."""
         found: dict[int, int] = {}
         for (g, _), k in zip(cells, remaining, strict=True):
@@ -274,7 +275,8 @@ class _Search:
         return list(found.values())
 
     def _choices(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[Sequence[int]]:
-        """What may bind next, as indices of cells, the first last: single pods that are accepted, then all units of few pods of a gang."""
+        """Return what may bind next, as indices of cells, the first last: single pods that are accepted, then all units of few pods of a
+        gang."""
         gangs: dict[int, list[int]] = {}
         for i, (g, _) in enumerate(cells):
             gang = self.cluster.classes[g].gang
@@ -282,13 +284,13 @@ class _Search:
                 gangs.setdefault(gang, []).append(i)
         found: list[Sequence[int]] = []
         for mine in gangs.values():
-            if sum(remaining[i] for i in mine) <= CROWD:
+            if sum(remaining[i] for i in mine) <= SMALL_GANG:
                 ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
                 found += [[i for i, k in zip(mine, taken, strict=True) for _ in range(k)] for taken in ways if sum(taken) > 1]
         return [*found, *([i] for i in self._open_cells(cells, remaining))]
 
     def _state(self, remaining: list[int]) -> tuple[object, ...]:
-        """What is still to bind, and what of the rules' state depends on the order so far."""
+        """Return what is still to bind, and what of the rules' state depends on the order so far."""
         return (*remaining, *(path for rule in self.rules if (path := rule.path()) is not None))
 
     def _open_cells(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:

@@ -32,7 +32,7 @@ class Kinds:
     of: Ints
 
     def holds(self, classes: Bools) -> Bools:
-        """bool[K]: the kinds of these classes (bool[G])."""
+        """Return bool[K]: the kinds of these classes (bool[G])."""
         mask = np.zeros(len(self.total), dtype=bool)
         mask[self.of[classes]] = True
         return mask
@@ -67,7 +67,7 @@ class Rules:
         self.keys = sorted({t.key for c in cluster.classes for t in c.anti} | {s.key for c in cluster.classes for s in c.spread})
 
     def marks(self) -> Bools:
-        """bool[S, G]: which classes each rule concerns."""
+        """Return bool[S, G]: which classes each rule concerns."""
         found = [e.classes for e in self.exclusions]
         for skew in self.skews:
             found += [skew.own, skew.counted]

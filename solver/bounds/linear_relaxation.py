@@ -122,7 +122,8 @@ class _Builder:
     # --- domains --------------------------------------------------------------------------------------------------------
 
     def blocks(self, codes: Ids) -> Ints:
-        """int64[C]: groups that share a domain are in one block, named by its first. ``codes``: of a rule, so that it outlives this."""
+        """Return int64[C]: groups that share a domain are in one block, named by its first. ``codes``: of a rule, so that it outlives
+        this."""
         found = self._blocks.get(id(codes))
         if found is None:
             found = self._blocks[id(codes)] = self._find_blocks(codes)
@@ -212,7 +213,7 @@ class _Builder:
 
 
 def relax(cluster: Cluster, classes: Kinds, rules: Rules, groups: Ids, placed: dict[int, int]) -> Relaxation:
-    """The program over these groups of nodes (int32[N]); ``placed``: the pods that each tier is held at, by priority."""
+    """Return the program over these groups of nodes (int32[N]); ``placed``: the pods that each tier is held at, by priority."""
     build = _Builder(cluster, classes, groups)
     build.totals()
     build.resources()

@@ -36,7 +36,7 @@ def placed_bounds(
     deterministic: bool,
     stop: threading.Event | None = None,
 ) -> dict[int, int]:
-    """Per priority: pods that no placement exceeds among those with at least ``placed[q]`` pods of every higher priority q.
+    """Return per priority: pods that no placement exceeds among those with at least ``placed[q]`` pods of every higher priority q.
 
     ``limits``: int64[G, N], see :func:`solver.rules.eligibility.possible`. ``placed``: the incumbent's pods. ``seconds`` (None: no
     limit): of

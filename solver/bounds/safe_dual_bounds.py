@@ -50,7 +50,7 @@ class Program:
     upper: Ints
 
     def only(self, wanted: Bools) -> tuple[Program, Ints]:
-        """The program without the columns that are not ``wanted`` (bool[J]: they are 0), and the indices of those that stay."""
+        """Return the program without the columns that are not ``wanted`` (bool[J]: they are 0), and the indices of those that stay."""
         chosen = np.flatnonzero(wanted)
         position = np.full(len(wanted), -1, dtype=np.int64)
         position[chosen] = np.arange(len(chosen))
@@ -58,7 +58,8 @@ class Program:
         return Program(self.rows[kept], position[self.columns[kept]], self.values[kept], self.limit, self.upper[chosen]), chosen
 
     def bound(self, objective: Ints, multipliers: Floats) -> int:
-        """⌊an upper bound of ``objective`` (int64[J])⌋ from any float64[M]; negative, NaN and absurdly large ones count as 0. Exact."""
+        """Return ⌊an upper bound of ``objective`` (int64[J])⌋ from any float64[M]; negative, NaN and absurdly large ones count as 0.
+        Exact."""
         y = np.where((multipliers > 0) & (multipliers < 2.0**_BITS), multipliers, 0.0)
         sums = np.bincount(self.columns, weights=np.abs(self.values) * y[self.rows], minlength=len(self.upper))
         # The sums are floats: a factor of two covers their error.
@@ -83,7 +84,7 @@ def _dot(a: Ints, b: Ints) -> int:
 def best_bound(
     program: Program, objective: Ints, *, seconds: float | None, deterministic: bool, stop: threading.Event | None = None
 ) -> int:
-    """An exact upper bound of the program's maximum, as near to the LP's as the solver comes in time.
+    """Return an exact upper bound of the program's maximum, as near to the LP's as the solver comes in time.
 
     ``seconds`` (None: as long as it takes) are of the clock; where ``deterministic`` they stand for a number of iterations.
     ``stop``: set from elsewhere, it ends the solve early.

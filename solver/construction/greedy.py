@@ -40,12 +40,12 @@ class Construction:
     soft: SoftState | None = None
 
     def per_priority(self, cluster: Cluster) -> dict[int, int]:
-        """Placed pods per priority."""
+        """Return placed pods per priority."""
         return cluster.per_priority(self.counts.sum(axis=1))
 
 
 def rank(cluster: Cluster, construction: Construction) -> tuple[int, ...]:
-    """Placed pods, highest priority first: larger is better."""
+    """Return placed pods, highest priority first: larger is better."""
     per = construction.per_priority(cluster)
     return tuple(per[p] for p in sorted(per, reverse=True))
 
@@ -70,7 +70,7 @@ class _Builder:
         self.left: Floats = np.asarray((self.fit.free * self.scale).sum(axis=1))
 
     def mask(self, g: int) -> Bools:
-        """bool[N]: where one more pod of the class may go now."""
+        """Return bool[N]: where one more pod of the class may go now."""
         blocked = self.limits[g] == 0
         if self.only is not None:
             blocked |= ~self.only
@@ -99,7 +99,7 @@ class _Builder:
         self.sequence += [(g, n, k) for n, k in listed]
 
     def alone(self, g: int) -> bool:
-        """Whether placing the class changes verdicts and points on the chosen node only, so that many pods can be put at once."""
+        """Return whether placing the class changes verdicts and points on the chosen node only, so that many pods can be put at once."""
         cls = self.cluster.classes[g]
         tied = self.pods.touches(g) or self.spread.touches(g) or cls.claims
         return not (tied or (self.soft is not None and self.soft.touches(g)))
@@ -140,7 +140,7 @@ class _Builder:
         used = total - self.fit.free[nodes]
 
         def upto(share: int) -> Ints:
-            """Pods that bring no node above ``share`` thousandths."""
+            """Return pods that bring no node above ``share`` thousandths."""
             pods = room
             for r in asked:
                 pods = np.minimum(pods, (total[:, r] // 1000 * share - used[:, r]) // self.cluster.demand[g, r])
@@ -284,7 +284,7 @@ def construct(
     even: bool = False,
     soft: SoftState | None = None,
 ) -> Construction:
-    """The best of several greedy constructions. ``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N],
+    """Return the best of several greedy constructions. ``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N],
     pods per class and node at most (0: excluded). The first construction fills nodes evenly if ``even`` and has an eye on preferences if
     ``soft`` (in the state of the fixed pods); where it places every pod, it is the answer. It is never cut short by the deadline: there
     would be no answer at all."""

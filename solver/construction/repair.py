@@ -161,7 +161,7 @@ class Ejection:
         return np.asarray(share.max(axis=-1) - share.min(axis=-1))
 
     def _excess(self, room: Ints) -> Floats:
-        """What is missing, in average pods; 0 exactly where nothing is."""
+        """Return what is missing, in average pods; 0 exactly where nothing is."""
         return np.asarray(np.minimum(room, 0) @ -self.weight)
 
     def _overfull(self) -> Ints:
@@ -265,8 +265,8 @@ class Ejection:
         return False
 
     def _price(self, pods: Ints, cost: Floats, p: int) -> float:
-        """What it costs to eject pods (classes) for one of class p. Thrifty: only one of p's priority, not smaller than it, and rather
-        a large one, so that others fit as well."""
+        """Return what it costs to eject pods (classes) for one of class p. Thrifty: only one of p's priority, not smaller than it, and
+        rather a large one, so that others fit as well."""
         equal = self.level[pods] == self.level[p]
         if self._thrifty and equal.any():
             size = float(self.size[pods[equal]].sum())
@@ -322,7 +322,7 @@ def repair(
     progress: Callable[[], float],
     on_better: Callable[[Ints], None] | None = None,
 ) -> Ints:
-    """A placement int64[G, N] with at least as many pods of the highest priority, and where that ties of the next, and so on; see
-    :class:`Ejection` for what it obeys, and :meth:`Ejection.run` for when it ends. ``active``, the rules in the state of ``counts``,
-    is left in the state of the result."""
+    """Return a placement int64[G, N] with at least as many pods of the highest priority, and where that ties of the next, and so on; see
+    :class:`Ejection` for what it obeys, and :meth:`Ejection.run` for when it ends. ``active``, the rules in the state of ``counts``, is
+    left in the state of the result."""
     return Ejection(cluster, active, limits, counts, seed=seed).run(progress, on_better=on_better)

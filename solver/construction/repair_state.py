@@ -176,7 +176,7 @@ class RepairState:
             self._lacks[h] = lacks
 
     def verdict(self, g: int) -> Bools:
-        """bool[N]: where one more pod of class g may stand, room aside."""
+        """Return bool[N]: where one more pod of class g may stand, room aside."""
         fine: Bools = self.block[g] == 0
         if not self.mobile[g]:
             self.settle()
@@ -187,11 +187,11 @@ class RepairState:
         return fine
 
     def kept(self, classes: Sequence[int]) -> bool:
-        """Whether the spread constraints that these classes have or feed are obeyed."""
+        """Return whether the spread constraints that these classes have or feed are obeyed."""
         return all(g == self.nothing or not self.touchy[g] or self.spread.kept(g) for g in classes)
 
     def blocked(self, ours: Ints, n: int, where: Ints) -> NDArray[np.int32]:
-        """int32[len(ours), len(where)]: ``block`` of classes that have a pod on node n, were that pod taken from there."""
+        """Return int32[len(ours), len(where)]: ``block`` of classes that have a pod on node n, were that pod taken from there."""
         found = self.block[ours[:, None], where]
         for i, g in enumerate(ours.tolist()):
             for key in self.exclusions.own_keys[g] if g != self.nothing else ():
@@ -205,7 +205,8 @@ class RepairState:
         return np.asarray(self._possible[g] & (self.block[g] > 0) & ~self._lacks[g])
 
     def against(self, g: int, n: int, most: int) -> list[tuple[int, int]] | None:
-        """The movable pods, as (class, node), that keep class g off node n; None if they are none or more than ``most``, or not movable."""
+        """Return the movable pods, as (class, node), that keep class g off node n; None if they are none or more than ``most``, or not
+        movable."""
         found: dict[tuple[int, int], int] = {}
         groups = [(group, np.array([n])) for group in self.exclusions.near[g]]
         for group, key in self.exclusions.wide[g]:

@@ -45,7 +45,7 @@ class Points:
         self.most += factor * other.most
 
     def value(self, solution: Sequence[int]) -> int:
-        """The sum in a solution (values by variable index)."""
+        """Return the sum in a solution (values by variable index)."""
         return self.constant + sum(w * solution[v.index] for v, w in zip(self.variables, self.weights, strict=True))
 
     def expression(self) -> cp_model.LinearExprT:

@@ -59,24 +59,24 @@ class PlacementModel:
         return cp_model.CpModel()
 
     def about(self, topic: Hashable, classes: Sequence[int] = (), node: int | None = None) -> AbstractContextManager[None]:
-        """A context that says what the constraints added in it are about: a topic of the rule at work, and the classes and the node
+        """Return a context that says what the constraints added in it are about: a topic of the rule at work, and the classes and the node
         concerned. Only a model of named facts listens."""
         return _NOTHING
 
     def upper(self, g: int, n: int) -> int:
-        """The most pods of class g that node n can take."""
+        """Return the most pods of class g that node n can take."""
         return self._upper.get((g, n), 0)
 
     def nodes_of(self, g: int) -> Ids:
-        """The nodes for which class g has a variable."""
+        """Return the nodes for which class g has a variable."""
         return self._nodes.get(g, NOWHERE)
 
     def nodes(self) -> list[int]:
-        """The nodes that some class has a variable for."""
+        """Return the nodes that some class has a variable for."""
         return sorted(self._on)
 
     def domains(self, classes: Iterable[int], codes: Ids) -> list[int]:
-        """The domains (``codes``: int32[N]) with a variable of some of the classes."""
+        """Return the domains (``codes``: int32[N]) with a variable of some of the classes."""
         found: set[int] = set()
         for g in classes:
             if g in self._nodes:
@@ -84,21 +84,21 @@ class PlacementModel:
         return sorted(found - {-1})
 
     def classes_on(self, n: int) -> list[int]:
-        """The classes that have a variable on node n."""
+        """Return the classes that have a variable on node n."""
         return self._on.get(n, [])
 
     def variables(self, g: int, nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
-        """x[g, n] over these nodes, where it exists."""
+        """Return x[g, n] over these nodes, where it exists."""
         found = (self.x.get((g, n)) for n in (nodes.tolist() if isinstance(nodes, np.ndarray) else nodes))
         return [v for v in found if v is not None]
 
     def cells(self, classes: Iterable[int], nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
-        """x[g, n] over several classes and nodes, where it exists."""
+        """Return x[g, n] over several classes and nodes, where it exists."""
         listed = nodes.tolist() if isinstance(nodes, np.ndarray) else list(nodes)
         return [v for g in classes for v in self.variables(g, listed)]
 
     def any_of(self, variables: Sequence[cp_model.IntVar]) -> cp_model.IntVar | None:
-        """A literal that is true iff the sum of these variables is at least 1 (None: there are none)."""
+        """Return a literal that is true iff the sum of these variables is at least 1 (None: there are none)."""
         if not variables:
             return None
         if len(variables) == 1 and self._is_bool(variables[0]):
@@ -151,14 +151,14 @@ class PlacementModel:
                 self.zones[n] = zones
 
     def counts(self, solution: Sequence[int]) -> Ints:
-        """int64[G, N]: the placement in a solution (values by variable index)."""
+        """Return int64[G, N]: the placement in a solution (values by variable index)."""
         found = np.zeros((self.cluster.n_classes, self.cluster.n_nodes), dtype=np.int64)
         for cell, k in self.placed(solution).items():
             found[cell] = k
         return found
 
     def placed(self, solution: Sequence[int]) -> dict[tuple[int, int], int]:
-        """Pods by (class, node) in a solution (values by variable index)."""
+        """Return pods by (class, node) in a solution (values by variable index)."""
         return {cell: k for cell, variable in self.x.items() if (k := solution[variable.index])}
 
     def hold(self, left: Mapping[int, int]) -> None:
@@ -197,9 +197,9 @@ class PlacementModel:
     def assignment(
         self, counts: Ints | Mapping[tuple[int, int], int], *, seconds: float = 10.0, deterministic: bool = False, objective: bool = False
     ) -> list[int] | None:
-        """The value of every variable of the model under a placement (int64[G, N], or the pods by (class, node)): a complete hint. None
-        where the model refuses it.
-        ``objective``: the best values for the model's objective. ``seconds``: of the clock, or CP-SAT's own where ``deterministic``."""
+        """Return the value of every variable of the model under a placement (int64[G, N], or the pods by (class, node)): a complete hint.
+        None where the model refuses it. ``objective``: the best values for the model's objective. ``seconds``: of the clock, or CP-SAT's
+        own where ``deterministic``."""
         model = self.model.clone()
         if not objective:
             model.proto.clear_objective()

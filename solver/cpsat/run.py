@@ -109,7 +109,7 @@ class CpSat:
         return Answer(status, list(solver.response_proto.solution) if solved else None, bound)
 
     def short(self) -> Short:
-        """The time that completing a hint may take."""
+        """Return the time that completing a hint may take."""
         return {"seconds": min(10.0, max(0.2, self.deadline.left() / 4)), "deterministic": self.options.deterministic}
 
     def done(self) -> bool:

@@ -23,18 +23,18 @@ class Kubelet:
         return [dict(zone) for zone in self.tree.available]
 
     def asks(self, cls: ContainerClass) -> Asks:
-        """What it aligns of a pod."""
+        """Return what it aligns of a pod."""
         return zone_pools.asks(cls, self.tree)
 
     def never(self, cls: ContainerClass, allocatable: Mapping[str, int]) -> bool:
-        """Whether it rejects pods of the class even on the empty node."""
+        """Return whether it rejects pods of the class even on the empty node."""
         return bool(zone_pools.lacking(cls, self.tree, allocatable)) or zone_pools.items(cls, self.tree, hints=False) is None
 
     def accepts(self, wanted: Asks) -> bool:
         return self.room(wanted, 1) == 1
 
     def room(self, wanted: Asks, most: int) -> int:
-        """How many such pods it takes one after the other, at most ``most``."""
+        """Return how many such pods it takes one after the other, at most ``most``."""
         free = [dict(zone) for zone in self._free]
         k = 0
         while k < most and zone_pools.first_fit(self.tree, free, wanted) is not None:
@@ -42,7 +42,8 @@ class Kubelet:
         return k
 
     def most(self, wanted: Asks) -> int | None:
-        """No more such pods than this ever, whatever the order: all zones together hold them. None: they ask for nothing that lasts."""
+        """Return no more such pods than this ever, whatever the order: all zones together hold them. None: they ask for nothing that
+        lasts."""
         per_pod: dict[str, int] = {}
         for ask in wanted:
             if ask.container != INIT:
@@ -52,7 +53,7 @@ class Kubelet:
         return min((zone_pools.total(self.tree, whole, name) // amount for name, amount in per_pod.items()), default=None)
 
     def path(self) -> object:
-        """What is left per zone, which depends on the order of arrival."""
+        """Return what is left per zone, which depends on the order of arrival."""
         return tuple(tuple(sorted(zone.items())) for zone in self._free)
 
     def take(self, g: int, wanted: Asks) -> None:
@@ -61,7 +62,7 @@ class Kubelet:
         self.placed.append(g)
 
     def lose(self, g: int, wanted: Mapping[int, Asks]) -> None:
-        """The last pod of class g never came: the others arrive anew. ``wanted``: what each class asks here."""
+        """The last pod of class g never came: the others arrive again. ``wanted``: what each class asks here."""
         self.placed.pop(len(self.placed) - 1 - self.placed[::-1].index(g))
         self._free = self._fresh()
         for h in self.placed:

@@ -43,7 +43,7 @@ class Layout:
     patterns: list[Pattern] = field(default_factory=list)
 
     def pool(self, pattern: Pattern, container: int) -> int | None:
-        """The pool of a container under a pattern; None where it gets none of its own."""
+        """Return the pool of a container under a pattern; None where it gets none of its own."""
         for item, pool in zip(self.items, pattern.pools, strict=True):
             if item.container in (container, WHOLE):
                 return pool
@@ -51,7 +51,7 @@ class Layout:
 
 
 def chosen_items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> tuple[list[Item] | None, list[int]]:
-    """The items of a class on a node, and the containers that are left without zones because patterns would be too many."""
+    """Return the items of a class on a node, and the containers that are left without zones because patterns would be too many."""
     found = zone_pools.items(cls, tree, hints=hints)
     dropped: list[int] = []
     if found is None:
@@ -97,7 +97,7 @@ class NodeZones:
         self._guards()
 
     def _loads(self) -> dict[str, int]:
-        """What all items together could take, per resource."""
+        """Return what all items together could take, per resource."""
         load: dict[str, int] = {}
         for layout in self.layouts.values():
             for item in layout.items:
@@ -119,7 +119,7 @@ class NodeZones:
         return tuple(found)
 
     def _could_fill(self, tight: Sequence[int], amounts: Amounts, load: Mapping[str, int]) -> bool:
-        """Whether each pool could lack some resource at once; ``load``: what there is to fill them with."""
+        """Return whether each pool could lack some resource at once; ``load``: what there is to fill them with."""
         if len(tight) > 8:
             return True
         for lack in product(amounts, repeat=len(tight)):

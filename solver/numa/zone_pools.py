@@ -41,7 +41,7 @@ def bits(pool: int) -> list[int]:
 
 
 def sockets(tree: NumaTree) -> list[int]:
-    """The pool of each socket."""
+    """Return the pool of each socket."""
     found: dict[int, int] = {}
     for z, s in enumerate(tree.socket):
         found[s] = found.get(s, 0) | 1 << z
@@ -49,13 +49,13 @@ def sockets(tree: NumaTree) -> list[int]:
 
 
 def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> int:
-    """What a pool has of a resource, in all (``capacity``) or for the pods to be placed."""
+    """Return what a pool has of a resource, in all (``capacity``) or for the pods to be placed."""
     listed = tree.capacity if capacity else tree.available
     return sum(listed[z].get(name, 0) for z in bits(pool))
 
 
 def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
-    """What the kubelet of the node aligns for a pod, in its order; resources that no zone lists are left out."""
+    """Return what the kubelet of the node aligns for a pod, in its order; resources that no zone lists are left out."""
     if not tree.rejects:
         return ()
     listed = cls.per_pod if tree.scope == "pod" else cls.per_container
@@ -64,7 +64,7 @@ def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
 
 
 def lacking(cls: ContainerClass, tree: NumaTree, allocatable: Mapping[str, int]) -> list[str]:
-    """Resources that no zone lists and that make the kubelet's view of the node reject the pod."""
+    """Return resources that no zone lists and that make the kubelet's view of the node reject the pod."""
     if not tree.rejects:
         return []
     listed = cls.per_pod if tree.scope == "pod" else cls.per_container
@@ -76,7 +76,7 @@ def subsets(zones: Sequence[Mapping[str, int]], amounts: Amounts, k: int) -> Ite
     least = [(name, amount) for name, amount in amounts if amount > 0]
 
     def reachable(top: int, chosen: int, left: Sequence[int]) -> bool:
-        """Whether the best ``chosen`` zones below ``top`` could have what is left, resource by resource."""
+        """Return whether the best ``chosen`` zones below ``top`` could have what is left, resource by resource."""
         return all(
             need <= 0 or sum(sorted((zones[z].get(name, 0) for z in range(top)), reverse=True)[:chosen]) >= need
             for (name, _), need in zip(least, left, strict=True)
@@ -98,7 +98,8 @@ def subsets(zones: Sequence[Mapping[str, int]], amounts: Amounts, k: int) -> Ite
 
 
 def width(tree: NumaTree, amounts: Amounts) -> int:
-    """The number of zones that a request must get: 1, or under `restricted` the fewest whose total capacity could hold it (0: none)."""
+    """Return the number of zones that a request must get: 1, or under `restricted` the fewest whose total capacity could hold it (0:
+    none)."""
     if tree.policy != "restricted":
         return 1
     if amounts not in tree.widths:
@@ -111,7 +112,7 @@ def _width(tree: NumaTree, amounts: Amounts) -> int:
 
 
 def first_fit(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | None:
-    """The pools the kubelet gives, per ask, taking them from ``free``; None if it rejects the pod, and ``free`` is as before."""
+    """Return the pools the kubelet gives, per ask, taking them from ``free``; None if it rejects the pod, and ``free`` is as before."""
     got: list[int] = []
     taken: list[tuple[int, str, int]] = []
     for ask in wanted:
@@ -135,7 +136,7 @@ def first_fit(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int
 
 
 def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | None:
-    """What of a pod gets pools on a node; None if the kubelet would reject the pod even on the empty node. ``hints``: also the
+    """Return what of a pod gets pools on a node; None if the kubelet would reject the pod even on the empty node. ``hints``: also the
     containers that hints concern."""
     found: list[Item] = []
     for ask in asks(cls, tree):
@@ -157,7 +158,7 @@ def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | N
 
 
 def soft_pools(tree: NumaTree, amounts: Amounts) -> tuple[int, ...]:
-    """Pools of a container that is never rejected, tightest first: zones, then sockets, then the node."""
+    """Return pools of a container that is never rejected, tightest first: zones, then sockets, then the node."""
     whole = (1 << len(tree.zones)) - 1
     listed = [1 << z for z in range(len(tree.zones))] + [s for s in sockets(tree) if s != whole]
     fitting = [p for p in dict.fromkeys(listed) if all(total(tree, p, name) >= amount for name, amount in amounts)]
@@ -165,7 +166,7 @@ def soft_pools(tree: NumaTree, amounts: Amounts) -> tuple[int, ...]:
 
 
 def unions(tree: NumaTree, pools: Iterable[int]) -> list[int]:
-    """Unions of pools that overlap: the sets of zones that can be short although none of their parts is (a union of separate sets is
+    """Return unions of pools that overlap: the sets of zones that can be short although none of their parts is (a union of separate sets is
     short only if one of them is). Beyond ALL_UNIONS zones only unions of a few pools."""
     used = set(pools)
     found = new = set(used)
@@ -178,12 +179,12 @@ def unions(tree: NumaTree, pools: Iterable[int]) -> list[int]:
 
 
 def wider(pools: Iterable[int], pool: int) -> list[int]:
-    """The tighter pools inside a pool, which must have no room left where a container gets the wider one."""
+    """Return the tighter pools inside a pool, which must have no room left where a container gets the wider one."""
     return [p for p in pools if p != pool and p & pool == p]
 
 
 def closeness(tree: NumaTree, levels: Closeness, a: int | None, b: int | None) -> int:
-    """Points per unit of affinity of two containers with these pools (None: somewhere on the node)."""
+    """Return points per unit of affinity of two containers with these pools (None: somewhere on the node)."""
     if a is None or b is None:
         return levels.sameNode
     return (levels.sameNode, levels.sameSocket, levels.sameZone)[tree.lowest(a, b)]

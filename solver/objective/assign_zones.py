@@ -142,7 +142,7 @@ class _Room:
             held[name] = held.get(name, 0) + sign * amount
 
     def open(self, item: Item) -> list[int]:
-        """The pools that a container may have now: those with room and none tighter inside that has; else the whole node."""
+        """Return the pools that a container may have now: those with room and none tighter inside that has; else the whole node."""
         fitting = [p for p in item.pools if p != self.whole and self._fits(p, item)]
         return [p for p in fitting if not zone_pools.wider(fitting, p)] or [self.whole]
 
@@ -206,7 +206,7 @@ def _best(
 
 
 def _kept(model: cp_model.CpModel, cluster: Cluster, node: NodeZones, pods: Sequence[int], start: Sequence[Pools]) -> list[cp_model.IntVar]:
-    """How many pods of each pattern are as in the start."""
+    """Return how many pods of each pattern are as in the start."""
     kept = []
     for g, layout in node.layouts.items():
         width = len(_class(cluster, g).requests)

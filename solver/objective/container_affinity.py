@@ -57,7 +57,7 @@ class ContainerPoints:
         return found
 
     def predicates(self, classes: Iterable[int]) -> list[int]:
-        """The predicates that some container of the classes owns and some container satisfies."""
+        """Return the predicates that some container of the classes owns and some container satisfies."""
         owned: set[int] = set()
         hit: set[int] = set()
         for g in classes:
@@ -67,15 +67,15 @@ class ContainerPoints:
         return sorted(owned & hit)
 
     def owners(self, predicate: int, classes: Iterable[int]) -> list[tuple[int, int, int]]:
-        """(class, container, weight) of those that own a predicate."""
+        """Return (class, container, weight) of those that own a predicate."""
         return [(g, i, w) for g in classes for i, own in enumerate(self.class_of(g).entries) for p, w in own if p == predicate]
 
     def satisfying(self, predicate: int, classes: Iterable[int]) -> list[tuple[int, int]]:
-        """(class, container) of those that satisfy a predicate."""
+        """Return (class, container) of those that satisfy a predicate."""
         return [(g, i) for g in classes for i, own in enumerate(self.class_of(g).hits) if predicate in own]
 
     def static(self, g: int) -> Ints:
-        """int64[N]: points of one pod of the class against fixed pods, and between its own containers where zones do not matter."""
+        """Return int64[N]: points of one pod of the class against fixed pods, and between its own containers where zones do not matter."""
         if g not in self._rows:
             cls, fixed = self.class_of(g), self.cluster.fixed_containers
             met = np.zeros(self.cluster.n_nodes, dtype=np.int64)
@@ -92,17 +92,17 @@ class ContainerPoints:
         return self._rows[g]
 
     def inside(self, g: int, tree: NumaTree, pools: Sequence[int | None]) -> int:
-        """Points of the default-scope hints inside one pod on a node with zones."""
+        """Return points of the default-scope hints inside one pod on a node with zones."""
         from solver.numa.zone_pools import closeness
 
         return sum(w * closeness(tree, self.levels, pools[i], pools[j]) for i, j, w in self.class_of(g).inner)
 
     def on_node(self, n: int, pods: Sequence[tuple[int, Pools]]) -> int:
-        """Raw points of the pending pods (class, pools of its containers) on one node, against fixed pods there included."""
+        """Return raw points of the pending pods (class, pools of its containers) on one node, against fixed pods there included."""
         return sum(self.per_pod(n, pods))
 
     def per_pod(self, n: int, pods: Sequence[tuple[int, Pools]]) -> list[int]:
-        """The same by pod: a pair counts for the one that owns the hint."""
+        """Return the same by pod: a pair counts for the one that owns the hint."""
         from solver.numa.zone_pools import closeness
 
         tree = self.cluster.trees[n] if n in self.zoned else None

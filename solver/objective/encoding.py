@@ -159,7 +159,7 @@ def node_points(
     here = [g for g in pods if g in found.involved]
 
     def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> _Sum:
-        """How many of the (class, container) are inside a set of zones (None: anywhere on the node)."""
+        """Return how many of the (class, container) are inside a set of zones (None: anywhere on the node)."""
         parts: dict[int, tuple[cp_model.IntVar, int]] = {}
         high = 0
         for g, i in containers:

@@ -36,11 +36,11 @@ class _Layer:
         return bool(len(self.own[g]) or len(self.matching[g]))
 
     def met(self, g: int, nodes: Ints) -> bool:
-        """Whether some pod that terms of the class match is in the domain of one of these nodes."""
+        """Return whether some pod that terms of the class match is in the domain of one of these nodes."""
         return bool(self.matched[self.own[g]][:, self.codes[nodes]].any())
 
     def gain(self, g: int) -> Ints:
-        """int64[N]."""
+        """Return int64[N]."""
         points = self.weights[g] @ self.matched[self.own[g]]
         if len(self.matching[g]):
             points = points + self.owned[self.matching[g]].sum(axis=0)
@@ -65,14 +65,15 @@ class SoftState:
         self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
 
     def steady(self, g: int) -> Ints:
-        """int64[N]: weighted points of a pod of class g on each node with the pods of the state, soft constraints of spread apart."""
+        """Return int64[N]: weighted points of a pod of class g on each node with the pods of the state, soft constraints of spread
+        apart."""
         points = self.objective.node_points(g)
         for layer in self._layers[g]:
             points = points + layer.gain(g)
         return points
 
     def gain(self, g: int) -> Ints:
-        """int64[N]: weighted points that one more pod of class g adds on each node."""
+        """Return int64[N]: weighted points that one more pod of class g adds on each node."""
         points = self.steady(g)
         for i in self.objective.feeds[g]:
             points = points + self._skew_gain(i)
@@ -98,7 +99,7 @@ class SoftState:
                 self.counted(i)[d] += k
 
     def counted(self, i: int) -> Ints:
-        """int64[D]: pods that a tally counts; made when first asked for, since a cluster has tens of thousands."""
+        """Return int64[D]: pods that a tally counts; made when first asked for, since a cluster has tens of thousands."""
         found = self._tallies.get(i)
         if found is None:
             found = self._tallies[i] = self.objective.tallies[i].base.copy()
@@ -107,7 +108,7 @@ class SoftState:
     # --- what construction asks -----------------------------------------------------------------------------------------------
 
     def touches(self, g: int) -> bool:
-        """Whether points of the class depend on what is placed."""
+        """Return whether points of the class depend on what is placed."""
         return bool(self._layers[g] or self.objective.feeds[g])
 
     def levels(self, g: int) -> list[Level]:
@@ -119,16 +120,16 @@ class SoftState:
         return found
 
     def shy(self, g: int) -> list[tuple[Ids, int]]:
-        """(codes, domains) of the keys over which pods of the class repel each other."""
+        """Return (codes, domains) of the keys over which pods of the class repel each other."""
         return [(t.codes, t.size) for t in self._own(g) if t.own[g] < 0]
 
     def flocking(self, g: int, nodes: Ints) -> list[str]:
-        """Keys over which pods of the class attract each other and none of these nodes has one near."""
+        """Return keys over which pods of the class attract each other and none of these nodes has one near."""
         placed = {layer.key: layer for layer in self._layers[g]}
         return list(dict.fromkeys(t.key for t in self._own(g) if t.own[g] > 0 and not placed[t.key].met(g, nodes)))
 
     def gregarious(self, g: int) -> bool:
-        """Whether pods of the class attract each other to one node."""
+        """Return whether pods of the class attract each other to one node."""
         return any(t.own[g] > 0 and single(t.codes, t.size) for t in self._own(g))
 
     def _own(self, g: int) -> list[PreferenceTerm]:

@@ -5,7 +5,7 @@ Container affinity needs zones and stands apart (:mod:`solver.objective.containe
 over pairs of classes. Only what a placement decides counts: pairs of two fixed pods are left out.
 
 Source: pkg/scheduler/framework/plugins/{nodeaffinity,tainttoleration,interpodaffinity,podtopologyspread}/scoring.go for what matches;
-the sum over all ordered pairs is this project's own objective (design, "Objective").
+the sum over all ordered pairs is this project's own objective (docs/preferences.md).
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class PreferenceTerm:
         return bool(self.fixed_matched.any() or self.fixed_owned.any())
 
     def static(self, g: int) -> Ints:
-        """int64[D]: points of one pod of class g against the fixed pods, both ways."""
+        """Return int64[D]: points of one pod of class g against the fixed pods, both ways."""
         return np.asarray(self.own.get(g, 0) * self.fixed_matched + int(g in self.matches) * self.fixed_owned, dtype=np.int64)
 
     def value(self, placed: Placed) -> int:
-        """Points between pending pods."""
+        """Return points between pending pods."""
         matched = placed.per_domain(sorted(self.matches), self.codes, self.size)
         total = 0
         for g, weight in self.own.items():
@@ -84,12 +84,12 @@ class SoftTally:
     owners: list[int]  # classes
 
     def excess(self, counts: Ints) -> int:
-        """Pods above min + maxSkew; ``counts``: int64[D]."""
+        """Return pods above min + maxSkew; ``counts``: int64[D]."""
         floor = int(counts[self.usable].min()) + self.spread.max_skew
         return int(np.maximum(counts[self.counted] - floor, 0).sum())
 
     def arriving(self, placed: Placed) -> Ints:
-        """int64[D]: counts of a placement."""
+        """Return int64[D]: counts of a placement."""
         return self.base + placed.per_domain(self.matches.tolist(), self.codes, self.size)
 
 
@@ -209,7 +209,7 @@ class Objective:
     # --- points that depend on one pod and one node --------------------------------------------------------------------------
 
     def static(self, g: int, family: str) -> Ints:
-        """int64[N]: raw points of one pod of class g on each node, without regard to other pending pods."""
+        """Return int64[N]: raw points of one pod of class g on each node, without regard to other pending pods."""
         cluster, cls = self.cluster, self.cluster.classes[g]
         row = np.zeros(cluster.n_nodes, dtype=np.int64)
         if family == NODE_AFFINITY:
@@ -225,7 +225,7 @@ class Objective:
         return row
 
     def node_points(self, g: int) -> Ints:
-        """int64[N]: the sum of :meth:`static` over the families, times their multipliers."""
+        """Return int64[N]: the sum of :meth:`static` over the families, times their multipliers."""
         cls = self.cluster.classes[g]
         concerned = (t for t in sorted({*self.owned[g], *self.matching[g]}) if self._fixed[t])
         touched = tuple((t, self.terms[t].own.get(g, 0), g in self.terms[t].matches) for t in concerned)
@@ -240,7 +240,7 @@ class Objective:
     # --- the value of a placement --------------------------------------------------------------------------------------------
 
     def families(self, counts: Ints | Placed, classes: Sequence[int] | None = None) -> dict[str, int]:
-        """Raw points per family of a placement (int64[G, N]); ``classes``: of these only, which nothing ties to others."""
+        """Return raw points per family of a placement (int64[G, N]); ``classes``: of these only, which nothing ties to others."""
         placed = counts if isinstance(counts, Placed) else Placed(counts)
         found = dict.fromkeys(FAMILIES, 0)
         for g in placed.classes if classes is None else classes:
@@ -257,7 +257,7 @@ class Objective:
         return found
 
     def static_families(self, g: int) -> list[str]:
-        """The families in which single nodes can be worth something to the class."""
+        """Return the families in which single nodes can be worth something to the class."""
         cls = self.cluster.classes[g]
         found = [NODE_AFFINITY] if cls.prefers else []
         if cls.tolerations in self._taints:
@@ -265,5 +265,5 @@ class Objective:
         return found + sorted({self.terms[t].family for t in (*self.owned[g], *self.matching[g]) if self._fixed[t]})
 
     def total(self, families: dict[str, int]) -> int:
-        """The weighted sum of the families."""
+        """Return the weighted sum of the families."""
         return sum(self.multipliers[family] * points for family, points in families.items())

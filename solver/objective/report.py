@@ -29,7 +29,7 @@ LISTED = 50
 
 
 def workload(pod: Pod) -> str:
-    """``Kind namespace/name`` of the controller, or of the pod itself."""
+    """Return ``Kind namespace/name`` of the controller, or of the pod itself."""
     owner = controller_of(pod)
     if owner is None:
         return f"Pod {pod_key(pod)}"
@@ -37,7 +37,7 @@ def workload(pod: Pod) -> str:
 
 
 def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> doc.Preferences:
-    """The preference part of a result. ``counts``: int64[G, N]."""
+    """Return the preference part of a result. ``counts``: int64[G, N]."""
     families = objective.families(counts)
     families[CONTAINER_AFFINITY] = zones.points
     best = _best(objective, counts)

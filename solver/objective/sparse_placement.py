@@ -24,18 +24,18 @@ class Placed:
         self.classes = sorted(self._of)
 
     def of(self, g: int) -> tuple[Ints, Ints]:
-        """Nodes that hold pods of a class, and how many each."""
+        """Return nodes that hold pods of a class, and how many each."""
         return self._of.get(g, _NOTHING)
 
     def in_domains(self, g: int, codes: Ids) -> tuple[Ids, Ints]:
-        """Domains (with repetitions) of the pods of a class, and how many pods each time; nodes without the key are left out."""
+        """Return domains (with repetitions) of the pods of a class, and how many pods each time; nodes without the key are left out."""
         nodes, pods = self.of(g)
         domains = codes[nodes]
         inside = domains >= 0
         return domains[inside], pods[inside]
 
     def per_domain(self, classes: Iterable[int], codes: Ids, size: int) -> Ints:
-        """int64[size]: pods of some classes in each domain."""
+        """Return int64[size]: pods of some classes in each domain."""
         total = np.zeros(size, dtype=np.int64)
         for g in classes:
             domains, pods = self.in_domains(g, codes)

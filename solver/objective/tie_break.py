@@ -44,7 +44,7 @@ PodCost = Callable[[Ints, int], Ints]
 
 
 def bend(u: Ints) -> Ints:
-    """f(u), elementwise."""
+    """Return f(u), elementwise."""
     k = u // STEP
     return np.asarray(STEP * k * k + (2 * k + 1) * (u - STEP * k), dtype=np.int64)
 
@@ -144,16 +144,16 @@ class Spread(Strategy):
         return self.added
 
     def added(self, free: Ints, g: int) -> Ints:
-        """int64[N]: what one more pod of class g costs on each node; ``free``: int64[N, R] left now."""
+        """Return int64[N]: what one more pod of class g costs on each node; ``free``: int64[N, R] left now."""
         used = np.maximum(self.total - free[:, : self.total.shape[1]], 0)
         return np.asarray((bend(self._load(used + self.demand[g])) - bend(self._load(used))).sum(axis=1), dtype=np.int64)
 
     def cost(self, used: Ints) -> Ints:
-        """int64[N]: what each node costs that uses so much (int64[N, 2])."""
+        """Return int64[N]: what each node costs that uses so much (int64[N, 2])."""
         return np.asarray(bend(self._load(np.maximum(used, 0))).sum(axis=1), dtype=np.int64)
 
     def cost_on(self, n: int, used: Ints) -> Ints:
-        """int64[K]: what node n costs with each of several uses (int64[K, 2])."""
+        """Return int64[K]: what node n costs with each of several uses (int64[K, 2])."""
         total = np.broadcast_to(self.total[n], used.shape)
         safe = np.maximum(total, 1)
         if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:
@@ -211,7 +211,7 @@ class Pack(Strategy):
         return -int(self.price[self.used | counts.any(axis=0)].sum())
 
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """The nodes in use stay; beyond their room, demand is covered by fractions of the cheapest others."""
+        """Return the value of the nodes in use, which stay, with demand beyond their room covered by fractions of the cheapest others."""
         base = int(self.price[self.used].sum())
         if not complete:
             return -base
@@ -251,7 +251,7 @@ class Pack(Strategy):
 
 
 def occupies(pod: Pod) -> bool:
-    """Whether a pod keeps its node in use: DaemonSet and static pods do not."""
+    """Return whether a pod keeps its node in use: DaemonSet and static pods do not."""
     owner = controller_of(pod)
     return not (is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet"))
 

@@ -1,4 +1,6 @@
-"""One module per Kubernetes rule, named after its scheduler plugin."""
+"""One module per Kubernetes rule, named after its scheduler plugin, with its filter and its part of the model. Enter at :func:`build` for
+every rule, at :meth:`solver.rules.base.Rule.of` for one of them. It imports ``models`` and :mod:`solver.cpsat`; rules do not import each
+other."""
 
 from __future__ import annotations
 
@@ -34,12 +36,12 @@ ALL: tuple[type[Rule], ...] = (
 
 
 def build(cluster: Cluster) -> list[Rule]:
-    """Every rule over a cluster, in the state of its fixed pods."""
+    """Return every rule over a cluster, in the state of its fixed pods."""
     return [kind(cluster) for kind in ALL]
 
 
 def replay(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> list[Rule]:
-    """Every rule in the state that a placement leaves; ``sequence``: (class, node, pods) in bind order."""
+    """Return every rule in the state that a placement leaves; ``sequence``: (class, node, pods) in bind order."""
     active = build(cluster)
     for g, n, k in sequence:
         for rule in active:

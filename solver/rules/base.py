@@ -48,24 +48,24 @@ class Rule(ABC):
 
     @abstractmethod
     def rejects(self, g: int) -> Bools:
-        """bool[N]: the nodes on which this rule, asked on its own, rejects one more pod of class g in the current state."""
+        """Return bool[N]: the nodes on which this rule, asked on its own, rejects one more pod of class g in the current state."""
 
     @abstractmethod
     def never(self, g: int) -> Bools:
-        """bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
+        """Return bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        """What ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes
-        (solver.explain.conflict.fact_model). Topics
-        are those of ``PlacementModel.about``; parts that ``encode`` says as well may be left out."""
+        """Return what ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes
+        (solver.explain.conflict.fact_model). Topics are those of ``PlacementModel.about``; parts that ``encode`` says as well may be left
+        out."""
         return [(None, self.never(g))]
 
     def closed(self, g: int) -> Bools:
-        """bool[N]: the nodes that no more pod of class g can get as long as the pods of the current state stay."""
+        """Return bool[N]: the nodes that no more pod of class g can get as long as the pods of the current state stay."""
         return self.rejects(g)
 
     def breaks(self, g: int) -> Bools:
-        """bool[N]: nodes where the filter accepts one more pod of class g, but the final state would break this rule for another."""
+        """Return bool[N]: nodes where the filter accepts one more pod of class g, but the final state would break this rule for another."""
         return np.zeros(self.cluster.n_nodes, dtype=bool)
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
@@ -84,15 +84,16 @@ class Rule(ABC):
         return bool(self.rejects(g)[n])
 
     def room(self, g: int) -> Ints:
-        """int64[N]: how many more pods of class g this rule admits on each node at once, if no other node changes."""
+        """Return int64[N]: how many more pods of class g this rule admits on each node at once, if no other node changes."""
         return np.where(self.rejects(g), 0, PLENTY)
 
     def most(self, g: int) -> Ints:
-        """int64[N]: a cheap upper bound on the pods of class g that one node can ever take under this rule (``local`` rules: ``room``)."""
+        """Return int64[N]: a cheap upper bound on the pods of class g that one node can ever take under this rule (``local`` rules:
+        ``room``)."""
         return np.full(self.cluster.n_nodes, PLENTY)
 
     def concerned(self, g: int) -> bool:
-        """Whether placing pods of class g changes this rule's state at all."""
+        """Return whether placing pods of class g changes this rule's state at all."""
         return True
 
     def place(self, g: int, n: int, k: int = 1) -> None:
@@ -102,11 +103,11 @@ class Rule(ABC):
         """Take k pods of class g on node n out of the state."""
 
     def path(self) -> object:
-        """What of the state depends on the order in which pods arrived, not only on which did; None if nothing."""
+        """Return what of the state depends on the order in which pods arrived, not only on which did; None if nothing."""
         return None
 
     def order_links(self) -> list[list[int]]:
-        """Groups of classes whose bind order matters to each other under this rule."""
+        """Return groups of classes whose bind order matters to each other under this rule."""
         return []
 
     def encode(self, encoding: PlacementModel) -> None:
@@ -114,7 +115,7 @@ class Rule(ABC):
 
     @abstractmethod
     def message(self, g: int, rejected: Bools) -> str:
-        """A few words on why pods of class g are rejected on these nodes."""
+        """Return a few words on why pods of class g are rejected on these nodes."""
 
 
 class StaticRule(Rule):

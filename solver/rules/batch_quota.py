@@ -38,8 +38,8 @@ FREE = 2**31
 
 
 def pour(counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pinned: bool, later: bool) -> Ints:
-    """int64[D]: pods for each domain, levelling them up from the emptiest. ``room``: what each can take; ``pinned``: the minimum stays 0;
-    ``later``: the minimum may rise on the way (pods are bound in the order of their levels), else it is today's."""
+    """Return int64[D]: pods for each domain, levelling them up from the emptiest. ``room``: what each can take; ``pinned``: the minimum
+    stays 0; ``later``: the minimum may rise on the way (pods are bound in the order of their levels), else it is today's."""
     floor = 0 if pinned or not counted.any() else int((counts + room if later else counts)[counted].min())
     highest = floor + skew
 
@@ -58,7 +58,7 @@ def pour(counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pi
 
 
 def ranks(domains: Ids) -> Ints:
-    """int64: the how-manieth each entry is among those of its domain."""
+    """Return int64: the how-manieth each entry is among those of its domain."""
     order = np.argsort(domains, kind="stable")
     sorted_ = domains[order]
     starts = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1])) if len(sorted_) else np.zeros(0, dtype=np.int64)
@@ -101,7 +101,7 @@ class BatchQuota:
 
 
 def single(codes: Ids, size: int) -> bool:
-    """Whether every domain is one node."""
+    """Return whether every domain is one node."""
     return bool(size >= np.count_nonzero(codes >= 0))
 
 

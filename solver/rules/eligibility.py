@@ -12,7 +12,7 @@ from solver.rules.base import Rule
 
 
 def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
-    """int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods."""
+    """Return int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods."""
     upper = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     for g in range(cluster.n_classes):
         never = np.zeros(cluster.n_nodes, dtype=bool)
@@ -41,7 +41,7 @@ def _whole(cluster: Cluster, gang: GangGroup, upper: Ints) -> None:
 
 
 def short(cluster: Cluster, limits: Ints) -> bool:
-    """Whether the pods that fit anywhere want more of some resource, all together, than there is."""
+    """Return whether the pods that fit anywhere want more of some resource, all together, than there is."""
     wanted = cluster.demand.T @ fits(cluster, limits)
     return bool((wanted > np.maximum(cluster.free, 0).sum(axis=0)).any())
 
@@ -54,5 +54,5 @@ def cells_within(cluster: Cluster, limits: Ints) -> Cells:
 
 
 def fits(cluster: Cluster, limits: Ints) -> Ints:
-    """int64[G]: pods of each class that could be placed if there were nobody else, a bound that holds before any search."""
+    """Return int64[G]: pods of each class that could be placed if there were nobody else, a bound that holds before any search."""
     return np.asarray(np.minimum(cluster.count, limits.sum(axis=1)), dtype=np.int64)

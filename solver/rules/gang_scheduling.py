@@ -70,7 +70,7 @@ class GangScheduling(Rule):
         self.place(g, n, -k)
 
     def order_links(self) -> list[list[int]]:
-        """Classes of a gang that keeps to one domain hang together."""
+        """Return classes of a gang that keeps to one domain hang together."""
         return [sorted(gang.classes) for gang in self.cluster.gangs if gang.key is not None]
 
     def encode(self, encoding: PlacementModel) -> None:

@@ -167,23 +167,23 @@ class InterPodAffinity(Rule):
         self.place(g, n, -k)
 
     def touches(self, g: int) -> bool:
-        """Whether placing pods of the class changes this rule's verdict on other nodes (or on other pods of it)."""
+        """Return whether placing pods of the class changes this rule's verdict on other nodes (or on other pods of it)."""
         return bool(self._own[g] or self._matching[g] or self._feeds[g])
 
     def concerned(self, g: int) -> bool:
         return self.touches(g) or self._attraction_of[g] is not None
 
     def exclusive(self, g: int) -> list[tuple[Ids, int]]:
-        """(codes int32[N], domains) of the keys over which pods of the class exclude each other."""
+        """Return (codes int32[N], domains) of the keys over which pods of the class exclude each other."""
         return [(r.codes, r.size) for i in self._own[g] if (r := self._repulsions[i]).matches[g]]
 
     def dependents(self, g: int) -> list[int]:
-        """The classes whose required affinity pods of the class may satisfy."""
+        """Return the classes whose required affinity pods of the class may satisfy."""
         fed = set(self._feeds[g])
         return [h for h, i in enumerate(self._attraction_of) if i in fed]
 
     def standing(self, g: int) -> list[int]:
-        """The class and those whose pods may stand on it, directly or not, ascending."""
+        """Return the class and those whose pods may stand on it, directly or not, ascending."""
         found, waiting = {g}, [g]
         while waiting:
             more = set(self.dependents(waiting.pop())) - found
@@ -192,7 +192,7 @@ class InterPodAffinity(Rule):
         return sorted(found)
 
     def provides(self, g: int) -> bool:
-        """Whether pods with required affinity may stand on pods of the class."""
+        """Return whether pods with required affinity may stand on pods of the class."""
         return bool(self._feeds[g])
 
     def message(self, g: int, rejected: Bools) -> str:
@@ -205,14 +205,14 @@ class InterPodAffinity(Rule):
     # --- units of a gang --------------------------------------------------------------------------------------------------
 
     def mates(self, g: int, h: int) -> bool:
-        """Whether pods of class h have required affinity themselves and pods of class g match all its terms, or have the same: then two
-        of them that stand on each other open a domain, and do not merely provide for each other."""
+        """Return whether pods of class h have required affinity themselves and pods of class g match all its terms, or have the same: then
+        two of them that stand on each other open a domain, and do not merely provide for each other."""
         index = self._attraction_of[h]
         return index is not None and (index == self._attraction_of[g] or bool(self._attractions[index].matches[g]))
 
     def admits_unit(self, cells: Sequence[tuple[int, int, int]]) -> bool:
-        """Whether pods that bind as a unit, (class, node, pods) with each pair once, are accepted with all of them present; the state is
-        that before the unit. A unit opens at most one domain per set of terms and key, and none where a match exists already."""
+        """Return whether pods that bind as a unit, (class, node, pods) with each pair once, are accepted with all of them present; the
+        state is that before the unit. A unit opens at most one domain per set of terms and key, and none where a match exists already."""
         matching: dict[tuple[int, int], int] = {}
         owners: dict[tuple[int, int], int] = {}
         for g, n, k in cells:
@@ -276,7 +276,7 @@ class InterPodAffinity(Rule):
             self._attractions[i].total -= int(key_index == 0)
 
     def cycles(self, classes: Sequence[int]) -> list[list[int]]:
-        """Those of some classes whose pods need each other in a cycle."""
+        """Return those of some classes whose pods need each other in a cycle."""
         needs: dict[int, list[int]] = {}
         for g in classes:
             index = self._attraction_of[g]
@@ -292,15 +292,16 @@ class InterPodAffinity(Rule):
         return self._attractions
 
     def attraction(self, g: int) -> int | None:
-        """Index of the class's own terms in ``attractions``."""
+        """Return index of the class's own terms in ``attractions``."""
         return self._attraction_of[g]
 
     def feeds(self, g: int) -> list[int]:
-        """Indices of the ``attractions`` whose terms pods of the class match in full."""
+        """Return indices of the ``attractions`` whose terms pods of the class match in full."""
         return self._feeds[g]
 
     def repelled(self, g: int, nodes: Ints) -> Bools:
-        """bool[len(nodes)]: whether pods of class g that are on these nodes, each without itself, are rejected by anti-affinity there."""
+        """Return bool[len(nodes)]: whether pods of class g that are on these nodes, each without itself, are rejected by anti-affinity
+        there."""
         mask = np.zeros(len(nodes), dtype=bool)
         for i in {*self._own[g], *self._matching[g]}:
             r = self._repulsions[i]
@@ -317,7 +318,7 @@ class InterPodAffinity(Rule):
     # --- what ordering asks ---------------------------------------------------------------------------------------------
 
     def order_links(self) -> list[list[int]]:
-        """Groups of classes whose order matters to each other: the owners of each affinity with those that it matches."""
+        """Return groups of classes whose order matters to each other: the owners of each affinity with those that it matches."""
         links: list[set[int]] = [set(np.flatnonzero(a.matches).tolist()) for a in self._attractions]
         for g, index in enumerate(self._attraction_of):
             if index is not None:
@@ -325,13 +326,13 @@ class InterPodAffinity(Rule):
         return [sorted(link) for link in links]
 
     def opening(self, g: int) -> bool:
-        """Whether the class has affinity and nothing matches it yet, so that its next pod decides for the others."""
+        """Return whether the class has affinity and nothing matches it yet, so that its next pod decides for the others."""
         index = self._attraction_of[g]
         return index is not None and self._attractions[index].total == 0
 
     def openers(self, left: dict[int, list[int]], rng: random.Random | None = None) -> list[tuple[int, int]]:
-        """(class, node) pairs to bind first: for each group whose bootstrap is open, one member on a node of a domain that nobody else
-        provides for (any, if there is none), such that an opener that would end another's bootstrap comes after it."""
+        """Return (class, node) pairs to bind first: for each group whose bootstrap is open, one member on a node of a domain that nobody
+        else provides for (any, if there is none), such that an opener that would end another's bootstrap comes after it."""
         found: list[tuple[int, int, int]] = []
         for i, a in enumerate(self._attractions):
             members = [

@@ -111,7 +111,7 @@ class AffinityEncoder:
         return self._e.about(self._attractions[i].topic, self._owners[i])
 
     def _among_themselves(self, i: int) -> bool:
-        """Whether only classes that have these terms match them, and some do: then all their pods are where the first one is."""
+        """Return whether only classes that have these terms match them, and some do: then all their pods are where the first one is."""
         providers = [int(h) for h in np.flatnonzero(self._attractions[i].matches) if len(self._e.nodes_of(int(h)))]
         return bool(providers) and all(self._of[h] == i for h in providers)
 
@@ -167,12 +167,12 @@ class AffinityEncoder:
                 self._exclude(g, h)
 
     def _gangmates(self, g: int, h: int) -> bool:
-        """Whether pods of the two classes may bind as a unit."""
+        """Return whether pods of the two classes may bind as a unit."""
         gang = self._cluster.classes[g].gang
         return gang is not None and gang == self._cluster.classes[h].gang
 
     def _has_mates(self, g: int, i: int) -> bool:
-        """Whether classes of the same gang match its terms and are matched by its: together they may open a domain."""
+        """Return whether classes of the same gang match its terms and are matched by its: together they may open a domain."""
         return any(self._gangmates(g, int(h)) and self._mates(g, int(h)) for h in np.flatnonzero(self._attractions[i].matches))
 
     def _open(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]], *, together: bool) -> None:
@@ -208,7 +208,7 @@ class AffinityEncoder:
 
     @staticmethod
     def _sees(attraction: Attraction, nodes: list[int]) -> bool:
-        """Whether a match on every one of these nodes would end the group's bootstrap (nodes of a cell may differ in other keys)."""
+        """Return whether a match on every one of these nodes would end the group's bootstrap (nodes of a cell may differ in other keys)."""
         return bool(attraction.any_key[nodes].all())
 
     def _cells_of(self, g: int, attraction: Attraction) -> dict[tuple[int, ...], list[int]]:
@@ -310,7 +310,7 @@ class AffinityEncoder:
         return found
 
     def _opened(self, g: int, cell: tuple[int, ...], i: int, key_index: int, units: list[tuple[int, tuple[int, ...]]]) -> cp_model.IntVar:
-        """Whether the class opens the cell's domain of one key together with a mate that is there by that moment."""
+        """Return whether the class opens the cell's domain of one key together with a mate that is there by that moment."""
         found = self._joint.get((g, cell, key_index))
         if found is not None:
             return found

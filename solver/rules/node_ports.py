@@ -22,7 +22,7 @@ ANY = "*"
 
 
 def clash(mine: frozenset[Port], others: frozenset[Port]) -> bool:
-    """Whether pods with these host ports cannot share a node."""
+    """Return whether pods with these host ports cannot share a node."""
     return any(a[1:] == b[1:] and (a[0] == b[0] or ANY in (a[0], b[0])) for a in mine for b in others)
 
 

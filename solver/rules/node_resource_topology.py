@@ -46,7 +46,7 @@ class NodeResourceTopologyMatch(Rule):
         self._stale: dict[int, set[int]] = {}
 
     def _read(self, g: int) -> tuple[dict[int, Asks], Bools]:
-        """What each node's kubelet aligns of a pod of the class, and where it never can."""
+        """Return what each node's kubelet aligns of a pod of the class, and where it never can."""
         cls = self.cluster.classes[g].containers
         assert cls is not None
         never = np.zeros(self.cluster.n_nodes, dtype=bool)
@@ -121,7 +121,7 @@ class NodeResourceTopologyMatch(Rule):
         return tuple(kubelet.path() for kubelet in self._nodes.values())
 
     def order_links(self) -> list[list[int]]:
-        """Aligned classes matter to each other wherever they may meet."""
+        """Return aligned classes matter to each other wherever they may meet."""
         touching = [g for g in range(self.cluster.n_classes) if self.concerned(g)]
         return [touching] if touching else []
 

@@ -36,7 +36,7 @@ class Tally:
     owners: Ints  # [D]: placed pods that carry a constraint over this tally
 
     def floor(self, min_domains: int) -> int:
-        """The global minimum: 0 while fewer domains than minDomains are eligible."""
+        """Return the global minimum: 0 while fewer domains than minDomains are eligible."""
         inside = self.counts[self.counted]
         return 0 if len(inside) < min_domains or not len(inside) else int(inside.min())
 
@@ -108,8 +108,8 @@ class PodTopologySpread(Rule):
         return mask
 
     def breaks(self, g: int) -> Bools:
-        """bool[N]: nodes where one more pod of class g, though the filters accept it, would leave a domain that received pods of some
-        constraint above its maxSkew in the final state."""
+        """Return bool[N]: nodes where one more pod of class g, though the filters accept it, would leave a domain that received pods of
+        some constraint above its maxSkew in the final state."""
         mask = np.zeros(self.cluster.n_nodes, dtype=bool)
         for i in self._feeds[g]:
             tally = self._tallies[i]
@@ -122,8 +122,8 @@ class PodTopologySpread(Rule):
         return self.never(g)
 
     def obeyed(self, g: int) -> Bools:
-        """bool[N]: the nodes on which one more pod of class g leaves every domain that holds pods of a constraint within its maxSkew,
-        whatever the order of binding was. Local search asks it, since it takes pods away as well."""
+        """Return bool[N]: the nodes on which one more pod of class g leaves every domain that holds pods of a constraint within its
+        maxSkew, whatever the order of binding was. Local search asks it, since it takes pods away as well."""
         mask = ~self.never(g)
         own = {index for _, index in self._of[g] if index is not None}
         for i in sorted({*self._feeds[g], *own}):
@@ -145,7 +145,8 @@ class PodTopologySpread(Rule):
         return mask
 
     def kept(self, g: int) -> bool:
-        """Whether every domain that holds pods of a constraint is within its maxSkew, for all constraints that class g has or feeds."""
+        """Return whether every domain that holds pods of a constraint is within its maxSkew, for all constraints that class g has or
+        feeds."""
         for i in {*self._feeds[g], *(index for _, index in self._of[g] if index is not None)}:
             tally = self._tallies[i]
             top = int(tally.counts[tally.owners > 0].max(initial=0))
@@ -173,7 +174,7 @@ class PodTopologySpread(Rule):
         self.place(g, n, -k)
 
     def level(self, g: int) -> Ints:
-        """int64[N]: how full the class's fullest constrained domain is on each node; ordering fills the emptier domains first."""
+        """Return int64[N]: how full the class's fullest constrained domain is on each node; ordering fills the emptier domains first."""
         level = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         for _, index in self._of[g]:
             if index is not None:
@@ -203,7 +204,8 @@ class PodTopologySpread(Rule):
         return found
 
     def admits(self, g: int, n: int) -> bool:
-        """Whether a pod of class g that is on node n, in the state with itself and all others that bind with it, obeys its constraints."""
+        """Return whether a pod of class g that is on node n, in the state with itself and all others that bind with it, obeys its
+        constraints."""
         if self.never(g)[n]:
             return False
         for spread, index in self._of[g]:
@@ -222,24 +224,24 @@ class PodTopologySpread(Rule):
         return self._tallies
 
     def feeds(self, g: int) -> list[int]:
-        """Indices of the ``tallies`` that count pods of the class."""
+        """Return indices of the ``tallies`` that count pods of the class."""
         return self._feeds[g]
 
     def own(self, g: int) -> list[tuple[Spread, int | None]]:
-        """The class's constraints, each with its index in ``tallies`` (None: it counts no pod)."""
+        """Return the class's constraints, each with its index in ``tallies`` (None: it counts no pod)."""
         return self._of[g]
 
     # --- what ordering asks ---------------------------------------------------------------------------------------------
 
     def touches(self, g: int) -> bool:
-        """Whether placing pods of the class changes this rule's verdict on other nodes."""
+        """Return whether placing pods of the class changes this rule's verdict on other nodes."""
         return bool(self._feeds[g]) or any(index is not None for _, index in self._of[g])
 
     def concerned(self, g: int) -> bool:
         return self.touches(g)
 
     def order_links(self) -> list[list[int]]:
-        """Groups of classes whose order matters to each other: a tally's owners with those that it counts."""
+        """Return groups of classes whose order matters to each other: a tally's owners with those that it counts."""
         links: list[set[int]] = [set(counting) for counting in self._counting]
         for g, own in enumerate(self._of):
             for _, index in own:

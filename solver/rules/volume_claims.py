@@ -34,8 +34,8 @@ class VolumeChoices:
         self._at: dict[str, dict[int, int]] = {}  # claim -> node -> pods placed there
 
     def pick(self, g: int, n: int, *, meeting: bool = True) -> dict[str, str | None] | None:
-        """Volumes for the open claims of one more pod of class g on node n; None where one of its claims gets nothing. ``meeting``: pods
-        that share a ReadWriteOnce claim have to be on one node."""
+        """Return volumes for the open claims of one more pod of class g on node n; None where one of its claims gets nothing. ``meeting``:
+        pods that share a ReadWriteOnce claim have to be on one node."""
         picked: dict[str, str | None] = {}
         for claim in self.delayed[g]:
             at = self._at.get(claim.key)

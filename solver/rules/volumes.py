@@ -85,7 +85,7 @@ class VolumeBinding(Rule):
         return tuple(sorted((key, volume or "") for key, volume in self._choices.chosen.items()))
 
     def order_links(self) -> list[list[int]]:
-        """Classes whose claims compete for the same static volumes."""
+        """Return classes whose claims compete for the same static volumes."""
         takers: dict[str, set[int]] = {}
         for g, claims in enumerate(self._choices.delayed):
             for claim in claims:
@@ -252,7 +252,7 @@ class NodeVolumeLimits(Rule):
         return (spec.csi.driver, f"volume:{spec.csi.volumeHandle}") if spec and spec.csi else None
 
     def _pairs(self, g: int) -> list[Pair]:
-        """What a pod of the class would count by now: claims that have taken a static volume count as that volume."""
+        """Return what a pod of the class would count by now: claims that have taken a static volume count as that volume."""
         taken = {f"claim:{c.key}": self._static[v] for c in self._choices.delayed[g] if (v := self._choices.chosen.get(c.key)) is not None}
         if not taken:
             return self._wants[g]
@@ -330,7 +330,7 @@ class NodeVolumeLimits(Rule):
                     self._attach(pair, n, k)
 
     def order_links(self) -> list[list[int]]:
-        """Classes that may come to count static volumes of a limited driver, with all that count under it."""
+        """Return classes that may come to count static volumes of a limited driver, with all that count under it."""
         links: dict[str, set[int]] = {}
         for g, claims in enumerate(self._choices.delayed):
             for pair in (self._static[v] for c in claims for v in c.volumes):

@@ -18,9 +18,9 @@ class Options:
 
     ``time_limit``: seconds for the whole run (None: until proved or stopped). ``workers``: CP-SAT workers (None: one per core).
     ``deterministic``: interleaved search under deterministic time, so that two runs give the same bytes; the time limit is
-    then in CP-SAT's deterministic seconds. ``from_scratch``: movable bound pods are placed anew. ``include_gated``: pods with
+    then in CP-SAT's deterministic seconds. ``from_scratch``: movable bound pods are placed again. ``include_gated``: pods with
     scheduling gates are placed too. ``daemon_namespaces``: their pods are exempt from hard anti-affinity, in both directions.
-    ``policy``: what preferences weigh. ``search_strategy``: the strategy tier gets what time is left; without it only a little.
+    ``policy``: what preferences weigh. ``search_strategy``: the tie-break gets what time is left; without it only a little.
     ``workloads``, ``edits``, ``unmodelled``: the manifests and what-if edits that are in the snapshot already, and what they ask for in
     vain: for the document only. ``causes``: say why what is left cannot be placed.
     """

@@ -31,7 +31,7 @@ class Trace:
             del points[1:-1:2]
 
     def finish(self, objective: Iterable[TierResult], seconds: float) -> list[SearchPoint]:
-        """All points, tier by tier in the order of the objective, each ending with its result."""
+        """Return all points, tier by tier in the order of the objective, each ending with its result."""
         found: list[SearchPoint] = []
         for tier in objective:
             self.note(tier.tier, tier.priority, seconds, tier.value, tier.bound)

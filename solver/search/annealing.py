@@ -95,7 +95,7 @@ class LocalSearch:
         return np.asarray(mask, dtype=bool)
 
     def scale(self) -> int:
-        """The largest weight that a single decision can turn on."""
+        """Return the largest weight that a single decision can turn on."""
         times = self.objective.multipliers
         found = [1]
         for cls in self.cluster.classes:
@@ -165,7 +165,7 @@ class LocalSearch:
     # --- whole groups of pods ------------------------------------------------------------------------------------------------
 
     def loose(self, g: int) -> bool:
-        """Whether pods of the class may be moved at all, if those that stand on them move too."""
+        """Return whether pods of the class may be moved at all, if those that stand on them move too."""
         cls = self.cluster.classes[g]
         return not cls.claims and cls.containers is None
 
@@ -224,7 +224,7 @@ class LocalSearch:
         return None
 
     def refresh(self) -> None:
-        """List the pods anew after whole groups have moved."""
+        """List the pods again after whole groups have moved."""
         self.pairs = self._list()
 
     def go_to(self, counts: Ints) -> None:

@@ -62,7 +62,7 @@ class Neighbourhoods:
     # --- adaptive choice ----------------------------------------------------------------------------------------------------
 
     def draw(self) -> Neighbourhood | None:
-        """The next neighbourhood (None: nothing to take out)."""
+        """Return the next neighbourhood (None: nothing to take out)."""
         weights = np.array([self._weight[kind] for kind in self.kinds])
         weights = np.maximum(weights / weights.sum(), FLOOR)
         kind = self.kinds[int(self.rng.choice(len(self.kinds), p=weights / weights.sum()))]
@@ -79,7 +79,7 @@ class Neighbourhoods:
         self.size = min(MOST, self.size * 1.05) if solved else max(LEAST, self.size * 0.8)
 
     def room_for(self, g: int) -> Neighbourhood:
-        """Nodes on which a pod of class g could find room, those first that lack least for it, and all movable pods there."""
+        """Return nodes on which a pod of class g could find room, those first that lack least for it, and all movable pods there."""
         search = self.search
         short = np.maximum(self.cluster.demand[g] - search.fit.free, 0) / np.maximum(self.cluster.allocatable.max(axis=0, initial=1), 1)
         possible = np.flatnonzero(search.limits[g])
@@ -88,8 +88,8 @@ class Neighbourhoods:
         return Neighbourhood("room", self._everything_on(nodes.tolist()), np.sort(nodes))
 
     def room_for_gang(self, k: int) -> Neighbourhood:
-        """Nodes for all pods of a gang that are left: those of one domain of its topology or of a key of its affinity, or those with most
-        room, as many as a model can hold; with some of the movable pods there."""
+        """Return nodes for all pods of a gang that are left: those of one domain of its topology or of a key of its affinity, or those with
+        most room, as many as a model can hold; with some of the movable pods there."""
         search, cluster = self.search, self.cluster
         gang = cluster.gangs[k]
         classes = list(gang.classes)

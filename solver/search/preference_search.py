@@ -211,8 +211,8 @@ class PreferenceSearch:
             rates[name] = (gap - best.bound + best.value) / max(started - self._left(), 1e-3)
 
     def _kinds(self, best: SoftOutcome, components: Components, search: LocalSearch) -> dict[str, Turn]:
-        """What a turn may be. Each is given the seconds after which it should end and those after which it must; False: it has nothing
-        to do any more."""
+        """Return what a turn may be. Each is given the seconds after which it should end and those after which it must; False: it has
+        nothing to do any more."""
         lns, master = Lns(search, self.cpsat), Master(search, self.cpsat)
 
         def anneal(seconds: float, _: float) -> bool:
@@ -377,7 +377,7 @@ class PreferenceSearch:
 
 
 def value_of(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
-    """Weighted points of a placement with the best zones for it."""
+    """Return weighted points of a placement with the best zones for it."""
     zones = assign(objective.cluster, objective.containers, sequence)
     families = objective.families(counts)
     families[CONTAINER_AFFINITY] = zones.points
