@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 
 #: What comes after the search (reasons, report, check, writing) takes up to so many times as long as compiling.
 CHECKING = 3.5
-#: Seconds for causes at most; and how many times as long as compiling they must be able to take, else they are not begun.
-CAUSES, COMPILES = 20.0, 4.0
+#: Seconds for causes at most.
+CAUSES = 20.0
+#: Causes are begun only where they can take so many times as long as compiling.
+COMPILES = 4.0
 #: Share of the time that preferences leave to causes where pods are left.
 KEPT = 0.15
 HOSTNAME = "kubernetes.io/hostname"

@@ -11,6 +11,7 @@ is here; penalties are per class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +22,32 @@ from solver.rules.base import Rule
 from solver.rules.eligibility import fits
 
 Floats = NDArray[np.float64]
-#: An exchange is sought among this many nodes.
-SAMPLE = 24
-#: Exchanges to work off an excess; random exchanges between two insertions that ejected or failed.
-STEPS, SHAKES = 12, 8
-#: Insertions that a class sits out after one of its pods found no place.
-REST = 50
-#: Insertions without gain after which the choice of victims changes between often inserted and small (see ``_thrifty``).
-STALE = 1000
-#: Most pods of one priority that leave for another of it; sets that are looked at.
-EJECTED, TRIED = 4, 8
+
+
+@dataclass(frozen=True)
+class RepairParameters:
+    """How far the repair looks.
+
+    Attributes:
+        sample: Nodes among which an exchange is sought.
+        steps: Exchanges to work off an excess.
+        shakes: Random exchanges between two insertions that ejected or failed.
+        rest: Insertions that a class sits out after one of its pods found no place.
+        stale: Insertions without gain after which the choice of victims changes between often inserted and small (see ``_thrifty``).
+        ejected: Pods of one priority, at most, that leave for another of it.
+        tried: Sets of such pods that are looked at.
+    """
+
+    sample: int = 24
+    steps: int = 12
+    shakes: int = 8
+    rest: int = 50
+    stale: int = 1000
+    ejected: int = 4
+    tried: int = 8
+
+
+PARAMETERS = RepairParameters()
 
 
 class Ejection:
@@ -82,9 +99,9 @@ class Ejection:
             g = self._pick()
             before = int(state.left.sum())
             if not self._insert(g):
-                self._rests[g] = self.insertions + REST
+                self._rests[g] = self.insertions + PARAMETERS.rest
             if int(state.left.sum()) >= before:
-                for _ in range(SHAKES):
+                for _ in range(PARAMETERS.shakes):
                     self._exchange(int(self.rng.integers(len(self.order))), within=True)
             now = self._pending(state.left)
             if now < best:
@@ -93,7 +110,7 @@ class Ejection:
                 self._journal.clear()
                 if on_better is not None:
                     on_better(np.array(best, dtype=np.int64))
-            elif self.insertions - gained_at > STALE:
+            elif self.insertions - gained_at > PARAMETERS.stale:
                 self._thrifty, gained_at = not self._thrifty, self.insertions
             self._note()
         self._note()
@@ -174,7 +191,7 @@ class Ejection:
         if (self.state.room[n] >= 0).all():
             return True
         over = np.array([n])
-        for _ in range(STEPS):
+        for _ in range(PARAMETERS.steps):
             if not self._exchange(int(over[self.rng.integers(len(over))]), within=False):
                 break
             over = self._overfull()
@@ -191,7 +208,7 @@ class Ejection:
     def _partners(self, n: int) -> Ints:
         size = len(self.order)
         start = int(self.rng.integers(size))
-        found = self.order[np.arange(start, start + min(SAMPLE, size)) % size]
+        found = self.order[np.arange(start, start + min(PARAMETERS.sample, size)) % size]
         return np.asarray(found[found != n], dtype=np.int64)
 
     def _exchange(self, n: int, *, within: bool) -> bool:
@@ -247,12 +264,14 @@ class Ejection:
         here = state.on[n]
         here = here[state.mobile[here] & (here != state.nothing) & (here != p)]
         here = here[self.level[here] >= self.level[p]]
-        here = np.repeat(here, np.minimum(state.counts[here, n], EJECTED))
+        here = np.repeat(here, np.minimum(state.counts[here, n], PARAMETERS.ejected))
         if not len(here):
             return False
         cost = self.penalty[here] + self.rng.random(len(here)) * 0.5
         found = [(self._price(here[list(chosen)], cost[list(chosen)], p), chosen) for chosen in self._sets(state.demand[here], lack, cost)]
-        return any(price < np.inf and self._leave([(int(here[i]), n) for i in chosen]) for price, chosen in sorted(found)[:TRIED])
+        return any(
+            price < np.inf and self._leave([(int(here[i]), n) for i in chosen]) for price, chosen in sorted(found)[: PARAMETERS.tried]
+        )
 
     def _leave(self, pods: Sequence[tuple[int, int]]) -> bool:
         """Eject (class, node) pods, unless that breaks a spread constraint: then nothing changes."""
@@ -271,7 +290,7 @@ class Ejection:
         if self._thrifty and equal.any():
             size = float(self.size[pods[equal]].sum())
             return np.inf if np.count_nonzero(equal) > 1 or size < self.size[p] else 1.0 - size * float(self.rng.random())
-        if np.count_nonzero(equal) > EJECTED:
+        if np.count_nonzero(equal) > PARAMETERS.ejected:
             return np.inf
         return float(cost.sum()) - (1e6 if self._thrifty else 0.0)
 
@@ -283,7 +302,7 @@ class Ejection:
         if 1 < size <= 64:
             one, other = np.triu_indices(size, 1)
             fine = np.flatnonzero((demand[one] + demand[other] >= lack).all(axis=1))
-            fine = fine[np.argsort(cost[one[fine]] + cost[other[fine]], kind="stable")[:TRIED]]
+            fine = fine[np.argsort(cost[one[fine]] + cost[other[fine]], kind="stable")[: PARAMETERS.tried]]
             yield from zip(one[fine].tolist(), other[fine].tolist(), strict=True)
             if len(single) or len(fine):
                 return
@@ -300,8 +319,8 @@ class Ejection:
         """Eject the few pods that rules set against class g on some node: that node, or None (and nothing changed)."""
         state = self.state
         nodes = np.flatnonzero(state.clearable(g))
-        for n in self.rng.permutation(nodes)[:TRIED].tolist():
-            against = state.against(g, n, EJECTED)
+        for n in self.rng.permutation(nodes)[: PARAMETERS.tried].tolist():
+            against = state.against(g, n, PARAMETERS.ejected)
             if against is None or any(self.level[h] < self.level[g] for h, _ in against):
                 continue
             mark = len(self._journal)

@@ -20,8 +20,10 @@ from models.numa.node_topology import NumaTree
 
 #: A request with more choices of zones than this is not part of the model.
 MOST_POOLS = 1_000
-#: Up to this many zones every union of pools counts; beyond, those of so many.
-ALL_UNIONS, FEW = 10, 5
+#: Up to this many zones every union of pools counts; ...
+ALL_UNIONS = 10
+#: ... on nodes with more of them, unions of so many pools.
+FEW = 5
 Free = list[dict[str, int]]  # per zone: what is left
 
 

@@ -20,8 +20,10 @@ from solver.numa.zone_pools import Free, Item
 from solver.objective.container_affinity import ContainerPoints, Pools, Zones
 from solver.objective.encoding import node_points
 
-#: Deterministic seconds of CP-SAT for the zones of all nodes together, and the least for one.
-EFFORT, LEAST = 0.5, 0.01
+#: Deterministic seconds of CP-SAT for the NUMA zones of all nodes together.
+EFFORT = 0.5
+#: Deterministic seconds for one node at least.
+LEAST = 0.01
 
 
 def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> Zones:

@@ -25,8 +25,10 @@ from solver.rules.node_ports import NodePorts
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread
 
-#: Temperatures, as a share of the largest weight of the objective.
-HOT, COLD = 0.5, 0.003
+#: Temperature at the start, as a share of the largest weight of the objective.
+HOT = 0.5
+#: Temperature at the end, as such a share.
+COLD = 0.003
 #: Random numbers are drawn in blocks of this many moves.
 BLOCK = 256
 

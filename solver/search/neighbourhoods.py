@@ -15,14 +15,35 @@ from models.cluster.cluster import Ids, Ints
 from solver.rules.batch_quota import single
 from solver.search.annealing import LocalSearch
 
-#: Model variables of a neighbourhood, at the start and at most.
-START, MOST, LEAST = 500.0, 6_000.0, 60.0
-#: Pods that a closed group of affinity may have at most to be moved as one.
-GROUP = 400
-#: Classes that are asked what they lose, for one draw.
-LOOKED = 60
-#: How fast the weight of a kind follows its gains, and the least chance it keeps.
-REACT, FLOOR = 0.2, 0.05
+
+@dataclass(frozen=True)
+class NeighbourhoodParameters:
+    """Sizes of neighbourhoods, and how kinds of them are preferred.
+
+    Attributes:
+        start: Model variables of a neighbourhood at the start.
+        most: Model variables at most.
+        least: Model variables at least.
+        grow: Factor by which the size grows after a neighbourhood that was solved to the end.
+        shrink: Factor by which it shrinks after one that was not.
+        group: Pods that a closed group of affinity may have at most to be moved as one.
+        looked: Classes that are asked what they lose, for one draw.
+        react: How fast the weight of a kind follows its gains, from 0 to 1.
+        floor: The least chance that a kind keeps.
+    """
+
+    start: float = 500.0
+    most: float = 6_000.0
+    least: float = 60.0
+    grow: float = 1.05
+    shrink: float = 0.8
+    group: int = 400
+    looked: int = 60
+    react: float = 0.2
+    floor: float = 0.05
+
+
+PARAMETERS = NeighbourhoodParameters()
 
 
 @dataclass
@@ -40,7 +61,7 @@ class Neighbourhoods:
     def __init__(self, search: LocalSearch, rng: np.random.Generator) -> None:
         self.search, self.rng = search, rng
         self.cluster, self.objective = search.cluster, search.objective
-        self.size = START
+        self.size = PARAMETERS.start
         codes = {t.key: (t.codes, t.size) for t in self.objective.terms}
         codes.update({t.spread.key: self.cluster.domains(t.spread.key) for t in self.objective.tallies})
         for cls in self.cluster.classes:
@@ -64,7 +85,7 @@ class Neighbourhoods:
     def draw(self) -> Neighbourhood | None:
         """Return the next neighbourhood (None: nothing to take out)."""
         weights = np.array([self._weight[kind] for kind in self.kinds])
-        weights = np.maximum(weights / weights.sum(), FLOOR)
+        weights = np.maximum(weights / weights.sum(), PARAMETERS.floor)
         kind = self.kinds[int(self.rng.choice(len(self.kinds), p=weights / weights.sum()))]
         classes, nodes = self._makers[kind]()
         free = self._everything_on(nodes) if not classes else self._all_of(classes)
@@ -75,8 +96,8 @@ class Neighbourhoods:
 
     def learn(self, kind: str, gain: float, seconds: float, *, solved: bool) -> None:
         """Take note of what a neighbourhood gained. ``solved``: to the end, so that the next may be larger."""
-        self._weight[kind] += REACT * (gain / max(seconds, 1e-3) - self._weight[kind])
-        self.size = min(MOST, self.size * 1.05) if solved else max(LEAST, self.size * 0.8)
+        self._weight[kind] += PARAMETERS.react * (gain / max(seconds, 1e-3) - self._weight[kind])
+        self.size = min(PARAMETERS.most, self.size * PARAMETERS.grow) if solved else max(PARAMETERS.least, self.size * PARAMETERS.shrink)
 
     def room_for(self, g: int) -> Neighbourhood:
         """Return nodes on which a pod of class g could find room, those first that lack least for it, and all movable pods there."""
@@ -103,7 +124,7 @@ class Neighbourhoods:
         nodes = np.flatnonzero(possible)
         share = search.fit.free[nodes] / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         room = share.min(axis=1, initial=1.0) + 0.2 * self.rng.random(len(nodes))
-        most = int(max(8, MOST / (len(classes) + 1)))
+        most = int(max(8, PARAMETERS.most / (len(classes) + 1)))
         nodes = np.sort(nodes[np.argsort(-room, kind="stable")[:most]])
         emptied = self.rng.permutation(nodes)[: self._count()].tolist()
         return Neighbourhood("room", self._everything_on(emptied), nodes)
@@ -138,7 +159,7 @@ class Neighbourhoods:
         """The same around a class whose pods could have much more on other nodes, all else staying."""
         search = self.search
         placed = np.flatnonzero(search.counts.sum(axis=1))
-        sample = [g for g in self.rng.permutation(placed)[:LOOKED].tolist() if self._tied_to(g)]
+        sample = [g for g in self.rng.permutation(placed)[: PARAMETERS.looked].tolist() if self._tied_to(g)]
         lost = np.zeros(len(sample))
         for i, g in enumerate(sample):
             points = search.soft.steady(g)
@@ -200,7 +221,7 @@ class Neighbourhoods:
         """The classes that have to be taken out with all pods of a class, since pods of theirs may stand on it; None if some cannot."""
         if g not in self._groups:
             found = self.search.pods.standing(g)
-            fine = all(self.search.loose(h) for h in found) and int(self.search.counts[found].sum()) <= GROUP
+            fine = all(self.search.loose(h) for h in found) and int(self.search.counts[found].sum()) <= PARAMETERS.group
             self._groups[g] = found if fine else None
         return self._groups[g]
 
