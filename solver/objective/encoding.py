@@ -66,13 +66,12 @@ class _Sums:
         return self._made[key]
 
 
-def encode(encoding: PlacementModel, objective: Objective, state: SoftState | None = None, keys: frozenset[str] | None = None) -> Points:
+def encode(encoding: PlacementModel, objective: Objective, state: SoftState | None = None) -> Points:
     """Add the soft families to the model; gives their weighted sum, to be maximised. ``state``: of the pods that stay where they are,
-    if the model is a part of the instance; pods whose containers have hints are not among those that it places. ``keys``: what its pods
-    are worth to each other over these topology keys and nothing else; what each is worth by itself is added by the caller."""
+    if the model is a part of the instance; pods whose containers have hints are not among those that it places."""
     points = Points()
     classes = sorted({g for g, _ in encoding.x})
-    for g in classes if keys is None else ():
+    for g in classes:
         row = objective.node_points(g) if state is None else state.steady(g)
         for n in encoding.nodes_of(g).tolist():
             points.add(encoding.x[g, n], int(row[n]), 0, encoding.upper(g, n))
@@ -81,8 +80,6 @@ def encode(encoding: PlacementModel, objective: Objective, state: SoftState | No
     concerned = {t for g in classes for t in objective.owned[g]} & {t for g in classes for t in objective.matching[g]}
     for t in sorted(concerned.intersection(objective.pairs)):
         term = objective.terms[t]
-        if keys is not None and term.key not in keys:
-            continue
         multiplier = objective.multipliers[term.family]
         members = encoding.cluster.members(term.key)
         graph = graphs.setdefault(term.key, [_Graph() for _ in members])
@@ -96,8 +93,6 @@ def encode(encoding: PlacementModel, objective: Objective, state: SoftState | No
         _cut(encoding, graph)
     for i in sorted({i for g in classes for i in objective.feeds[g]}) if state is not None else range(len(objective.tallies)):
         tally = objective.tallies[i]
-        if keys is not None and tally.spread.key not in keys:
-            continue
         _skew(encoding, sums, tally, (tally.base if state is None else state.counted(i)), points, objective)
     if objective.containers.involved and state is None:
         _containers(encoding, objective, points)

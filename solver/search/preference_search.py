@@ -1,6 +1,6 @@
 """The soft tier: improve the preferences of a placement while every placed tier keeps its value, and bound what is possible.
 
-The smallest models go to CP-SAT at once. Then annealing, neighbourhoods, zone-level masters and groups take turns; groups of classes,
+The smallest models go to CP-SAT at once. Then annealing, neighbourhoods and groups take turns; groups of classes,
 solved as if they were alone, bound the whole as well. Models that are not too large get what time is left as a whole, hinted with the best.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -30,7 +29,6 @@ from solver.rules.eligibility import fits
 from solver.rules.placement_model import build_model
 from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, LocalSearch
-from solver.search.domain_master import Master
 from solver.search.lns import Lns
 from solver.search.outcome import LARGE, SoftOutcome, Start
 
@@ -213,7 +211,7 @@ class PreferenceSearch:
     def _kinds(self, best: SoftOutcome, components: Components, search: LocalSearch) -> dict[str, Turn]:
         """Return what a turn may be. Each is given the seconds after which it should end and those after which it must; False: it has
         nothing to do any more."""
-        lns, master = Lns(search, self.cpsat), Master(search, self.cpsat)
+        lns = Lns(search, self.cpsat)
 
         def anneal(seconds: float, _: float) -> bool:
             base = best.value
@@ -230,19 +228,9 @@ class PreferenceSearch:
             lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
-        def domains(seconds: float, _: float) -> bool:
-            floor, gained = self._left() - seconds, 0
-            while self._left() > floor and not self.context.over():
-                settle = min(self.parameters.settle_seconds, max(0.1, self._left() - floor))
-                gained += master.round(partial(self._clock, search, settle, self.parameters.settle_sweeps))
-                self._report(best.value + gained, best.bound)
-            return bool(search.pairs)
-
         found: dict[str, Turn] = {"groups": lambda seconds, most: self._groups(best, components, search, seconds, most)}
         if self.engine == "lns" and search.pairs:
             found |= {"anneal": anneal, "neighbourhoods": neighbourhoods}
-            if master.layouts:
-                found["domains"] = domains
         return found
 
     def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch, seconds: float, most: float) -> bool:

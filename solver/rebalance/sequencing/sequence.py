@@ -19,7 +19,6 @@ from solver.rebalance.sequencing.dependencies import Dependencies
 from solver.rebalance.sequencing.disruption_budgets import respect_budgets
 from solver.rebalance.sequencing.greedy_pass import GreedyPass
 from solver.rebalance.sequencing.remaining_moves import RemainingMoves
-from solver.rebalance.sequencing.shorten import shorten
 from solver.rebalance.target.affinity_openings import openings
 from solver.runtime.run_context import RunContext
 
@@ -93,8 +92,6 @@ def _order(problem: RebalanceProblem, target: Ints, context: RunContext, seconds
         reached = direct or break_deadlocks(greedy)
         steps = list(greedy.steps)
         greedy.back_to(0)
-        if reached and not direct:
-            steps = shorten(state, steps, lambda: over(share))
         if reached and (best is None or count_pods(steps) < count_pods(best)):
             best = steps
 

@@ -19,7 +19,6 @@ from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing import astar
 from solver.rebalance.sequencing.deadlocks import waiting_in_circle
 from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
-from solver.rebalance.sequencing.shorten import shorten
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 from tests import objects
@@ -244,16 +243,6 @@ def test_many_circles_and_one_spare_place(*, alike: bool, steps: int) -> None:
     found = run(problem, target_of(problem, moves))
     assert found.steps is not None
     assert count_pods(found.steps) == steps  # pods that are alike pass the spare place on
-
-
-def test_detours_that_nothing_asks_for_are_cut_out() -> None:
-    problem = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
-    p, q = (next(g for g, cls in enumerate(problem.cluster.classes) if cls.pod.metadata.name == name) for name in "pq")
-    round_trip = [Step(p, 0, 2), Step(p, 2, 0), Step(q, 1, 2), Step(p, 0, 1), Step(p, 1, 0), Step(p, 0, 1), Step(q, 2, 0)]
-    state = PlanState(problem)
-    assert shorten(state, round_trip, lambda: False) == [Step(q, 1, 2), Step(p, 0, 1), Step(q, 2, 0)]
-    assert np.array_equal(state.counts, problem.start)
-    assert shorten(state, round_trip, lambda: True) == round_trip
 
 
 def test_two_runs_give_the_same_steps() -> None:
