@@ -191,7 +191,6 @@ def test_greedy_is_accepted_by_checker_and_model(kind: str) -> None:
     assert sum(greedy_placed(seed, kind) for seed in range(CI)) > CI // 2
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_removing_undoes_placing(kind: str) -> None:
     """After any walk of places and its reverse, every rule says what it said before."""
