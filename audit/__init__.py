@@ -1,0 +1,4 @@
+"""Findings about a cluster that no pending pod has to show: rules that are broken, that no node can meet, that will hurt later.
+
+Enter at :mod:`audit.run`; :mod:`audit.catalogue` lists all checks and codes. It may import ``solver`` (rules and rollouts) and ``models``.
+"""

@@ -4,7 +4,7 @@ It reads no compiled instance, no class and no encoding, so that a fault there c
 unit in its order, each pod accepted by every filter in the state reached so far; a unit is a pod, or the pods of one gang that
 share an order number, which see each other as present for InterPodAffinity and PodTopologySpread. In the end, every domain that
 received a pod with a DoNotSchedule constraint obeys it, and every gang is whole. Kubelets with a Topology Manager that rejects are
-replayed too, and every tier is computed anew.
+replayed too, and every tier is computed.
 """
 
 from __future__ import annotations
@@ -106,20 +106,20 @@ class Judge:
         self._volumes.add(pod, node, placed=placed)
 
     def used(self) -> dict[str, resources.Amounts]:
-        """What the pods of each node hold by now."""
+        """Return what the pods of each node hold by now."""
         return {name: held.used for name, held in self._held.items()}
 
     @property
     def capacity(self) -> dict[str, resources.Amounts]:
-        """What each node has."""
+        """Return what each node has."""
         return self._capacity
 
     def spread_of(self, pod: objects.Pod) -> spread.Spread:
-        """The parsed DoNotSchedule constraints of a candidate."""
+        """Return the parsed DoNotSchedule constraints of a candidate."""
         return self._candidates[id(pod)].spread
 
     def faults(self, pod: objects.Pod, node_name: str) -> list[Fault]:
-        """Every rule that rejects a candidate on the node in the present state, each asked on its own, with the reason."""
+        """Return every rule that rejects a candidate on the node in the present state, each asked on its own, with the reason."""
         node = self.nodes[node_name]
         return self._faults(self._candidates[id(pod)], node)
 
@@ -182,7 +182,7 @@ class Judge:
 
 
 def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
-    """The rules that reject one pod on a node, against the bound pods (without itself), each asked on its own; sorted names.
+    """Return the rules that reject one pod on a node, against the bound pods (without itself), each asked on its own; sorted names.
 
     For many questions about one snapshot build a :class:`Judge` once.
     """
@@ -191,7 +191,7 @@ def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exe
 
 
 def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
-    """Every violation of a placement: faults of the document, then of the replay in bind order, then of the final state.
+    """Return every violation of a placement: faults of the document, then of the replay in bind order, then of the final state.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -210,8 +210,8 @@ def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     found = document_faults(snapshot.sha256, placement, pods, nodes, refusals, roster)
     replayed = _replayed(units(placement, roster), pods, nodes)
     named = {entry.pod for entry in placement.assignments} | {entry.pod for entry in placement.unplaced}
-    anew = named if placement.snapshot.fromScratch else ()
-    free = {key for key in anew if key in pods and why_not_movable(pods[key], nodes) is None}
+    freed = named if placement.snapshot.fromScratch else ()
+    free = {key for key in freed if key in pods and why_not_movable(pods[key], nodes) is None}
     entries = [entry for unit in replayed for entry in unit]
     candidates = [pods[entry.pod] for entry in entries]
     judge = Judge(snapshot, candidates, absent=named, exempt=placement.snapshot.daemonNamespaces, free=free)

@@ -20,7 +20,7 @@ _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
 def why_not_movable(pod: objects.Pod, nodes: frozenset[str]) -> str | None:
-    """Why a bound pod has to stay where it is; None if it may be placed anew."""
+    """Return why a bound pod has to stay where it is; None if it may be placed again."""
     owner = objects.controller_of(pod)
     if pod.spec.nodeName not in nodes:
         return f"it is bound to node {pod.spec.nodeName}, which the snapshot lacks"
@@ -36,7 +36,7 @@ def why_not_movable(pod: objects.Pod, nodes: frozenset[str]) -> str | None:
 
 
 def why_not_pending(pod: objects.Pod, nodes: frozenset[str], ref: SnapshotRef) -> str | None:
-    """Why a pod is not one that the document has to place; None if it is."""
+    """Return why a pod is not one that the document has to place; None if it is."""
     if objects.is_terminal(pod):
         return "it has ended"
     if objects.is_terminating(pod):

@@ -15,7 +15,7 @@ from models.workloads.rollout_input import read
 
 
 def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> list[Violation]:
-    """Every violation of a rollout. ``manifests``: what holds the Deployment's new template, as it was given to the rollout.
+    """Return every violation of a rollout. ``manifests``: what holds the Deployment's new template, as it was given to the rollout.
 
     In each wave every new pod passes every filter in turn, with the old pods there that have not gone; pods do not exceed replicas +
     maxSurge; available ones do not fall below replicas - maxUnavailable; only old pods go. A halt has to be one: the controller can
@@ -65,7 +65,7 @@ class _Replay:
         self.faults.append(Violation(pod, node, rule, why))
 
     def document(self, found: Rollout, workload: str, sha256: str) -> None:
-        """What the document says of the Deployment, and whether its parts agree."""
+        """Check what the document says of the Deployment, and that its parts agree."""
         reference = self.placement.snapshot
         if reference.sha256 and sha256 and reference.sha256 != sha256:
             self.fault(f"the document is of snapshot {reference.sha256}, this is {sha256}")
@@ -158,7 +158,7 @@ class _Replay:
         return len(self.placed) + sum(self.old[key].available for key in self.alive)
 
     def end(self, found: Rollout) -> None:
-        """Whether it is complete, or else at a halt indeed."""
+        """Check that it is complete, or that it can indeed go no further."""
         complete = not self.alive and len(self.placed) == len(self.new)
         if found.complete != complete:
             self.fault(

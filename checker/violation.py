@@ -26,7 +26,7 @@ class Violation:
 
 
 def is_mirror(pod: objects.Pod) -> bool:
-    """A static pod's image in the API: its kubelet runs it, whatever the scheduler thinks."""
+    """Return whether a pod is the API's mirror of a static pod, which its kubelet runs whatever the scheduler decides."""
     owners = pod.metadata.ownerReferences or ()
     return "kubernetes.io/config.mirror" in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners)
 
@@ -36,7 +36,7 @@ class InternalFault(Exception):
 
 
 def insist(faults: Sequence[Violation]) -> None:
-    """That the checker found nothing.
+    """Raise if the checker found anything.
 
     Raises:
         InternalFault: naming the first few violations.

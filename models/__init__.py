@@ -1,1 +1,5 @@
-"""What things are: quantities, Kubernetes objects, snapshots, the compiled cluster, results. Knows nothing of solving."""
+"""The input as objects, what it means, and what is printed of it: Kubernetes' API, snapshots, workloads, the compiled instance.
+
+Enter at :mod:`models.snapshot.snapshot` (reading) and :mod:`models.cluster.compile` (what is solved). It imports no other package of the
+project.
+"""

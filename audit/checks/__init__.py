@@ -1,0 +1,4 @@
+"""The checks, one subject a module or package: each declares its codes and yields findings from a view.
+
+Enter at the module of the subject; :mod:`audit.catalogue` lists them. They may import ``audit.view``, ``solver`` and ``models``.
+"""

@@ -1,4 +1,4 @@
-"""Required anti-affinity that keeps others out of whole domains: the denial of service of seed 001."""
+"""Required anti-affinity that keeps others out of whole domains: a denial of service (docs/sources.md#inter-pod-affinity)."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def _found(
 
 
 def _same(matches: LabelMatches, h: int, term: PodTerm) -> bool:
-    """Whether a subject has the same rule."""
+    """Return whether a subject has the same rule."""
     kept = (term.kind, term.required, term.key, term.selector, term.namespaces)
     return any((t.kind, t.required, t.key, t.selector, t.namespaces) == kept for t in matches.terms[h])
 
 
 def _broad(matches: LabelMatches, s: int, term: PodTerm, others: list[int]) -> bool:
-    """Whether a term matches every pod there will be, or most of several other workloads where it looks."""
+    """Return whether a term matches every pod there will be, or most of several other workloads where it looks."""
     if not term.selector:
         return True
     view = matches.view
@@ -143,7 +143,7 @@ def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int
 
 
 def _nowhere_else(view: ClusterView, i: int, held: Bools) -> bool:
-    """Whether a waiting pod could use nodes of the held domains, and no others."""
+    """Return whether a waiting pod could use nodes of the held domains, and no others."""
     subject = view.subject_of.get(i)
     if subject is None or subject.kind == "DaemonSet":
         return False

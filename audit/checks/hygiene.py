@@ -193,7 +193,7 @@ def _regions(nodes: list[Node]) -> Iterator[Finding]:
 
 
 def stated(node: Node) -> dict[str, str | int | float]:
-    """What a node has to give; its capacity where it says nothing of that, as the API server fills it in."""
+    """Return what a node has to give; its capacity where it says nothing of that, as the API server fills it in."""
     status = node.status or NodeStatus()
     return (status.allocatable if status.allocatable is not None else status.capacity) or {}
 

@@ -195,7 +195,7 @@ class _Containers:
         self._matching: dict[tuple[Expression | None, Expression], list[ContainerView]] = {}
 
     def any(self, entry: Entry, own: list[ContainerView]) -> bool:
-        """Whether an entry reaches any container but the one whose it is. ``own``: the containers of its pod."""
+        """Return whether an entry reaches any container but the one whose it is. ``own``: the containers of its pod."""
         mine = next(each for each in own if each.container == entry.container)
         if any(reaches(entry, mine, other) for other in own):
             return True

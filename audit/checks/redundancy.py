@@ -139,7 +139,7 @@ class _Cluster:
     # --- rules that keep apart ----------------------------------------------------------------------------------------------
 
     def _meant(self, subject: Subject, nodes: list[int]) -> bool:
-        """Whether pods run together on purpose: by pod affinity, or as they share a volume."""
+        """Return whether pods run together on purpose: by pod affinity, or as they share a volume."""
         spec = subject.pod.spec
         affinity = spec.affinity.podAffinity if spec.affinity is not None else None
         if affinity is not None:
@@ -153,17 +153,17 @@ class _Cluster:
         return subject.kind != "StatefulSet" and any(volume.persistentVolumeClaim is not None for volume in spec.volumes or ())
 
     def _kept(self, keys: list[tuple[str, bool]], nodes: list[int]) -> bool:
-        """Whether a rule of the subject tells pods on these nodes to be elsewhere, one of them or all but some."""
+        """Return whether a rule of the subject tells pods on these nodes to be elsewhere, one of them or all but some."""
         return any(self._joins(key, nodes) for key, _ in keys)
 
     def _joins(self, key: str, nodes: list[int]) -> bool:
-        """Whether these nodes are one domain of a key, or within one."""
+        """Return whether these nodes are one domain of a key, or within one."""
         codes: Ids = self.view.nodes.column(key)[0][nodes]
         return bool(codes[0] >= 0 and (codes == codes[0]).all())
 
     def _defaults(self, subject: Subject) -> bool:
-        """Whether the cluster's default constraints count for the pods: they have an owner of a kind that these look at, be its object in
-        the snapshot or not, and no constraints of their own."""
+        """Return whether the cluster's default constraints count for the pods: they have an owner of a kind that these look at, be its
+        object in the snapshot or not, and no constraints of their own."""
         policy = self.view.policy
         constraints = policy.defaultConstraints if policy.multipliers.topologySpread else ()
         return bool(constraints) and not subject.pod.spec.topologySpreadConstraints
@@ -218,7 +218,7 @@ def _keys(subject: Subject) -> Iterator[tuple[str, bool]]:
 
 
 def _own(subject: Subject, term: PodAffinityTerm) -> bool:
-    """Whether a term matches the pods that carry it; a namespaceSelector is taken to select their namespace."""
+    """Return whether a term matches the pods that carry it; a namespaceSelector is taken to select their namespace."""
     if term.namespaces and subject.namespace not in term.namespaces and term.namespaceSelector is None:
         return False
     extra = label_key_requirements(subject.labels, term.matchLabelKeys, term.mismatchLabelKeys)

@@ -77,7 +77,7 @@ class Flow:
             self._put(g, n, number)
 
     def verdict(self, k: int, pace: Pace) -> Literal["complete", "deadlock"] | None:
-        """What surely becomes of the rollout of a Deployment (its place in ``subjects``); None: that is not known."""
+        """Return what surely becomes of the rollout of a Deployment (its place in ``subjects``); None: that is not known."""
         if any(tree.rejects for tree in self._cluster.trees.values()):
             return None  # which zones come free when a pod goes is not known
         return "complete" if self._exchanged(k, pace) else self._played(k, pace)

@@ -1,7 +1,7 @@
 """Deployments whose next rollout comes to a halt, and strategies that no API server takes or that mean something else than they say.
 
 Sources: pkg/controller/deployment/util (ResolveFenceposts) and pkg/apis/apps/validation (ValidateRollingUpdateDeployment,
-ValidateRollingUpdateDaemonSet) of Kubernetes; seed 004 for the deadlock.
+ValidateRollingUpdateDaemonSet) of Kubernetes; docs/sources.md#even-pods-spreading for the deadlock.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Halt:
 
 
 def _preempted(view: ClusterView, stuck: Mapping[int, tuple[Subject, Pace]]) -> dict[int, Code]:
-    """Which deadlocks remain without the pods that the new ones could preempt; those are left out of which that is not known."""
+    """Return which deadlocks remain without the pods that the new ones could preempt; those are left out of which that is not known."""
     found: dict[int, Code] = {}
     by_priority: dict[int, list[int]] = {}
     lowest = min((view.snapshot.pods[i].spec.priority or 0 for i in view.running), default=0)
@@ -210,7 +210,7 @@ def _running(view: ClusterView) -> Iterator[tuple[Subject, Pace]]:
 
 
 def _bound(snapshot: Snapshot, claim: Any) -> bool:
-    """Whether the snapshot tells where a claim's volume can be used; those of pods that run are bound."""
+    """Return whether the snapshot tells where a claim's volume can be used; those of pods that run are bound."""
     return claim is not None and claim.spec.volumeName in snapshot.persistent_volumes
 
 

@@ -174,7 +174,7 @@ def _own_template(subject: Subject) -> Iterator[Finding]:
 
 
 def _whole(view: ClusterView) -> bool:
-    """Whether the snapshot is of a cluster, so that what it lacks is not there."""
+    """Return whether the snapshot is of a cluster, so that what it lacks is not there."""
     return bool(view.snapshot.nodes and view.snapshot.namespaces)
 
 
@@ -183,18 +183,19 @@ def _where(view: ClusterView) -> str:
 
 
 def _apart(selector: Selector, subject: Subject) -> bool:
-    """Whether a selector leaves its own pods out by the look of it: with NotIn or DoesNotExist."""
+    """Return whether a selector leaves its own pods out by the look of it: with NotIn or DoesNotExist."""
     return any(r.operator in ("NotIn", "DoesNotExist") and not requirement_holds(r, subject.labels) for r in selector)
 
 
 def _near(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """Whether a selector that does not match these labels looks as if it should: it does in part, or has their value under another key."""
+    """Return whether a selector that does not match these labels looks as if it should: it does in part, or has their value under another
+    key."""
     holds = [requirement_holds(r, labels) for r in selector if r.operator == "In"]
     return any(holds) or any(value in r.values for r in selector if r.operator == "In" for value in labels.values())
 
 
 def _difference(selector: Selector, subject: Subject) -> str:
-    """Which labels of the pods are not as a selector wants them."""
+    """Return which labels of the pods are not as a selector wants them."""
     labels = subject.workload.labels if subject.workload is not None else subject.labels
     whose = "the template" if subject.workload is not None else "the pod"
     parts = []

@@ -162,8 +162,8 @@ class _Case:
             yield self._found(_CLOSED, text, low, "info")
 
     def _passes(self, others: Ints, homes: Ints, asked: int) -> bool:
-        """Whether the pods asked for could run if nodes were uncordoned, and well again. ``others``: int64[D], pods that count; ``homes``:
-        int64[N], its own."""
+        """Return whether the pods asked for could run if nodes were uncordoned, and well again. ``others``: int64[D], pods that count;
+        ``homes``: int64[N], its own."""
         well = self.place.selected & ~self.place.small & (~self.place.tainted | self.usable_nodes.transient(self.subject))
         whole = self._whole(well & self.usable_nodes.cluster.nodes.with_keys((self.spread.key,)), homes)
         own = domain_sum(self.tally.codes, self.tally.size, homes)
@@ -176,8 +176,8 @@ class _Case:
         return domain_sum(self.tally.codes, self.tally.size, room)
 
     def _capacity(self, counts: Ints, room: Ints, stay: Ints | int = 0) -> tuple[int, int]:
-        """How many pods can be added at most, and the domain that holds the minimum down. int64[D]: pods that count, and room; ``stay``:
-        those of the pods to be added that are there, whatever the constraint says."""
+        """Return how many pods can be added at most, and the domain that holds the minimum down. int64[D]: pods that count, and room;
+        ``stay``: those of the pods to be added that are there, whatever the constraint says."""
         counted = self.tally.counted
         reachable = np.where(counted, counts + room + self.aid, np.iinfo(np.int64).max)
         low = int(np.argmin(reachable))
@@ -221,7 +221,7 @@ class _Case:
         return int(np.where(inside, self.usable_nodes.empty(self.place.g), 0).sum())
 
     def _why(self, low: int) -> str:
-        """What keeps its pods off the nodes of a domain that count."""
+        """Return what keeps its pods off the nodes of a domain that count."""
         inside, place = self.tally.eligible & (self.tally.codes == low), self.place
         reasons = {
             "tainted": place.tainted,

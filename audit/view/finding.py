@@ -33,7 +33,7 @@ class Code:
         severity: Severity | None = None,
         fix: str | None = None,
     ) -> Finding:
-        """A finding of this kind. ``severity``, ``fix``: where they differ from those of the kind."""
+        """Return a finding of this kind. ``severity``, ``fix``: where they differ from those of the kind."""
         return Finding(
             self.code, self.name, severity or self.severity, obj, message, self.why, fix or self.fix,
             field=field, rule=rule, pods=list(pods), nodes=list(nodes), domain=domain,

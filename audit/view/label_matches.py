@@ -77,7 +77,7 @@ class LabelMatches:
         return found | (self.hits(tuple(r for r in selector if r.key not in ADDED), namespaces) & self._made)
 
     def number(self, subject: Subject) -> int:
-        """The index of a subject."""
+        """Return the index of a subject."""
         return self._number[subject.name]
 
     def pods(self, profiles: Bools, *, without: int | None = None) -> list[int]:
@@ -90,7 +90,7 @@ class LabelMatches:
         return [i for i in found if i not in leave and not is_terminating(pods[i])]
 
     def subjects(self, profiles: Bools, *, without: int | None = None) -> list[int]:
-        """The subjects whose template, or one of whose pods, is of some profiles, one of them left out; ascending."""
+        """Return the subjects whose template, or one of whose pods, is of some profiles, one of them left out; ascending."""
         found: set[int] = set()
         for p in np.flatnonzero(profiles):
             found.update(self.makers[p])

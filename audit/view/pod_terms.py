@@ -52,12 +52,13 @@ class PodTerm:
         return f"in namespace{'s' * (len(listed) > 1)} {some(listed)}" if listed else "in no namespace"
 
     def everywhere(self, spaces: int) -> bool:
-        """Whether it looks at every namespace: of those that are to come as well, or by a selector at all of several there are."""
+        """Return whether it looks at every namespace: of those that are to come as well, or by a selector at all of several there are."""
         return self.namespaces is None or (self.chosen is not None and spaces > 1 and len(self.namespaces) >= spaces)
 
 
 def terms(view: ClusterView, subject: Subject) -> Iterator[PodTerm]:
-    """All terms of a workload, the required ones before the preferred ones of a kind. Hard anti-affinity of exempt namespaces is none."""
+    """Return all terms of a workload, the required ones before the preferred ones of a kind. Hard anti-affinity of exempt namespaces is
+    none."""
     spec, own = subject.pod.spec, subject.namespace
     for field, kind in _PARTS:
         part = getattr(spec.affinity, field) if spec.affinity is not None else None

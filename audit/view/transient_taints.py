@@ -25,5 +25,5 @@ _KEYS: Final = frozenset(
 
 
 def is_transient(taint: Taint) -> bool:
-    """Whether a taint comes and goes with the state of its node, a cordon among them, and is not a choice of who may use it."""
+    """Return whether a taint comes and goes with the state of its node, a cordon among them, and is not a choice of who may use it."""
     return taint.key in _KEYS

@@ -100,7 +100,7 @@ def _plain(pod: Pod) -> Pod:
 
 
 def running(view: ClusterView, subject: Subject) -> int:
-    """How many of a subject's pods are on nodes of the snapshot."""
+    """Return how many of a subject's pods are on nodes of the snapshot."""
     return sum(view.snapshot.pods[i].spec.nodeName in view.node_index for i in subject.pods)
 
 
@@ -113,8 +113,8 @@ def wanted(subject: Subject) -> int:
 
 
 def grave(view: ClusterView, subject: Subject) -> Severity:
-    """How grave it is that no pod of a subject can be placed: an error where it lacks some, a warning where all run (only none could come
-    back; a CronJob's next run), worth knowing where it wants none."""
+    """Return how grave it is that no pod of a subject can be placed: an error where it lacks some, a warning where all run (only none could
+    come back; a CronJob's next run), worth knowing where it wants none."""
     asked = wanted(subject)
     if subject.kind == "CronJob" and asked and not subject.pods:
         return "warning"

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from models.disruption.owners import Owners
 from models.documents.policy import DEFAULT, Policy
 from models.kube import objects
 from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
@@ -19,7 +18,7 @@ from models.kube.selectors import NodeTable
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import Snapshot
 from models.workloads.checks import Audience
-from models.workloads.ownership import HASH, OwnedPods
+from models.workloads.ownership import HASH, OwnedPods, Owners
 from models.workloads.pods import UnknownClass, admitted
 from models.workloads.replicas import asked, job, suspended
 from models.workloads.revisions import same_template
@@ -78,7 +77,7 @@ class ClusterView:
     _made_once: dict[object, object] = field(default_factory=dict, repr=False)
 
     def once(self, make: Callable[[ClusterView], _T]) -> _T:
-        """What ``make`` (a class, a function of a module) gives for this view: made once, for all checks that ask for it."""
+        """Return what ``make`` (a class, a function of a module) gives for this view: made once, for all checks that ask for it."""
         if make not in self._made_once:
             self._made_once[make] = make(self)
         return cast(_T, self._made_once[make])
@@ -183,7 +182,7 @@ class ClusterView:
 
 
 def _reads_own_labels(workload: Workload) -> bool:
-    """Whether a rule of the pods reads labels of theirs (matchLabelKeys, mismatchLabelKeys)."""
+    """Return whether a rule of the pods reads labels of theirs (matchLabelKeys, mismatchLabelKeys)."""
     affinity = workload.spec.affinity or objects.Affinity()
     terms = [
         term
@@ -205,7 +204,7 @@ _REVISIONS: Final = ("ReplicaSet", "ReplicationController")
 
 
 def _is_over(workload: Workload) -> bool:
-    """Whether a Job is finished."""
+    """Return whether a Job is finished."""
     if workload.job is None or workload.kind != "Job" or workload.job.parallelism == 0 or suspended(workload):
         return False
     return not job(workload, workload.name, workload.obj.status, (), ()).wanted

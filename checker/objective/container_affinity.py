@@ -3,7 +3,7 @@
 Annotations and expressions are read as everywhere; who reaches whom, and what that is worth, is worked out here. Containers count by where
 they are, so that the work grows with the containers and not with their pairs.
 
-Source: spec/container-affinity.md, sections 4 and 5.
+Source: docs/sources.md#container-affinity.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Zones belong to one node, so nodes are judged one by one. The objects are read with code of the checker's own.
 
-Source: spec/container-affinity.md, sections 5 and 6. That what the zones of a set have covers all that is confined to it, for every set,
+Source: docs/sources.md#container-affinity. That what the zones of a set have covers all that is confined to it, for every set,
 is Hall's condition (doi:10.1112/jlms/s1-10.37.26).
 """
 
@@ -70,7 +70,7 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
     """Points and faults of a placement.
 
     ``placed``: in bind order; pods and nodes that the snapshot lacks, pods that have ended and second mentions count nothing. ``absent``:
-    keys of bound pods that are placed anew; all other bound pods stay, somewhere on their nodes.
+    keys of bound pods that are placed again; all other bound pods stay, somewhere on their nodes.
 
     Raises:
         MachineError: a NodeResourceTopology that cannot be read.
@@ -160,7 +160,7 @@ def _read_pools(placed: _Placed, machine: Machine | None) -> Iterator[str]:
 
 
 def _items(placed: _Placed, machine: Machine) -> Iterator[_Item]:
-    """What a pod takes from the zones listed for it."""
+    """Return what a pod takes from the zones listed for it."""
     aligned: dict[str, dict[str, int]] = {}
     for ask in placed.asks:
         amounts = {name: amount for name, amount in ask.amounts.items() if machine.lists(name)}
@@ -228,7 +228,7 @@ class _Room:
                 self._pools.setdefault(item.pool, Counter()).update(item.amounts)
 
     def _inside(self, zones: int) -> Counter[str]:
-        """What is taken from pools inside a set of zones."""
+        """Return what is taken from pools inside a set of zones."""
         if zones not in self._used:
             total: Counter[str] = Counter()
             for pool, amounts in self._pools.items():
@@ -238,7 +238,7 @@ class _Room:
         return self._used[zones]
 
     def why_not(self, item: _Item) -> str | None:
-        """Why a container that the kubelet does not align cannot have its pool; equal ones share the answer."""
+        """Return why a container that the kubelet does not align cannot have its pool; equal ones share the answer."""
         memo = item.pool, tuple(sorted(item.amounts.items()))
         if memo not in self._reasons:
             self._reasons[memo] = self._why_not(item)
@@ -255,8 +255,8 @@ class _Room:
         return None
 
     def _has_room(self, pool: int, item: _Item) -> bool:
-        """Whether a container with a wider pool could have this one: no set of zones around it would overflow. Sets that hold the wider
-        pool hold the container already."""
+        """Return whether a container with a wider pool could have this one: no set of zones around it would overflow. Sets that hold the
+        wider pool hold the container already."""
         machine = self._machine
         counted = item.pool != machine.whole
         return all(

@@ -54,7 +54,7 @@ def score(
 ) -> SoftScore:
     """Return the points of a placement.
 
-    ``placed``: the node of each pod that is placed, by pod key. ``absent``: keys of bound pods that are placed anew; all other bound pods
+    ``placed``: the node of each pod that is placed, by pod key. ``absent``: keys of bound pods that are placed again; all other bound pods
     stay. ``pending``: keys of all pods to be placed, whether they are or not; their spread constraints count. ``gangs``: that have
     such pods (None: as the snapshot says). Keys and nodes that the snapshot lacks, and pods that have ended, count nothing.
 
@@ -173,7 +173,7 @@ class _Family:
         self._own = 0
 
     def owned(self, term: affinity.AffinityTerm, weight: int, kind: Kind) -> _Owned:
-        """A term that pods of a kind have."""
+        """Return a term that pods of a kind have."""
         if term.match not in self._pulls:
             self._file(term.match)
         pull = self._pulls.setdefault(term.match, {}).setdefault(term.key, _Pull())

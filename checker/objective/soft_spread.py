@@ -78,7 +78,7 @@ class UsableNodes:
                 used[name] = used.get(name, 0) + amount
 
     def by(self, carrier: _Carrier, pod: objects.Pod, node: str) -> bool:
-        """Whether ``pod``, one of the carrier's, could use the node."""
+        """Return whether ``pod``, one of the carrier's, could use the node."""
         answers = self._memo.setdefault(carrier, {})
         if node not in answers:
             answers[node] = carrier.pinned in (None, node) and self._accepts(pod.spec, node) and self._fits(carrier, pod, node)
@@ -180,7 +180,7 @@ class SoftSpread:
         return counts
 
     def _above(self, constraint: _Constraint, on: Counter[str], carriers: Mapping[_Carrier, objects.Pod]) -> int:
-        """How many pods are above the least count plus maxSkew, over all eligible domains."""
+        """Return how many pods are above the least count plus maxSkew, over all eligible domains."""
         eligible, key = constraint.eligible, constraint.key
         shared = [node for node in eligible if node in on] if len(eligible) < len(on) else [node for node in on if node in eligible]
         found: Counter[str] = Counter()
@@ -227,11 +227,12 @@ class _Defaults:
         }
 
     def keys(self, constraint: DefaultConstraint) -> set[str]:
-        """The topology keys of eligible nodes: the constraint's own for the system's defaults, those of all constraints for others."""
+        """Return the topology keys of eligible nodes: the constraint's own for the system's defaults, those of all constraints for
+        others."""
         return {constraint.topologyKey} if self.constraints == SYSTEM_CONSTRAINTS else {c.topologyKey for c in self.constraints}
 
     def selector(self, pod: objects.Pod, kind: Kind) -> matching.Selector:
-        """What the default constraints of a pod count; empty if it gets none."""
+        """Return what the default constraints of a pod count; empty if it gets none."""
         labels: dict[str, str] = {}
         services = self._services.get(kind.namespace)
         for selector in services.candidates(kind.labels) if services else ():

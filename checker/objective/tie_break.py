@@ -30,7 +30,7 @@ def points(
     used: Mapping[str, resources.Amounts] | None = None,
     capacity: Mapping[str, resources.Amounts] | None = None,
 ) -> int | None:
-    """The negative cost of a placement (pod key -> node name) under the policy's strategy; None where it has none, or lacks a price.
+    """Return the negative cost of a placement (pod key -> node name) under the policy's strategy; None where it has none, or lacks a price.
     ``used``: what the pods of each node hold, ``capacity``: what it has, where the caller knows.
 
     Raises:

@@ -18,7 +18,7 @@ _TIERS = ("placed", "soft", "strategy")
 
 
 def _family_faults(claims: Sequence[FamilyResult], families: Mapping[str, int], weights: Mapping[str, int]) -> Iterator[str]:
-    """What a document says wrongly of the families, or leaves out."""
+    """Return what a document says wrongly of the families, or leaves out."""
     for claim in claims:
         if claim.family not in families:
             yield f"preferences: there is no family {claim.family!r}"
@@ -74,7 +74,7 @@ def objective_faults(
 ) -> list[Violation]:
     """Return NUMA zones that cannot be, pods that a kubelet rejects, and values of tiers or families that are not what they claim.
 
-    ``entries``: the assignments of known pods to known nodes in bind order; ``absent``: bound pods that the document places anew;
+    ``entries``: the assignments of known pods to known nodes in bind order; ``absent``: bound pods that the document places again;
     ``pending``: all pods that it has to place; ``state``: of the nodes in the end; ``gangs``: of pods to be placed.
     """
     policy = placement.policy or DEFAULT
@@ -117,7 +117,7 @@ def objective_faults(
 
 
 def _zones_matter(snapshot: Snapshot, entries: Sequence[Assignment], policy: Policy) -> bool:
-    """Whether anything speaks of NUMA zones or of hints between containers; what judges them is loaded only then."""
+    """Return whether anything speaks of NUMA zones or of hints between containers; what judges them is loaded only then."""
     hinted = policy.multipliers.containerAffinity and (
         policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods)
     )

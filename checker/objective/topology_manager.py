@@ -3,7 +3,7 @@
 A set of zones is a bitmask over the zones in the kubelet's order (by id), bit 0 the first. CPU is in thousandths (mCPU), every other
 resource in whole units; what zones have is rounded down, what is asked of them up.
 
-Source: spec/container-affinity.md, section 6; pkg/kubelet/cm (topologymanager, cpumanager/policy_static.go,
+Source: docs/sources.md#container-affinity; pkg/kubelet/cm (topologymanager, cpumanager/policy_static.go,
 memorymanager/policy_static.go, devicemanager/topology_hints.go); scheduler-plugins pkg/noderesourcetopology; nri-plugins
 cmd/plugins/topology-aware/policy/pools.go.
 """
@@ -51,7 +51,7 @@ class Machine:
 
     @property
     def rejects(self) -> bool:
-        """Whether pods are turned away that cannot be aligned."""
+        """Return whether pods are turned away that cannot be aligned."""
         return self.policy in ("restricted", "single-numa-node")
 
     @property
@@ -59,14 +59,14 @@ class Machine:
         return (1 << len(self.zones)) - 1
 
     def lists(self, resource: str) -> bool:
-        """Whether some zone has this resource, be it 0 of it."""
+        """Return whether some zone has this resource, be it 0 of it."""
         return any(resource in zone for zone in self.total)
 
     def available(self, zones: int, resource: str) -> int:
         return sum(zone.get(resource, 0) for place, zone in enumerate(self.left) if zones >> place & 1)
 
     def show(self, zones: int) -> str:
-        """The names of a set of zones."""
+        """Return the names of a set of zones."""
         return ", ".join(name for place, name in enumerate(self.zones) if zones >> place & 1)
 
 
@@ -74,7 +74,7 @@ class Machine:
 
 
 def read(node: objects.Node, found: objects.NodeResourceTopology) -> Machine | None:
-    """The zones of a node, of either dialect; None where the object lists no NUMA zone.
+    """Return the zones of a node, of either dialect; None where the object lists no NUMA zone.
 
     Raises:
         MachineError: a zone or resource listed twice, parents in a circle, an unknown policy or scope, a malformed quantity.
@@ -234,7 +234,7 @@ class Ask:
 
 
 def asks(pod: objects.Pod, scope: str) -> list[Ask]:
-    """What is to be aligned, in the order of admission; what asks for nothing is left out.
+    """Return what is to be aligned, in the order of admission; what asks for nothing is left out.
 
     Of a Guaranteed pod without pod-level resources: cpu of containers that ask for whole CPUs, memory and huge pages. Of every pod: all
     other resources.
@@ -289,7 +289,8 @@ def _together(found: Sequence[Ask], name: str) -> int:
 
 
 def zones_due(machine: Machine, amounts: Mapping[str, int]) -> int:
-    """How many zones a request gets: one, or under ``restricted`` as few as could hold it were they empty; 0 if even all could not."""
+    """Return how many zones a request gets: one, or under ``restricted`` as few as could hold it were they empty; 0 if even all could
+    not."""
     if machine.policy != "restricted":
         return 1
     sizes = range(1, len(machine.zones) + 1)
@@ -319,7 +320,7 @@ class Kubelet:
         self._left = [dict(zone) for zone in machine.left]
 
     def admit(self, wanted: Sequence[Ask]) -> str | None:
-        """Why a pod is turned away, which then holds nothing; None if it is let in."""
+        """Return why a pod is turned away, which then holds nothing; None if it is let in."""
         before = [dict(zone) for zone in self._left]
         for ask in wanted:
             why = self._place(ask)

@@ -41,7 +41,7 @@ class State(affinity.AffinityState):
     """As for placements; says besides whether anti-affinity concerns a pod at all."""
 
     def is_concerned(self, member: affinity.Member) -> bool:
-        """Whether the pod has anti-affinity terms, or matches one of some pod."""
+        """Return whether the pod has anti-affinity terms, or matches one of some pod."""
         return bool(member.terms.anti or member.terms.fault or self._seen(member).owned)
 
 
@@ -95,13 +95,13 @@ class Removal:
     after: Place | None
 
     def places(self) -> Iterator[Place]:
-        """Where it may be and be counted."""
+        """Return where it may be and be counted."""
         for place in (self.before, self.after):
             if place is not None and any(domain is not None for domain in place):
                 yield place
 
     def inside(self, k: int) -> str | None:
-        """The domain of a key that it never leaves but to be nowhere."""
+        """Return the domain of a key that it never leaves but to be nowhere."""
         same = self.before is not None and self.after is not None and self.before[k] == self.after[k]
         return self.before[k] if same and self.before is not None else None
 
@@ -118,7 +118,7 @@ class Flow:
         self._stay = ask.visible - sum(way.before is not None and any(d is not None for d in way.before) for way in ways)
 
     def can_miss(self, seat: Seat, own: Removal | None = None, *, rests: bool, midway: bool, mates: Iterable[Place] = ()) -> bool:
-        """Whether a pod in this seat may miss a pod that it has to be near, in some state of the others.
+        """Return whether a pod in this seat may miss a pod that it has to be near, in some state of the others.
 
         ``own``: the pod's own way, if it moves in the wave; ``rests``: it does not, and is counted among the others. ``midway``: others may
         be nowhere between two places. ``mates``: places of others that are there for certain.
@@ -171,7 +171,7 @@ class Asks:
                 self.of(member)
 
     def of(self, member: affinity.Member) -> Ask:
-        """What the pod asks for."""
+        """Return what the pod asks for."""
         wants = self._state.wants(member)
         key = wants.group, tuple(tally.key for tally in wants.affinity)
         ask = self._asks.get(key)
@@ -181,7 +181,7 @@ class Asks:
         return ask
 
     def answered(self, member: affinity.Member) -> list[Ask]:
-        """The asks whose terms the pod matches."""
+        """Return the asks whose terms the pod matches."""
         if not self._asks:
             return []
         found = self._answered.get(member.profile)
@@ -195,7 +195,7 @@ class Asks:
             ask.count(ask.place(self._labels[node]), by)
 
     def seat(self, member: affinity.Member, node: str) -> Seat:
-        """Where the pod is, as its own terms see it."""
+        """Return where the pod is, as its own terms see it."""
         ask = self.of(member)
         return Seat(ask.place(self._labels[node]), ask.group in self._state.answers(member))
 
@@ -203,5 +203,5 @@ class Asks:
         return None if node is None else ask.place(self._labels[node])
 
     def is_lonely(self, member: affinity.Member, node: str) -> bool:
-        """Whether a pod that is counted on the node misses others there now."""
+        """Return whether a pod that is counted on the node misses others there now."""
         return Flow(self.of(member), ()).can_miss(self.seat(member, node), rests=True, midway=False)

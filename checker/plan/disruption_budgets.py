@@ -34,17 +34,17 @@ class Guard:
         return self.allowed - len(self.missing)
 
     def guards(self, pod: objects.Pod) -> bool:
-        """Whether a pod that it selects needs it."""
+        """Return whether a pod that it selects needs it."""
         return not ignored(pod) and not (self.lenient and not is_ready(pod))
 
 
 def ignored(pod: objects.Pod) -> bool:
-    """Whether the Eviction API asks no budget for the pod: it is over, being deleted, or was never started."""
+    """Return whether the Eviction API asks no budget for the pod: it is over, being deleted, or was never started."""
     return objects.is_terminal(pod) or objects.is_terminating(pod) or (pod.status is not None and pod.status.phase == "Pending")
 
 
 def is_ready(pod: objects.Pod) -> bool:
-    """Whether a pod is Ready; one without any conditions, which no cluster wrote, counts as such."""
+    """Return whether a pod is Ready; one without any conditions, which no cluster wrote, counts as such."""
     conditions = (pod.status.conditions if pod.status else None) or []
     return not conditions or any(c.type == "Ready" and c.status == "True" for c in conditions)
 
@@ -87,7 +87,7 @@ class Guards:
         return found
 
     def of(self, pod: objects.Pod) -> list[Guard]:
-        """The budgets that select a pod."""
+        """Return the budgets that select a pod."""
         return [self._guards[b] for b in self._indices(pod)]
 
 
@@ -146,8 +146,8 @@ class _Scales:
         return f"{owner.kind} {pod.metadata.namespace or 'default'}/{owner.name}" if owner else ""
 
     def of(self, pods: Sequence[objects.Pod]) -> int | None:
-        """The sum over the controllers of some pods; None if one of them has no scale. Where a controller's object is missing, its pods
-        that are not over stand for it; pods without a controller count nothing."""
+        """Return the sum over the controllers of some pods; None if one of them has no scale. Where a controller's object is missing, its
+        pods that are not over stand for it; pods without a controller count nothing."""
         found: dict[str, int] = {}
         for pod in pods:
             owner = objects.controller_of(pod)

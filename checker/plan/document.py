@@ -39,7 +39,7 @@ class Entry:
 
 
 def entries(plan: RebalancePlan) -> list[Entry]:
-    """All moves and evictions by wave and step; those of one step in the document's order."""
+    """Return all moves and evictions by wave and step; those of one step in the document's order."""
     found = [Entry(m.step, m.wave, m.pod, m.source, m.to, m.gang, m.stopover) for m in plan.moves]
     found += [Entry(e.step, e.wave, e.pod, e.source, None) for e in plan.evictions]
     return sorted(found, key=lambda entry: (entry.wave, entry.step))
@@ -83,7 +83,7 @@ def numbering_faults(plan: RebalancePlan, listed: Sequence[Entry], gang_of: Mapp
 
 
 def history_faults(listed: Sequence[Entry]) -> Iterator[Violation]:
-    """What the entries of one pod say of each other: at most one in a wave, none after its eviction, stopovers move on."""
+    """Return what the entries of one pod say of each other: at most one in a wave, none after its eviction, stopovers move on."""
     last: dict[str, Entry] = {}
     for entry in listed:
         before = last.get(entry.pod)
@@ -104,7 +104,7 @@ def history_faults(listed: Sequence[Entry]) -> Iterator[Violation]:
 
 
 def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str], pending: int) -> Iterator[Violation]:
-    """The numbers of the snapshot (``pending``: pods to be placed), the engine, the goals, and the nodes to be drained."""
+    """Return the numbers of the snapshot (``pending``: pods to be placed), the engine, the goals, and the nodes to be drained."""
     ref = plan.snapshot
     numbers = (("nodes", ref.nodes, len(snapshot.nodes)), ("pods", ref.pods, len(snapshot.pods)), ("pending", ref.pending, pending))
     for name, said, number in numbers:

@@ -15,11 +15,11 @@ from models.kube import objects
 
 
 def preempting(pending: Iterable[objects.Pod]) -> int | None:
-    """The highest priority of pods to be placed that others may go for; None if there is no such pod."""
+    """Return the highest priority of pods to be placed that others may go for; None if there is no such pod."""
     return max((pod.spec.priority or 0 for pod in pending if pod.spec.preemptionPolicy != "Never"), default=None)
 
 
-def culprits(board: Board, keys: Collection[str], broken: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def violators(board: Board, keys: Collection[str], broken: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Those of some pods that have to go for a rule that holds during execution: of node affinity and pod affinity the pod that has it, of
     anti-affinity the lower-priority pod of the pair, its owner where it is not of higher priority. ``board``: of the snapshot; ``broken``:
     the rules that running pods break there, by key."""
@@ -55,19 +55,19 @@ def _goes(board: Board, runner: Runner, broke: frozenset[str], owners: Iterable[
 
 
 def _meets(board: Board, terms: affinity.Terms, owner: Runner, other: Runner) -> bool:
-    """Whether another running pod is in a domain where anti-affinity terms of the owner do not want it."""
+    """Return whether another running pod is in a domain where anti-affinity terms of the owner do not want it."""
     return any(_together(board, term.key, owner, other) and _takes(board, term, other) for term in terms.anti)
 
 
 def _takes(board: Board, term: affinity.AffinityTerm, other: Runner) -> bool:
-    """Whether a term selects a pod."""
+    """Return whether a term selects a pod."""
     member = other.member
     namespace = board.snapshot.namespaces.get(member.namespace)
     return term.match.holds(member.namespace, member.labels, (namespace.metadata.labels or {}) if namespace is not None else {})
 
 
 def _together(board: Board, key: str, one: Runner, other: Runner) -> bool:
-    """Whether two pods run in one domain."""
+    """Return whether two pods run in one domain."""
     if one.at is None or other.at is None:
         return False
     here, there = (board.nodes[at.node].metadata.labels or {} for at in (one.at, other.at))

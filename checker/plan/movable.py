@@ -32,7 +32,7 @@ class Exclusions:
         self._ganged = frozenset(_ganged(snapshot, policy))
 
     def of(self, pod: objects.Pod) -> Exclusion | None:
-        """The first reason that holds against moving the pod, were it running; None if it may be moved."""
+        """Return the first reason that holds against moving the pod, were it running; None if it may be moved."""
         notes, owner = pod.metadata.annotations or {}, objects.controller_of(pod)
         if objects.is_terminating(pod):
             return "terminating"
@@ -58,7 +58,7 @@ class Exclusions:
 
 
 def _is_local(pod: objects.Pod) -> bool:
-    """Whether data of the pod are on its node: a hostPath, or an emptyDir that is not in memory."""
+    """Return whether data of the pod are on its node: a hostPath, or an emptyDir that is not in memory."""
     for volume in pod.spec.volumes or ():
         if volume.hostPath is not None:
             return True
@@ -83,7 +83,7 @@ def _ganged(snapshot: Snapshot, policy: Policy) -> Iterable[str]:
 
 
 def holds_rules(pod: objects.Pod) -> bool:
-    """Whether the pod has required (anti-)affinity or DoNotSchedule constraints, which others can keep or break."""
+    """Return whether the pod has required (anti-)affinity or DoNotSchedule constraints, which others can keep or break."""
     wanted = pod.spec.affinity
     for part in (wanted.podAffinity, wanted.podAntiAffinity) if wanted else ():
         if part and (part.requiredDuringSchedulingIgnoredDuringExecution or part.requiredDuringSchedulingRequiredDuringExecution):

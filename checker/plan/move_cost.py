@@ -14,8 +14,8 @@ Cost = Callable[[objects.Pod], int]
 
 
 def cost_of(snapshot: Snapshot, policy: Policy) -> Cost:
-    """The pod's own annotation counts before all, else the dearest of what the policy says of its priority and its age; 1 without any. Ages
-    are those at the time of the newest pod of the snapshot."""
+    """Return the pod's own annotation counts before all, else the dearest of what the policy says of its priority and its age; 1 without
+    any. Ages are those at the time of the newest pod of the snapshot."""
     moves = policy.moves
     newest: datetime | None = None
     for pod in snapshot.pods if moves.ages else ():

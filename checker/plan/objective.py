@@ -32,13 +32,13 @@ _TIERS: Final = {"drain": "drained", "repair": "rules", "consolidate": "freed", 
 
 
 def stays_with_node(pod: objects.Pod) -> bool:
-    """Whether a node with the pod counts as empty: a DaemonSet's or a static one."""
+    """Return whether a node with the pod counts as empty: a DaemonSet's or a static one."""
     owner = objects.controller_of(pod)
     return is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
 
 
 def may_be_freed(node: objects.Node) -> bool:
-    """Whether consolidation may free the node: no control plane, and nothing says that it is to be kept."""
+    """Return whether consolidation may free the node: no control plane, and nothing says that it is to be kept."""
     labels, notes = node.metadata.labels or {}, node.metadata.annotations or {}
     return not any(key in labels for key in _CONTROL) and all(notes.get(key) != "true" for key in _KEPT)
 
@@ -57,7 +57,8 @@ class Ledger:
         self._free_before = len(self.freed())
 
     def summary(self, broken: Mapping[str, frozenset[str]], names: Collection[str]) -> Summary:
-        """The cluster as it is now. ``broken``: rules by key of the running pods that break any; ``names``: the nodes to be told of."""
+        """Return the cluster as it is now. ``broken``: rules by key of the running pods that break any; ``names``: the nodes to be told
+        of."""
         board = self._board
         rules = Counter(
             rule
@@ -130,8 +131,8 @@ class Ledger:
         after: Summary,
         cost: Cost,
     ) -> int | None:
-        """What a tier is worth at the end; None where prices are asked for and a node has none. ``ranks``: the priority at which pods of
-        gangs count, by key; ``broken``: the rules that running pods break; ``after``: the summary of the end."""
+        """Return what a tier is worth at the end; None where prices are asked for and a node has none. ``ranks``: the priority at which
+        pods of gangs count, by key; ``broken``: the rules that running pods break; ``after``: the summary of the end."""
         runners = self._board.runners
         moves = [runners[entry.pod].pod for entry in listed if entry.source is not None and entry.target is not None]
 
@@ -179,7 +180,8 @@ class Ledger:
 
 
 def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Collection[int]) -> Iterator[Violation]:
-    """Which tiers there are, their order, their bounds. ``priorities``: of the pending pods; ``evicted``: of the pods that go for good."""
+    """Return which tiers there are, their order, their bounds. ``priorities``: of the pending pods; ``evicted``: of the pods that go for
+    good."""
 
     def fault(why: str) -> Violation:
         return Violation("", "", PLAN, why)
@@ -228,7 +230,7 @@ def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Colle
 
 
 def summary_faults(said: Summary, found: Summary, when: str) -> Iterator[Violation]:
-    """What a summary says wrongly. How much preferences could have at best is not judged."""
+    """Return what a summary says wrongly. How much preferences could have at best is not judged."""
     for name in ("emptyNodes", "pending", "nodes", "rules", "balance"):
         claim, truth = getattr(said, name), getattr(found, name)
         if claim != truth:

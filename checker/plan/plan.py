@@ -1,4 +1,4 @@
-"""The independent checker of RebalancePlans: replays a plan wave by wave on the raw objects, and computes anew what it claims.
+"""The independent checker of RebalancePlans: replays a plan wave by wave on the raw objects, and computes what it claims.
 
 It reads no compiled instance and shares no rule with the planner. A valid plan moves only what may be moved, from where it is by then; it
 keeps its limits and, in every wave, every PodDisruptionBudget; and whatever the order inside a wave, each pod is accepted where it lands
@@ -21,7 +21,7 @@ from checker.plan.document import (
     limit_faults,
     numbering_faults,
 )
-from checker.plan.execution_violators import culprits, preempting
+from checker.plan.execution_violators import preempting, violators
 from checker.plan.movable import Exclusions, holds_rules
 from checker.plan.move_cost import Cost, cost_of
 from checker.plan.objective import Ledger, summary_faults, tier_faults
@@ -40,8 +40,8 @@ __all__ = ["BUDGET", "summary", "verify_plan"]
 
 
 def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, cost: Cost | None = None) -> list[Violation]:
-    """Every violation of a plan: faults of the document, of its waves in turn, then of what it claims. A plan for another snapshot has that
-    one violation. ``cost``: of moving a pod (1 by default).
+    """Return every violation of a plan: faults of the document, of its waves in turn, then of what it claims. A plan for another snapshot
+    has that one violation. ``cost``: of moving a pod (1 by default).
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -54,8 +54,8 @@ def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, cost: Cost | None = 
 
 
 def summary(snapshot: Snapshot, plan: RebalancePlan) -> tuple[Summary, Summary]:
-    """The cluster before and after a plan, whose moves are taken as they are. Only snapshot, goals, limits, policy, moves and evictions of
-    the plan are read.
+    """Return the cluster before and after a plan, whose moves are taken as they are. Only snapshot, goals, limits, policy, moves and
+    evictions of the plan are read.
 
     Raises:
         QuantityError, InputError: as for :func:`verify_plan`.
@@ -145,7 +145,7 @@ class _Check:
         free = self.ledger.freed()
         gone = {entry.pod for entry in self.listed if entry.target is None}
         self._replay.preempting = preempting(self.pods[key] for key in self.pending) if "admit" in plan.goals else None
-        self._replay.culprits = culprits(self.board, gone, broken) if "repair" in plan.goals else frozenset()
+        self._replay.violators = violators(self.board, gone, broken) if "repair" in plan.goals else frozenset()
         for runner in self.board.runners.values():
             runner.broke = broken.get(runner.key, frozenset())
             self.board.settle_down(runner)

@@ -24,7 +24,7 @@ BUDGET: Final = "PodDisruptionBudget"
 class Replay:
     """``board``: the state, with what each pod may go on breaking. ``pods``: of the snapshot by key; ``refusals``: by key, why a pod is not
     to be placed (None: it is, and ``roster`` has its gang). ``preempting``: the highest priority for which a pod may go for good, if any;
-    ``culprits``: keys of pods that may go because of rules that hold during execution; ``placed``: of those that the plan placed so far."""
+    ``violators``: keys of pods that may go by rules that hold during execution; ``placed``: of those that the plan placed so far."""
 
     plan: RebalancePlan
     board: Board
@@ -34,7 +34,7 @@ class Replay:
     guards: Guards
     exclusions: Exclusions
     preempting: int | None = None
-    culprits: Collection[str] = frozenset()
+    violators: Collection[str] = frozenset()
     placed: set[str] = field(default_factory=set)
 
     def faults(self, listed: Sequence[Entry]) -> Iterator[Violation]:
@@ -68,7 +68,7 @@ class Replay:
         return entry.target is None or entry.target in self.board.nodes
 
     def _why_not(self, entry: Entry) -> str | None:
-        """Why a plan must not have such a step at all."""
+        """Return why a plan must not have such a step at all."""
         if entry.pod not in self.pods:
             return "the snapshot has no such pod"
         if entry.target is not None and entry.target not in self.board.nodes:
@@ -90,15 +90,15 @@ class Replay:
         return self._why_not_gone(entry) if entry.target is None else None
 
     def _why_not_gone(self, entry: Entry) -> str | None:
-        """Why a pod must not be evicted for good: no goal asks for it."""
+        """Return why a pod must not be evicted for good: no goal asks for it."""
         if self.preempting is not None and (self.pods[entry.pod].spec.priority or 0) < self.preempting:
             return None
-        if entry.source in self.plan.drain or entry.pod in self.culprits:
+        if entry.source in self.plan.drain or entry.pod in self.violators:
             return None
         return "the pod is evicted for good, and no goal asks for that"
 
     def _is_free(self, pod: objects.Pod) -> bool:
-        """Whether budgets select the pod as it is in the snapshot, and it needs none of them."""
+        """Return whether budgets select the pod as it is in the snapshot, and it needs none of them."""
         guards = self.guards.of(pod)
         return bool(guards) and not any(guard.guards(pod) for guard in guards)
 

@@ -71,7 +71,7 @@ class Flow:
         return self.tally.domains.get(domain, 0) - self.leaving[domain]
 
     def high(self, domain: str) -> int:
-        """The most that the domain may have."""
+        """Return the most that the domain may have."""
         return self.stay(domain) + self.able[domain]
 
     @cached_property
@@ -85,7 +85,7 @@ class Flow:
         return self.levels(self.inside)
 
     def levels(self, more: Counts) -> Levels:
-        """How many domains have each count if none of the moving pods were there, and ``more`` by domain were."""
+        """Return how many domains have each count if none of the moving pods were there, and ``more`` by domain were."""
         levels = dict(self.tally.levels)
         for domain in {*self.leaving, *more}:
             if domain in self._values:
@@ -100,7 +100,8 @@ class Flow:
             del levels[level]
 
     def least(self, domain: str, min_domains: int, levels: Levels, more: Counts) -> int | None:
-        """The minimum over the other domains; 0 if there are too few domains, None if there is no other. ``levels``: those of ``more``."""
+        """Return the minimum over the other domains; 0 if there are too few domains, None if there is no other. ``levels``: those of
+        ``more``."""
         if self.tally.size < max(1, min_domains):
             return 0
         own = self.stay(domain) + more.get(domain, 0) if domain in self._values else None
@@ -118,7 +119,7 @@ class Tallies(spread.SpreadState):
         self._domains: dict[tuple[frozenset[str], str], frozenset[str]] = {}
 
     def counted(self, pod: objects.Pod, profile: matching.Profile, node: str | None) -> Iterator[tuple[spread.Count, str]]:
-        """The tallies that count the pod on the node, and in which domain."""
+        """Return the tallies that count the pod on the node, and in which domain."""
         if node is not None and not objects.is_terminating(pod):
             labels = self._nodes[node].metadata.labels or {}
             for tally in self._matched(pod, profile):
@@ -136,7 +137,7 @@ class Tallies(spread.SpreadState):
         return found
 
     def values(self, tally: spread.Count) -> frozenset[str]:
-        """The domains with an eligible node."""
+        """Return the domains with an eligible node."""
         memo = tally.census.eligible, tally.census.key
         if memo not in self._domains:
             key = tally.census.key
@@ -198,7 +199,8 @@ class Tallies(spread.SpreadState):
     # --- what running pods hold domains to ----------------------------------------------------------------------------------
 
     def stakes(self, own: spread.Spread, node: str, *, depth: bool) -> list[Stake]:
-        """What a pod on a node holds its domains to: to break nothing. ``depth``: it breaks constraints and may go on, as far as now."""
+        """Return what a pod on a node holds its domains to: to break nothing. ``depth``: it breaks constraints and may go on, as far as
+        now."""
         found = []
         for constraint in own.constraints:
             tally, domain = constraint.tally, self._domain(constraint, node)
@@ -247,7 +249,7 @@ class Tallies(spread.SpreadState):
                     yield next(iter(watch.allowed[domain][allowed])), why
 
     def own_faults(self, stakes: Iterable[Stake], flows: Mapping[spread.Count, Flow], moves: Mapping[spread.Count, Move]) -> Iterator[str]:
-        """The same for one pod that moves in the wave, before it does. ``moves``: its own, by tally."""
+        """Return the same for one pod that moves in the wave, before it does. ``moves``: its own, by tally."""
         for stake in stakes:
             flow = flows.get(stake.watch.tally)
             if flow is not None:

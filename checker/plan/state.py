@@ -52,7 +52,7 @@ class Runner:
         return self.at.node if self.at is not None else None
 
     def presence(self, node: str) -> Presence:
-        """The pod as the plan places it on a node."""
+        """Return the pod as the plan places it on a node."""
         member = self.member
         return Presence(self, node, affinity.Member(member.name, member.namespace, member.labels, member.terms, member.profile), True)
 
@@ -171,8 +171,8 @@ class Board:
     # --- the rules ----------------------------------------------------------------------------------------------------------
 
     def landing_faults(self, runner: Runner, name: str, others: Iterable[objects.Pod]) -> list[Fault]:
-        """Every rule of this class that may reject the pod, which is nowhere now, on a node. ``others``: pods counted there now that may as
-        well be away."""
+        """Return every rule of this class that may reject the pod, which is nowhere now, on a node. ``others``: pods counted there now that
+        may as well be away."""
         pod, node = runner.pod, self.nodes[name]
         found: list[Fault] = []
         spec = node.spec or _PLAIN
@@ -199,7 +199,7 @@ class Board:
 
     @staticmethod
     def _static_faults(pod: objects.Pod, node: objects.Node, taints: Iterable[objects.Taint]) -> Iterator[Fault]:
-        """What no other pod has a part in, but for a cordon."""
+        """Return what no other pod has a part in, but for a cordon."""
         taint = matching.untolerated_taint(pod.spec.tolerations, taints)
         if taint:
             yield "TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"
@@ -208,7 +208,7 @@ class Board:
             yield "NodeAffinity", refused
 
     def fits(self, runner: Runner, name: str) -> bool:
-        """Whether a running pod would fit where it is, taken out and counted by its spec."""
+        """Return whether a running pod would fit where it is, taken out and counted by its spec."""
         held, capacity = self.held[name], self.capacity[name]
         if held.pods > capacity.get("pods", 0):
             return False
@@ -220,7 +220,7 @@ class Board:
         return True
 
     def broken(self, runner: Runner) -> frozenset[str]:
-        """The rules that a running pod breaks: taken out, it would be rejected on its own node. A cordon breaks none."""
+        """Return the rules that a running pod breaks: taken out, it would be rejected on its own node. A cordon breaks none."""
         there = runner.at
         if there is None:
             return frozenset()

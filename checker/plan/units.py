@@ -63,7 +63,7 @@ def unit_faults(board: Board, step: Step, changes: Sequence[Change]) -> list[lis
 
 
 def counted_mates(mates: Step) -> Mapping[spread.Count, Counter[str]]:
-    """Where the other pods of a unit are counted, by tally."""
+    """Return where the other pods of a unit are counted, by tally."""
     found: dict[spread.Count, Counter[str]] = {}
     for mate in mates:
         for tally, move in mate.moves.items():

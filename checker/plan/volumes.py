@@ -62,7 +62,7 @@ class Volumes(VolumeState):
         return set(taken.values())
 
     def open_claims(self, pod: objects.Pod) -> list[str]:
-        """The pod's claims that nothing decided on yet."""
+        """Return the pod's claims that nothing decided on yet."""
         found = []
         for key, _ in claims(pod):
             if key in self._claims and not self._volume_of(key) and key not in self._first_node:
@@ -80,15 +80,15 @@ class Volumes(VolumeState):
         return found
 
     def is_limited(self, node: str) -> bool:
-        """Whether the node attaches only so many volumes of some driver."""
+        """Return whether the node attaches only so many volumes of some driver."""
         return bool(self._limits.get(node))
 
     def handles(self, pod: objects.Pod) -> set[Handle]:
-        """What is attached for the pod."""
+        """Return what is attached for the pod."""
         return self._handles(key for key, _ in claims(pod))
 
     def full(self, pod: objects.Pod, node: str, others: Iterable[objects.Pod]) -> str | None:
-        """Why the node may attach too many volumes with the pod. ``others``: pods counted there now that may as well be away.
+        """Return why the node may attach too many volumes with the pod. ``others``: pods counted there now that may as well be away.
 
         A pod is rejected if a volume that it brings is new there and the sum exceeds the limit. So the worst case, for each of its
         volumes, is that all others are there but those that have attached it already.

@@ -52,7 +52,7 @@ NO_TERMS: Final = Terms()
 
 
 def read_terms(pod: objects.Pod) -> Terms:
-    """The required (anti-)affinity terms of a pod, with matchLabelKeys and mismatchLabelKeys merged into the selectors."""
+    """Return the required (anti-)affinity terms of a pod, with matchLabelKeys and mismatchLabelKeys merged into the selectors."""
     affinity = pod.spec.affinity
     if affinity is None:
         return NO_TERMS
@@ -83,7 +83,7 @@ def _resolve(source: objects.PodAffinity | None, pod: objects.Pod) -> tuple[Affi
 
 
 def own_labels(wanted: objects.Affinity) -> tuple[str, ...]:
-    """The labels of the pod itself that its terms, required and preferred, are read with."""
+    """Return the labels of the pod itself that its terms, required and preferred, are read with."""
     terms: list[objects.PodAffinityTerm] = []
     for source in (wanted.podAffinity, wanted.podAntiAffinity):
         if source is not None:
@@ -265,11 +265,11 @@ class AffinityState:
         return found[1]
 
     def answers(self, member: Member) -> Set[Group]:
-        """Whose affinity terms, of those announced to be judged, the pod matches."""
+        """Return whose affinity terms, of those announced to be judged, the pod matches."""
         return self._seen(member).answers
 
     def wants(self, member: Member) -> Wants:
-        """What the pod's own terms look at."""
+        """Return what the pod's own terms look at."""
         memo = id(member.terms), member.namespace in self._exempt
         found = self._wanted.get(memo)
         if found is None:
@@ -294,14 +294,14 @@ class AffinityState:
             tally.leave(member, labels)
 
     def faults(self, member: Member, node: objects.Node) -> list[str]:
-        """Why the rule rejects the pod on the node, against the pods added so far (the pod itself must not be among them)."""
+        """Return why the rule rejects the pod on the node, against the pods added so far (the pod itself must not be among them)."""
         found = self.anti_faults(member, node)
         if member.terms.affinity:
             found += self._affinity_faults(member, self.wants(member), node.metadata.labels or {})
         return found
 
     def anti_faults(self, member: Member, node: objects.Node) -> list[str]:
-        """The same without the pod's affinity terms."""
+        """Return the same without the pod's affinity terms."""
         if member.terms.fault is not None:
             return [f"a pod (anti-)affinity term cannot be read: {member.terms.fault}"]
         labels = node.metadata.labels or {}

@@ -43,7 +43,7 @@ class Roster:
 
 
 def read(snapshot: Snapshot, pending: Collection[str], policy: Policy) -> Roster:
-    """The gangs of a snapshot of which the pods with these keys are to be placed.
+    """Return the gangs of a snapshot of which the pods with these keys are to be placed.
 
     Raises:
         InputError: a gang's declaration cannot be read, or its members contradict each other.
@@ -139,7 +139,7 @@ def _topology_faults(
 
 
 def _claim_faults(claim: GangResult, gang: Gang, at: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """What a document says wrongly of a gang. ``at``: the labels of the node of each placed member."""
+    """Return what a document says wrongly of a gang. ``at``: the labels of the node of each placed member."""
     numbers = {
         "pending": (claim.pending, len(gang.pods)),
         "placed": (claim.placed, len(at)),
@@ -175,12 +175,12 @@ class _Kind(NamedTuple):
     answers: frozenset[affinity.Group]
 
     def is_mate_of(self, other: _Kind) -> bool:
-        """Whether it has terms that the other answers, or the other's own terms."""
+        """Return whether it has terms that the other answers, or the other's own terms."""
         return self.ask is not None and (self.ask == other.ask or self.ask.group in other.answers)
 
 
 def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity.Member, objects.Node]]) -> list[list[str]]:
-    """Why required affinity rejects each member of a unit on its node, all of the unit being present.
+    """Return why required affinity rejects each member of a unit on its node, all of the unit being present.
 
     A match is needed in the pod's domain of each key. One that was there before, or a member that is no mate, will do. Mates need each
     other, itself included: they open a domain, which is allowed where the cluster has no match at all, and once per set of terms and key.

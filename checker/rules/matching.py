@@ -95,7 +95,7 @@ def _node_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requi
 
 
 def label_selector(selector: objects.LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector:
-    """The canonical form of a label selector, with ``extra`` requirements joined (matchLabelKeys); a nil selector stays nil.
+    """Return the canonical form of a label selector, with ``extra`` requirements joined (matchLabelKeys); a nil selector stays nil.
 
     Raises:
         InvalidSelector: an operator that the API does not allow, or a wrong number of values.
@@ -111,7 +111,7 @@ def label_selector(selector: objects.LabelSelector | None, extra: Iterable[Requi
 
 
 def selects(selector: Selector, labels: Labels) -> bool:
-    """Whether the labels satisfy the selector."""
+    """Return whether the labels satisfy the selector."""
     return selector is not None and all(requirement.holds(labels) for requirement in selector)
 
 
@@ -134,7 +134,7 @@ class Shelf(Generic[T]):
                 self._by_label.setdefault((anchor.key, value), {})[thing] = None
 
     def candidates(self, labels: Labels) -> Iterator[T]:
-        """Each thing at most once (a pod has one value per label); whether it does select is the caller's to decide."""
+        """Return each thing at most once (a pod has one value per label); whether it does select is the caller's to decide."""
         yield from self._loose
         for pair in labels.items():
             yield from self._by_label.get(pair, ())
@@ -150,7 +150,7 @@ def _field_holds(expression: objects.NodeSelectorRequirement, node_name: str) ->
 
 
 def term_holds(term: objects.NodeSelectorTerm, labels: Labels, node_name: str) -> bool:
-    """Whether a node selector term holds. An empty term holds nowhere; a term with an invalid expression neither."""
+    """Return whether a node selector term holds. An empty term holds nowhere; a term with an invalid expression neither."""
     if not term.matchExpressions and not term.matchFields:
         return False
     for expression in term.matchExpressions or ():
@@ -168,7 +168,7 @@ def node_selector_holds(selector: objects.NodeSelector | None, labels: Labels, n
 
 
 def node_affinity_fault(spec: objects.PodSpec, node: objects.Node) -> str | None:
-    """Why the pod's nodeSelector or required node affinity refuses the node; None if both accept it."""
+    """Return why the pod's nodeSelector or required node affinity refuses the node; None if both accept it."""
     if not spec.nodeSelector and spec.affinity is None:
         return None
     labels = node.metadata.labels or {}
@@ -188,7 +188,7 @@ def node_affinity_fault(spec: objects.PodSpec, node: objects.Node) -> str | None
 
 
 def tolerates(toleration: objects.Toleration, taint: objects.Taint) -> bool:
-    """Whether one toleration covers one taint; an empty key or effect of the toleration covers all keys or effects."""
+    """Return whether one toleration covers one taint; an empty key or effect of the toleration covers all keys or effects."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -199,7 +199,7 @@ def tolerates(toleration: objects.Toleration, taint: objects.Taint) -> bool:
 
 
 def untolerated_taint(tolerations: Sequence[objects.Toleration] | None, taints: Iterable[objects.Taint]) -> objects.Taint | None:
-    """The first NoSchedule or NoExecute taint that no toleration covers."""
+    """Return the first NoSchedule or NoExecute taint that no toleration covers."""
     for taint in taints:
         hard = taint.effect in ("NoSchedule", "NoExecute")
         if hard and not any(tolerates(toleration, taint) for toleration in tolerations or ()):

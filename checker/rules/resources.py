@@ -21,7 +21,7 @@ _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def counts(resource: str) -> bool:
-    """Whether the scheduler looks at a resource of this name; it ignores unprefixed unknown names."""
+    """Return whether the scheduler looks at a resource of this name; it ignores unprefixed unknown names."""
     return (
         resource in _NATIVE
         or resource.startswith(("hugepages-", "attachable-volumes-"))
@@ -125,7 +125,7 @@ def node_capacity(node: objects.Node) -> Amounts:
 
 
 def fit_faults(requests: Amounts, pods: int, used: Amounts, capacity: Amounts) -> list[str]:
-    """Why a pod does not fit a node that holds ``pods`` pods and ``used`` amounts. A pod without requests needs only a slot."""
+    """Return why a pod does not fit a node that holds ``pods`` pods and ``used`` amounts. A pod without requests needs only a slot."""
     faults = []
     slots = capacity.get("pods", 0)
     if pods + 1 > slots:
@@ -186,7 +186,7 @@ def host_ports(pod: objects.Pod) -> list[Port]:
 
 
 def clashing_port(wanted: Iterable[Port], taken: Iterable[Port]) -> Port | None:
-    """The first wanted port that is taken: same protocol and number, same address or either one the wildcard."""
+    """Return the first wanted port that is taken: same protocol and number, same address or either one the wildcard."""
     held: dict[tuple[str, int], set[str]] = {}
     for protocol, number, address in taken:
         held.setdefault((protocol, number), set()).add(address)

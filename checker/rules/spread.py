@@ -43,7 +43,7 @@ class Count:
         self.levels[before + by] = self.levels.get(before + by, 0) + 1
 
     def minimum(self, min_domains: int) -> int:
-        """The least count; 0 while there are fewer domains than wanted."""
+        """Return the least count; 0 while there are fewer domains than wanted."""
         return 0 if self.size < max(1, min_domains) else min(self.levels)
 
 
@@ -109,7 +109,7 @@ class Eligible:
         return self._memo[memo]
 
     def domains(self, eligible: frozenset[str], key: str) -> int:
-        """How many values of ``key`` there are among eligible nodes."""
+        """Return how many values of ``key`` there are among eligible nodes."""
         memo = eligible, key
         if memo not in self._values:
             self._values[memo] = len({(self._nodes[name].metadata.labels or {})[key] for name in eligible})
@@ -147,7 +147,7 @@ class SpreadState:
         self._spreads: dict[tuple[str | int | None, ...], Spread] = {}
 
     def read(self, pod: objects.Pod) -> Spread:
-        """The hard constraints of a pod, with matchLabelKeys merged into the selectors."""
+        """Return the hard constraints of a pod, with matchLabelKeys merged into the selectors."""
         spec, metadata = pod.spec, pod.metadata
         if not spec.topologySpreadConstraints:
             return NO_SPREAD
@@ -203,7 +203,7 @@ class SpreadState:
 
 
 def faults(spread: Spread, node: objects.Node) -> list[str]:
-    """Why the rule rejects a pod with these constraints on the node, against the pods added so far."""
+    """Return why the rule rejects a pod with these constraints on the node, against the pods added so far."""
     if spread is NO_SPREAD:
         return []
     if spread.fault is not None:

@@ -107,7 +107,7 @@ class VolumeState:
     # --- the rules ----------------------------------------------------------------------------------------------------
 
     def faults(self, pod: objects.Pod, node: objects.Node) -> list[Fault]:
-        """Every reason of the four volume rules against the pod on the node; each rule is asked on its own."""
+        """Return every reason of the four volume rules against the pod on the node; each rule is asked on its own."""
         if not pod.spec.volumes:
             return []
         found = [("VolumeBinding", why) for why in self._bind(pod, node)[1]]
@@ -116,7 +116,7 @@ class VolumeState:
         return found + [("NodeVolumeLimits", why) for why in self._limit_faults(pod, node)]
 
     def _unbound_fault(self, key: str) -> str | None:
-        """Why an unbound claim cannot wait for its pod."""
+        """Return why an unbound claim cannot wait for its pod."""
         storage_class = self._class_of(key)
         if storage_class is None:
             return f"claim {key} is unbound and has no StorageClass"
@@ -258,7 +258,7 @@ class VolumeState:
     def _handles(self, claims: Iterable[str]) -> set[tuple[str, str]]:
         """Driver and handle of each CSI volume; a claim without a volume stands for one of its class's provisioner.
 
-        Resolved anew each time: a claim that binds during the replay changes what the pods that already mount it are counted for.
+        Resolved each time: a claim that binds during the replay changes what the pods that already mount it are counted for.
         """
         found = set()
         for key in claims:

@@ -152,7 +152,7 @@ class Matchers:
         self._spaces: dict[str, Ids] = {}
 
     def add(self, *parts: tuple[frozenset[str] | None, Selector]) -> int:
-        """The id of the matcher that holds where all parts hold. Namespaces None: every namespace."""
+        """Return the id of the matcher that holds where all parts hold. Namespaces None: every namespace."""
         key = tuple(sorted(set(parts), key=lambda p: (p[0] is None, sorted(p[0] or ()), p[1])))
         found = self._ids.get(key)
         if found is None:
@@ -164,11 +164,11 @@ class Matchers:
         return len(self._parts)
 
     def parts(self, matcher: int) -> tuple[tuple[frozenset[str] | None, Selector], ...]:
-        """The (namespaces, selector) pairs that all have to hold; namespaces None: every namespace."""
+        """Return the (namespaces, selector) pairs that all have to hold; namespaces None: every namespace."""
         return self._parts[matcher]
 
     def keys(self) -> set[str]:
-        """The label keys that some matcher reads."""
+        """Return the label keys that some matcher reads."""
         return {r.key for parts in self._parts for _, selector in parts for r in selector}
 
     def freeze(self, profiles: Sequence[tuple[str, tuple[tuple[str, str], ...]]]) -> None:
@@ -282,7 +282,7 @@ class Cluster:
         return found
 
     def restricted(self, classes: Sequence[int]) -> Cluster:
-        """The same cluster with only some of the pending classes; a gang of which some are missing need not be whole."""
+        """Return the same cluster with only some of the pending classes; a gang of which some are missing need not be whole."""
         chosen = np.array(classes, dtype=np.int64)
         place = {g: i for i, g in enumerate(classes)}
         return replace(
@@ -338,7 +338,7 @@ class Cluster:
         return found if found.any() else self.none(self.n_nodes)
 
     def domains(self, key: str) -> tuple[Ids, int]:
-        """The domain of each node under a topology key (int32[N], -1 without the key), and the number of domains."""
+        """Return the domain of each node under a topology key (int32[N], -1 without the key), and the number of domains."""
         codes, values = self.nodes.column(key)
         return codes, len(values)
 
@@ -357,7 +357,7 @@ class Cluster:
         return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
     def members(self, key: str) -> list[Ids]:
-        """The nodes of each domain of a topology key, by domain."""
+        """Return the nodes of each domain of a topology key, by domain."""
         found = self._members.get(key)
         if found is None:
             codes, size = self.domains(key)

@@ -36,13 +36,13 @@ class DefaultSpread:
         self._any = bool(self._constraints and (self._services or self._owners))
 
     def key(self, pod: objects.Pod) -> object:
-        """What tells apart pods that get different default constraints; None for those that get none."""
+        """Return what tells apart pods that get different default constraints; None for those that get none."""
         selector = self._selector(pod)
         return None if selector is None else (selector.matchLabels, selector.matchExpressions)
 
     def of(self, pod: objects.Pod) -> list[tuple[objects.TopologySpreadConstraint, tuple[str, ...]]]:
-        """The default constraints of a pod, each with the topology keys that eligible nodes carry: its own for the system's defaults, those
-        of all constraints for others (scoring.go, requireAllTopologies)."""
+        """Return the default constraints of a pod, each with the topology keys that eligible nodes carry: its own for the system's
+        defaults, those of all constraints for others (scoring.go, requireAllTopologies)."""
         selector = self._selector(pod)
         if selector is None:
             return []

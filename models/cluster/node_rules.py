@@ -34,7 +34,7 @@ class NodeRules:
         return self._node_set_ids[key]
 
     def node_rule(self, pod: Pod) -> int:
-        """The node set of nodeSelector and required node affinity together; equal sets share an id."""
+        """Return the node set of nodeSelector and required node affinity together; equal sets share an id."""
         affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
         required = [
             s

@@ -220,7 +220,7 @@ class TemplateReader:
         return (Pull(matcher, gang.key, gangs.TOGETHER, False),)
 
     def labels(self, template: Template) -> dict[str, str]:
-        """What selectors read of a pod; members of a gang are told apart by a key that no real label can have."""
+        """Return what selectors read of a pod; members of a gang are told apart by a key that no real label can have."""
         found = template.pod.metadata.labels or {}
         return found if template.gang is None else {**found, _MEMBER: self.gangs[template.gang].name}
 

@@ -20,7 +20,7 @@ _IGNORED = "ignored"
 
 
 def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = ()) -> list[Unmodelled]:
-    """Every unmodelled field of the pods to place. ``tiers``: the policy's ``networkTiers``."""
+    """Return every unmodelled field of the pods to place. ``tiers``: the policy's ``networkTiers``."""
     pods = list(pending)
     notes = _of_gangs(snapshot, pods, tiers)
     return [
@@ -31,7 +31,7 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
 
 
 def _of_gangs(snapshot: Snapshot, pods: Sequence[Pod], tiers: Sequence[str]) -> dict[int, list[Note]]:
-    """What is not honoured of the gang that each pod belongs to; pods of no gang are left out."""
+    """Return what is not honoured of the gang that each pod belongs to; pods of no gang are left out."""
     found = markers.members(pods, range(len(pods)))
     if not found:
         return {}
@@ -44,7 +44,7 @@ def _of_gangs(snapshot: Snapshot, pods: Sequence[Pod], tiers: Sequence[str]) -> 
 
 
 def _of_member(pod: Pod, notes: list[Note] | None) -> Iterator[tuple[str, str]]:
-    """What is not honoured of a pod's gang; ``notes`` is None for a pod of none."""
+    """Return what is not honoured of a pod's gang; ``notes`` is None for a pod of none."""
     annotations = pod.metadata.annotations or {}
     for note in notes or ():
         if note.annotation is None or note.annotation in annotations:

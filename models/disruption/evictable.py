@@ -20,8 +20,8 @@ _EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 
 
 def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Sequence[str] = ()) -> dict[int, Exclusion]:
-    """Why running pods (on a node of the snapshot, not over) must not move: by index into ``snapshot.pods`` the first reason that holds, in
-    the order of :data:`models.documents.rebalance_plan.Exclusion`; pods that may move are absent.
+    """Return why running pods (on a node of the snapshot, not over) must not move: by index into ``snapshot.pods`` the first reason that
+    holds, in the order of :data:`models.documents.rebalance_plan.Exclusion`; pods that may move are absent.
 
     ``also_move``: ``bare`` and ``local-storage`` lift these two. ``tiers``: the policy's ``networkTiers``. Annotations of a gang that
     cannot be read are no error here: what remains of its declaration counts, and at the least all of its members belong together.
@@ -66,7 +66,7 @@ def _own_reason(pod: objects.Pod, also_move: Collection[str]) -> Exclusion | Non
 
 
 def _keeps_local_data(pod: objects.Pod) -> bool:
-    """Whether a pod has data on its node that it would lose, and says not that it may."""
+    """Return whether a pod has data on its node that it would lose, and says not that it may."""
     annotations = pod.metadata.annotations or {}
     if annotations.get(SAFE_TO_EVICT_ANNOTATION) == "true" or _EVICT in annotations:
         return False

@@ -14,8 +14,8 @@ DEAREST = 1_000_000
 
 
 def costs(snapshot: Snapshot, policy: Policy, pods: Iterable[int]) -> dict[int, int]:
-    """The cost of moving each of some pods (indices into ``snapshot.pods``), where it is not 1. A pod's age is that when the newest pod of
-    the snapshot was made.
+    """Return the cost of moving each of some pods (indices into ``snapshot.pods``), where it is not 1. A pod's age is that when the newest
+    pod of the snapshot was made.
 
     Raises:
         InputError: an annotation that is not a whole number from 1 to a million; all of them are named.

@@ -22,8 +22,8 @@ _OPERATORS: Final = {"=": "In", "==": "In", "in": "In", "!=": "NotIn", "notin": 
 
 
 def choose(snapshot: Snapshot, values: Iterable[str]) -> list[str]:
-    """The names of the nodes that values mean, each once: what is no node's name is a label selector as kubectl takes it (``pool=old``,
-    ``zone!=a``, ``pool in (a,b)``, ``key``, ``!key``, several with commas in between).
+    """Return the names of the nodes that values mean, each once: what is no node's name is a label selector as kubectl takes it
+    (``pool=old``, ``zone!=a``, ``pool in (a,b)``, ``key``, ``!key``, several with commas in between).
 
     Source: k8s.io/apimachinery/pkg/labels/selector.go (Parse), less its comparisons of numbers.
 
@@ -53,7 +53,8 @@ def choose(snapshot: Snapshot, values: Iterable[str]) -> list[str]:
 
 
 def parse(text: str) -> LabelSelector | None:
-    """A label selector in kubectl's notation; None where it is none. The empty text, which selects everything there, is none here."""
+    """Return a label selector in kubectl's notation; None where it is none. The empty text, which selects everything there, is none
+    here."""
     requirements = []
     for part in _COMMA.split(text):
         if match := _EQUALITY.fullmatch(part.strip()):

@@ -34,18 +34,18 @@ class DisruptionBudget:
 
 
 def ignores_budgets(pod: objects.Pod) -> bool:
-    """Whether the Eviction API lets a pod go without looking at any budget (canIgnorePDB), be it one or several that select it."""
+    """Return whether the Eviction API lets a pod go without looking at any budget (canIgnorePDB), be it one or several that select it."""
     return objects.is_terminal(pod) or objects.is_terminating(pod) or (pod.status is not None and pod.status.phase == "Pending")
 
 
 def is_ready(pod: objects.Pod) -> bool:
-    """Whether a running pod has the condition Ready. Objects without any conditions were never in a cluster: they count as ready."""
+    """Return whether a running pod has the condition Ready. Objects without any conditions were never in a cluster: they count as ready."""
     conditions = (pod.status.conditions if pod.status is not None else None) or ()
     return not conditions or any(each.type == "Ready" and each.status == "True" for each in conditions)
 
 
 def budgets(snapshot: Snapshot) -> list[DisruptionBudget]:
-    """The budgets that select a running pod (bound, neither over nor being deleted), in input order.
+    """Return the budgets that select a running pod (bound, neither over nor being deleted), in input order.
 
     A budget selects pods of its own namespace; without a selector none, with an empty one all. What its status says counts; what that
     lacks is computed as the disruption controller does, from the scale of the pods' controllers unless minAvailable is a number. Two
@@ -87,7 +87,7 @@ def _state(
     selected: list[int],
     scales: _Scales,
 ) -> tuple[int, bool]:
-    """How many evictions are allowed, and whether the budget is met with something to spare for pods that are not ready."""
+    """Return how many evictions are allowed, and whether the budget is met with something to spare for pods that are not ready."""
     status = budget.status or objects.PodDisruptionBudgetStatus()
     healthy, desired, allowed = status.currentHealthy, status.desiredHealthy, status.disruptionsAllowed
     if healthy is None:
@@ -143,7 +143,7 @@ class _Scales:
                 self._pods[key] = self._pods.get(key, 0) + 1
 
     def total(self, pods: Iterable[objects.Pod]) -> int | None:
-        """The sum over the controllers of these pods; pods without one count nothing. None: one of them has no scale."""
+        """Return the sum over the controllers of these pods; pods without one count nothing. None: one of them has no scale."""
         found: dict[tuple[str, str, str], int] = {}
         for pod in pods:
             owner = objects.controller_of(pod)

@@ -11,7 +11,8 @@ from models.snapshot.snapshot import Snapshot
 
 
 def bound_as(snapshot: Snapshot, nodes: Iterable[tuple[int, str]]) -> Snapshot:
-    """A snapshot in which pods, given by index, are bound to these nodes (to none: an empty name). Shared parts are left as they are."""
+    """Return a snapshot in which pods, given by index, are bound to these nodes (to none: an empty name). Shared parts are left as they
+    are."""
     pods = list(snapshot.pods)
     for i, node in nodes:
         pods[i] = msgspec.structs.replace(pods[i], spec=msgspec.structs.replace(pods[i].spec, nodeName=node))

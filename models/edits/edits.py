@@ -34,11 +34,11 @@ class _Request:
 
 
 def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expansion:
-    """The snapshot as edited, with the pods of ``manifests`` (loaded with ``manifests=True``); neither input is changed. ``sha256`` of the
-    result is that of both inputs.
+    """Return the snapshot as edited, with the pods of ``manifests`` (loaded with ``manifests=True``); neither input is changed. ``sha256``
+    of the result is that of both inputs.
 
     Clones of ``addNodes`` are of the snapshot's nodes, removed ones too, and stay whatever is removed. Pods of removed nodes wait again
-    where a controller would make them anew, else they vanish. Pods that ``replicas`` adds to a workload of the snapshot are placed one by
+    where a controller would make them again, or vanish. Pods that ``replicas`` adds to a workload of the snapshot are placed one by
     one; those of a manifest are part of its gang.
 
     Raises:
@@ -69,7 +69,7 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
 
 
 def describe(edits: Edits) -> list[str]:
-    """The edits in words, one sentence each, in the order in which they take effect."""
+    """Return the edits in words, one sentence each, in the order in which they take effect."""
     found = []
     if edits.removeNodes:
         found.append(f"without node{'s' if len(edits.removeNodes) > 1 else ''} {', '.join(edits.removeNodes)}")
@@ -89,7 +89,7 @@ def describe(edits: Edits) -> list[str]:
 
 
 def _resolved(inputs: Sequence[Snapshot], replicas: Mapping[str, int], problems: list[str]) -> dict[_Ref, int]:
-    """How many pods each workload is to have."""
+    """Return how many pods each workload is to have."""
     counts: dict[_Ref, int] = {}
     for text, count in replicas.items():
         try:

@@ -90,8 +90,8 @@ class Groups:
         self._groups = {(g.group, g.metadata.namespace or "default", g.metadata.name or ""): g for g in snapshot.pod_groups}
 
     def declared(self, named: Marker, pods: Sequence[Pod]) -> Declared:
-        """What is declared of a group, given those of its pods that are to be placed; this project's annotations on them override the rest,
-        and a topology that the group's object asks for one that foreign annotations do."""
+        """Return what is declared of a group, given those of its pods that are to be placed; this project's annotations on them override
+        the rest, and a topology that the group's object asks for one that foreign annotations do."""
         found = Declared()
         if named.source == GANG and not _NAME.match("/".join(named.path)):
             expected = "a name such as train, or namespace/name"
@@ -196,7 +196,7 @@ def _minimum(policy: workload_objects.SchedulingPolicy | None) -> int | None:
 
 
 def _field(source: str, pods: Sequence[Pod]) -> str:
-    """Where the first pod names its PodGroup."""
+    """Return where the first pod names its PodGroup."""
     if source == SCHEDULING_GROUP:
         return source
     keys, part = (COSCHEDULING, "labels") if source == COSCHEDULING[0] else (VOLCANO, "annotations")

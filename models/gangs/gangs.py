@@ -44,7 +44,7 @@ class Gang:
 
     @property
     def needed(self) -> int:
-        """How many of ``pods`` have to be placed if any is."""
+        """Return how many of ``pods`` have to be placed if any is."""
         return len(self.pods) if self.minimum is None else max(0, self.minimum - len(self.bound))
 
 
@@ -63,7 +63,7 @@ class Scope(Protocol):
 
 
 def find(snapshot: Snapshot, scope: Scope, *, tiers: Sequence[str] = ()) -> list[Gang]:
-    """The gangs that have members to be placed, by name. ``tiers``: the policy's ``networkTiers``.
+    """Return the gangs that have members to be placed, by name. ``tiers``: the policy's ``networkTiers``.
 
     The pods to be placed say what is declared; those that run only belong. Groups that ask for nothing that placing pods one by one would
     not give (the basic policy, a minimum of one, no topology) are no gangs. A group whose object the snapshot lacks needs all its pods.

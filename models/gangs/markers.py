@@ -57,7 +57,7 @@ class Marker(NamedTuple):
 
 
 def marker(pod: Pod) -> Marker | None:
-    """The group that a pod names; of several the first of: own annotation, scheduling.k8s.io, scheduler-plugins, Volcano, Kueue."""
+    """Return the group that a pod names; of several the first of: own annotation, scheduling.k8s.io, scheduler-plugins, Volcano, Kueue."""
     namespace = pod.metadata.namespace or "default"
     annotations, labels = pod.metadata.annotations or {}, pod.metadata.labels or {}
     own = annotations.get(GANG)
@@ -83,7 +83,8 @@ def marker(pod: Pod) -> Marker | None:
 
 
 def members(pods: Sequence[Pod], indices: Iterable[int]) -> dict[Marker, list[int]]:
-    """The pods of each group, in their order. Most name none and are told at little cost: equal labels are shared, and annotations few."""
+    """Return the pods of each group, in their order. Most name none and are told at little cost: equal labels are shared, and annotations
+    few."""
     found: dict[Marker, list[int]] = {}
     plain = {id(None)}  # labels that name no group
     unnamed = _KEYS.isdisjoint
@@ -107,8 +108,8 @@ def members(pods: Sequence[Pod], indices: Iterable[int]) -> dict[Marker, list[in
 
 
 def names(markers: Iterable[Marker]) -> dict[Marker, str]:
-    """A name for each group that no other one has: ``namespace/name``; of groups that share it, those of later sources say whose they are
-    (``team/train@kueue.x-k8s.io``)."""
+    """Return a name for each group that no other one has: ``namespace/name``; of groups that share it, those of later sources say whose
+    they are (``team/train@kueue.x-k8s.io``)."""
     found: dict[Marker, str] = {}
     taken: set[str] = set()
     for each in sorted(markers, key=lambda m: (_ORDER.index(m.source), m.path)):

@@ -79,7 +79,7 @@ def _ports(container: objects.Container, *, host_network: bool) -> None:
 
 
 def aggregate(spec: objects.PodSpec, pick: Callable[[objects.ResourceRequirements], objects.ResourceList | None]) -> dict[str, Fraction]:
-    """What all containers together ask for, exactly (AggregateContainerRequests, AggregateContainerLimits before any rounding)."""
+    """Return what all containers together ask for, exactly (AggregateContainerRequests, AggregateContainerLimits before any rounding)."""
 
     def own(container: objects.Container) -> dict[str, Fraction]:
         resources = pick(container.resources) if container.resources is not None else None
@@ -135,12 +135,12 @@ def _pod_level(spec: objects.PodSpec, resources: objects.ResourceRequirements) -
 
 
 def default_priority(classes: Iterable[objects.PriorityClass]) -> int:
-    """The priority of pods that name no class: of several global defaults the lowest (plugin/pkg/admission/priority)."""
+    """Return the priority of pods that name no class: of several global defaults the lowest (plugin/pkg/admission/priority)."""
     return min((found.value for found in classes if found.globalDefault), default=0)
 
 
 def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> int | None:
-    """A pod's priority; None if it names an unknown class."""
+    """Return a pod's priority; None if it names an unknown class."""
     if spec.priority is not None:
         return spec.priority
     if not spec.priorityClassName:
@@ -246,7 +246,7 @@ def apply(obj: object) -> None:
 
 
 def default_storage_class(classes: Iterable[StorageClass]) -> str | None:
-    """The cluster's default class: of several the newest, then the first by name (pkg/volume/util, GetDefaultClass)."""
+    """Return the cluster's default class: of several the newest, then the first by name (pkg/volume/util, GetDefaultClass)."""
     chosen = [c for c in classes if any((c.metadata.annotations or {}).get(a) == "true" for a in _DEFAULT_CLASS_ANNOTATIONS)]
     chosen.sort(key=lambda c: c.metadata.name or "")
     chosen.sort(key=lambda c: c.metadata.creationTimestamp or "", reverse=True)

@@ -68,7 +68,7 @@ WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job
 
 
 def find(api_version: str | None, kind: str) -> Kind | None:
-    """The kind that is read under this name, or None for kinds that are only counted.
+    """Return the kind that is read under this name, or None for kinds that are only counted.
 
     Another group's kind of the same name is another kind; an object that states no apiVersion is taken by its kind.
     """
@@ -80,7 +80,7 @@ def find(api_version: str | None, kind: str) -> Kind | None:
 
 
 def pod_template(obj: object) -> tuple[str, PodTemplateSpec] | None:
-    """The pod template of a workload object and its field path; None where there is none."""
+    """Return the pod template of a workload object and its field path; None where there is none."""
     template: PodTemplateSpec | None = None
     path = "spec.template"
     if isinstance(obj, CronJob):

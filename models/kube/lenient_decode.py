@@ -23,7 +23,7 @@ _SCALARS: Final[dict[type[inspect.Type], tuple[tuple[type, ...], str]]] = {
 
 
 def shorten(value: object) -> str:
-    """A value as it may appear in an error line: one line, at most about 60 characters."""
+    """Return a value as it may appear in an error line: one line, at most about 60 characters."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, list | tuple):
@@ -46,7 +46,7 @@ def _info(type_: type[msgspec.Struct]) -> inspect.Type:
 
 
 def fit(value: object, type_: type[msgspec.Struct]) -> tuple[Any, list[str]]:
-    """The value with nulls resolved, ready for ``msgspec.convert`` into ``type_``, and the misfits as ``path: message``."""
+    """Return the value with nulls resolved, ready for ``msgspec.convert`` into ``type_``, and the misfits as ``path: message``."""
     problems: list[str] = []
     return _fit(value, _info(type_), "", problems), problems
 
@@ -68,7 +68,7 @@ def _expected(type_: inspect.Type) -> str:
 
 
 def _zero(type_: inspect.Type) -> object:
-    """What a null inside a map or a list stands for."""
+    """Return what a null inside a map or a list stands for."""
     if isinstance(type_, inspect.UnionType):  # a quantity: null is 0
         return 0
     if isinstance(type_, inspect.StrType):

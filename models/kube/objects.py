@@ -390,7 +390,7 @@ def is_terminating(pod: Pod) -> bool:
 
 
 def controller_of(pod: Pod) -> OwnerReference | None:
-    """The owner reference with ``controller: true``, or None for a bare pod."""
+    """Return the owner reference with ``controller: true``, or None for a bare pod."""
     for owner in pod.metadata.ownerReferences or ():
         if owner.controller:
             return owner

@@ -16,7 +16,7 @@ _Exact = dict[str, Fraction]
 
 
 def counts_as_resource(name: str) -> bool:
-    """Whether the scheduler looks at this resource name at all; unprefixed unknown names are ignored (IsScalarResourceName)."""
+    """Return whether the scheduler looks at this resource name at all; unprefixed unknown names are ignored (IsScalarResourceName)."""
     if name in ("cpu", "memory", "ephemeral-storage") or name.startswith(("hugepages-", "attachable-volumes-")):
         return True
     return "/" in name and not name.startswith("requests.")
@@ -58,7 +58,7 @@ def _statuses(statuses: Iterable[ContainerStatus] | None) -> dict[str, Container
 
 
 def pod_request(pod: Pod) -> dict[str, int]:
-    """The effective request: cpu in mCPU, every other resource in whole units (bytes, devices); zero requests left out.
+    """Return the effective request: cpu in mCPU, every other resource in whole units (bytes, devices); zero requests left out.
 
     Per resource max(Σ app + Σ sidecars, max over ordinary init containers of its own + Σ sidecars started before it) + overhead;
     pod-level requests override that maximum for what they name. For a bound pod the larger of spec and status counts (in-place
@@ -105,7 +105,7 @@ def pod_request(pod: Pod) -> dict[str, int]:
 
 
 def allocatable(resources: ResourceList | None) -> dict[str, int]:
-    """A node's allocatable: cpu in mCPU, everything else in whole units, ``pods`` included."""
+    """Return a node's allocatable: cpu in mCPU, everything else in whole units, ``pods`` included."""
     # Upstream reads cpu with MilliValue() and the rest with Value(): both round up.
     return {
         name: quantity.milli(raw) if name == "cpu" else quantity.units(raw)

@@ -56,7 +56,7 @@ def _parse_text(text: str) -> Fraction:
 
 
 def parse(raw: RawQuantity) -> Fraction:
-    """The exact value of a quantity as written in JSON or YAML (text, or a bare number); digits finer than 1n round away from zero,
+    """Return the exact value of a quantity as written in JSON or YAML (text, or a bare number); digits finer than 1n round away from zero,
     as ParseQuantity does.
 
     Raises:
@@ -96,7 +96,7 @@ def milli(raw: RawQuantity) -> int:
 
 
 def canonical(value: Fraction) -> str:
-    """A computed quantity as text that :func:`parse` reads back exactly: ``3``, ``1500m``, ``300n``.
+    """Return a computed quantity as text that :func:`parse` reads back exactly: ``3``, ``1500m``, ``300n``.
 
     Raises:
         QuantityError: finer than 1n, which no sum of parsed quantities is.

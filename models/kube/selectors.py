@@ -35,7 +35,7 @@ Selector = tuple[Requirement, ...]
 
 
 def canonical(selector: LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector | None:
-    """The canonical form of a selector, with ``extra`` requirements joined in; a nil selector stays nil (and ignores ``extra``)."""
+    """Return the canonical form of a selector, with ``extra`` requirements joined in; a nil selector stays nil (and ignores ``extra``)."""
     if selector is None:
         return None
     found = {Requirement(k, "In", (v,)) for k, v in (selector.matchLabels or {}).items()}
@@ -47,7 +47,7 @@ def canonical(selector: LabelSelector | None, extra: Iterable[Requirement] = ())
 def label_key_requirements(
     labels: Mapping[str, str], match_keys: Iterable[str] | None, mismatch_keys: Iterable[str] | None = None
 ) -> list[Requirement]:
-    """What matchLabelKeys and mismatchLabelKeys add to a selector: only keys that the pod carries count
+    """Return what matchLabelKeys and mismatchLabelKeys add to a selector: only keys that the pod carries count
     (pkg/registry/core/pod/strategy.go, applyMatchLabelKeysAndMismatchLabelKeys)."""
     return [Requirement(k, "In", (labels[k],)) for k in match_keys or () if k in labels] + [
         Requirement(k, "NotIn", (labels[k],)) for k in mismatch_keys or () if k in labels
@@ -79,7 +79,7 @@ _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z", re.AS
 
 @lru_cache(maxsize=4096)
 def _label_value(text: str) -> bool:
-    """Whether a text may be a label value. A node selector term that names one that may not be matches no node, whatever its
+    """Return whether a text may be a label value. A node selector term that names one that may not be matches no node, whatever its
     operator (labels.NewRequirement refuses it)."""
     return _VALUE.match(text) is not None
 
@@ -215,7 +215,7 @@ def taints_key(taints: Iterable[Taint]) -> tuple[tuple[str, str, str], ...]:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one toleration covers one taint (core/v1 Toleration.ToleratesTaint)."""
+    """Return whether one toleration covers one taint (core/v1 Toleration.ToleratesTaint)."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

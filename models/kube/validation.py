@@ -175,7 +175,7 @@ _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
 
 
 def problems(obj: object) -> Problems:
-    """All problems of an object as it was read, before defaulting."""
+    """Return all problems of an object as it was read, before defaulting."""
     if isinstance(obj, objects.Pod):
         return (
             spec_problems(obj.spec) + affinity_problems(obj.spec.affinity) + volume_problems(obj.spec.volumes) + status_problems(obj.status)

@@ -1,6 +1,6 @@
 """What a pod asks of the NUMA zones of a node whose Topology Manager rejects pods that it cannot align.
 
-Source: spec/container-affinity.md, section 6; the kubelet's hint providers, which alone decide what is aligned (pkg/kubelet/cm:
+Source: docs/sources.md#container-affinity; the kubelet's hint providers, which alone decide what is aligned (pkg/kubelet/cm:
 cpumanager/policy_static.go, memorymanager/policy_static.go, devicemanager/topology_hints.go, as of v1.34); scheduler-plugins
 pkg/noderesourcetopology/filter.go for resources that no zone lists.
 """
@@ -34,7 +34,7 @@ class Ask:
 
 
 def asks(pod: objects.Pod, scope: str) -> tuple[Ask, ...]:
-    """What a pod asks, in the order in which the kubelet admits it. Containers that ask for nothing are left out.
+    """Return what a pod asks, in the order in which the kubelet admits it. Containers that ask for nothing are left out.
 
     Scope ``container``: init containers and sidecars in the order of the spec, then the app containers. Scope ``pod``: at most one, per
     resource max(Σ app + Σ sidecars, max over init containers of its own + Σ sidecars before it). Only what is to be aligned: of a

@@ -48,7 +48,7 @@ def kind_of(node: YamlNode) -> str:
 
 
 def load(text: str) -> YamlNode:
-    """The one document of a YAML text; None for an empty one.
+    """Return the one document of a YAML text; None for an empty one.
 
     Raises:
         AnnotationProblem: not YAML, several documents, unknown tags, nesting or aliases without measure.

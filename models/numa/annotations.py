@@ -1,4 +1,4 @@
-"""The names of the container-affinity annotations (spec of container affinity, section 1), apart from what reads them, so that snapshots
+"""The names of the container-affinity annotations (docs/sources.md#container-affinity), apart from what reads them, so that snapshots
 without any need not load it."""
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ _KEYS: Final = tuple(prefix + kind for prefix in PREFIXES for kind in (AFFINITY,
 
 
 def has_hints(pod: objects.Pod) -> bool:
-    """Whether the pod has any of the annotations, well-formed or not."""
+    """Return whether the pod has any of the annotations, well-formed or not."""
     annotations = pod.metadata.annotations
     return annotations is not None and any(key in annotations for key in _KEYS)

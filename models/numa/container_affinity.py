@@ -56,7 +56,7 @@ class Hints:
 
 
 def parse(pod: objects.Pod, *, symmetric: bool = False) -> Hints:
-    """The hints in a pod's annotations. ``symmetric``: the shorthand ``c3: [c1]`` also gives c1 an entry to c3.
+    """Return the hints in a pod's annotations. ``symmetric``: the shorthand ``c3: [c1]`` also gives c1 an entry to c3.
 
     A pod with annotations of both names is read by the current name alone, with a warning. Entries of containers that do not run beside
     the others (ordinary init containers, unknown names) have no effect and are left out, with a warning.
@@ -97,7 +97,7 @@ def parse_annotations(annotations: Mapping[str, str] | None, *, where: str, cont
 
 
 def views(pod: objects.Pod) -> list[ContainerView]:
-    """What expressions read of the containers that run side by side: the app containers, then the sidecars.
+    """Return what expressions read of the containers that run side by side: the app containers, then the sidecars.
 
     Raises:
         AnnotationError: a malformed tag annotation.
@@ -153,7 +153,7 @@ def _same_pod(a: ContainerView, b: ContainerView) -> bool:
 
 
 def reaches(entry: Entry, own: ContainerView, other: ContainerView) -> bool:
-    """Whether an entry of ``own`` counts towards ``other``, both on one node: never towards the same container."""
+    """Return whether an entry of ``own`` counts towards ``other``, both on one node: never towards the same container."""
     if _same_pod(own, other):
         if own.container == other.container:
             return False
@@ -234,7 +234,7 @@ def _lists(root: YamlNode) -> Iterator[tuple[str, list[YamlNode]]]:
 
 
 def _is_shorthand(lists: list[tuple[str, list[YamlNode]]]) -> bool:
-    """Whether the lists hold container names; else they hold entries."""
+    """Return whether the lists hold container names; else they hold entries."""
     form: type | None = None
     for container, items in lists:
         for index, item in enumerate(items):

@@ -20,7 +20,7 @@ _ALWAYS = Expression("", "AlwaysTrue", ())
 
 
 def warnings(snapshot: Snapshot, policy: Policy) -> list[str]:
-    """What the container hints of a snapshot leave a reader to wonder about.
+    """Return what the container hints of a snapshot leave a reader to wonder about.
 
     Raises:
         InputError: an annotation of a pod that waits to be placed cannot be read.
@@ -104,7 +104,7 @@ class ContainerTable(NoContainers):
             return views(Pod(metadata, pod.spec, pod.status))  # a running pod with tags that cannot be read has none
 
     def key(self, index: int) -> int:
-        """An id that tells apart pods of different container classes; -1 for none."""
+        """Return an id that tells apart pods of different container classes; -1 for none."""
         return self._of.get(index, -1)
 
     def of(self, index: int) -> ContainerClass | None:

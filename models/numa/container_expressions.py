@@ -1,6 +1,6 @@
 """Expressions over containers: keys, operators and glob patterns of the container affinity annotations.
 
-Source: spec/container-affinity.md, sections 2 and 3; seed 000 (vocabulary); Go's path/filepath.Match (patterns).
+Source: docs/sources.md#container-affinity; Go's path/filepath.Match (patterns).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ContainerView:
     tags: Mapping[str, str]
 
     def value_of(self, key: str) -> str | None:
-        """The value of a key, single or joint; None if it does not exist (an empty value does).
+        """Return the value of a key, single or joint; None if it does not exist (an empty value does).
 
         Raises:
             ExpressionError: there is no such key.
@@ -50,7 +50,7 @@ class Expression:
     values: tuple[str, ...]
 
     def holds(self, view: ContainerView) -> bool:
-        """Whether it is true of this container.
+        """Return whether it is true of this container.
 
         Raises:
             ExpressionError: as :meth:`check`.
@@ -66,7 +66,7 @@ class Expression:
         _predicate(self)
 
     def remark(self) -> str | None:
-        """What is odd about a meaningful expression, or None."""
+        """Return what is odd about a meaningful expression, or None."""
         if self.operator == "AlwaysTrue" and self.values:
             return "AlwaysTrue looks at no values, those given have no effect"
         if self.operator in ("In", "MatchesAny") and not self.values:
@@ -109,13 +109,13 @@ def _absent(view: ContainerView) -> str | None:
 
 
 def clean(key: str) -> str:
-    """A single key in its shortest spelling, as Go's path.Clean gives it (up to keys that are unknown in any spelling)."""
+    """Return a single key in its shortest spelling, as Go's path.Clean gives it (up to keys that are unknown in any spelling)."""
     return posixpath.normpath(key) if key else ""
 
 
 @lru_cache(maxsize=4096)
 def _resolver(key: str) -> _Resolver:
-    """What reads a key, single or joint."""
+    """Return what reads a key, single or joint."""
     if not key.startswith(":") or len(key) < _SHORTEST_JOINT:
         return _single(key)
     rest = key[1:]
@@ -187,7 +187,7 @@ _ANY_VALUE: Final = "*"
 
 @lru_cache(maxsize=8192)
 def _predicate(expression: Expression) -> Callable[[ContainerView], bool]:
-    """What an expression says, ready to be asked. Raises ExpressionError if it says nothing."""
+    """Return what an expression says, ready to be asked. Raises ExpressionError if it says nothing."""
     operator, values = expression.operator, expression.values
     if operator not in _ARITY:
         raise ExpressionError(f"unknown operator {shorten(operator)}, expected {', '.join(OPERATORS[:-1])} or {OPERATORS[-1]}")
@@ -210,7 +210,7 @@ def _predicate(expression: Expression) -> Callable[[ContainerView], bool]:
 
 
 def _test(operator: str, values: tuple[str, ...]) -> _Test:
-    """What an operator asks of a value that exists, before any negation."""
+    """Return what an operator asks of a value that exists, before any negation."""
     if operator in ("Exists", "NotExists", "NotExist"):
         return lambda value: True
     if operator == "NotEqual":  # the only comparison to which * is an ordinary text
@@ -227,7 +227,7 @@ def _test(operator: str, values: tuple[str, ...]) -> _Test:
 
 
 def glob_match(pattern: str, text: str) -> bool:
-    """Whether Go's filepath.Match finds that the whole text matches; False for a malformed pattern.
+    """Return whether Go's filepath.Match finds that the whole text matches; False for a malformed pattern.
 
     ``*`` and ``?`` do not match ``/``; a class does. Works on characters, where Go skips by bytes: no difference on ASCII, and names
     and labels are ASCII.

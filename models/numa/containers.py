@@ -2,7 +2,7 @@
 
 A hint with a scope of its own is a predicate over the other container alone; hints of the default scope stay inside the pod. So a
 class carries, per container, weighted predicates, the predicates it satisfies, and a matrix of what its own containers want of each
-other (spec of container affinity, section 4).
+other (docs/sources.md#container-affinity).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ContainerClass:
     per_pod: tuple[ZoneAsk, ...]
 
     def involved(self) -> list[int]:
-        """The containers that some hint concerns."""
+        """Return the containers that some hint concerns."""
         inside = {k for i, j, _ in self.inner for k in (i, j)}
         return [i for i in range(len(self.requests)) if i in inside or self.entries[i] or self.hits[i]]
 
@@ -66,7 +66,7 @@ def running(pod: Pod) -> list[Container]:
 
 
 def request(container: Container) -> Amounts:
-    """What one container requests, zero amounts left out."""
+    """Return what one container requests, zero amounts left out."""
     found = {}
     for name, raw in ((container.resources.requests if container.resources else None) or {}).items():
         amount = quantity.milli(raw) if name == "cpu" else quantity.units(raw)
@@ -79,7 +79,7 @@ class NoContainers:
     """The container classes of pods that no hint concerns and that ask nothing of zones: none."""
 
     def key(self, index: int) -> int:
-        """An id that tells apart pods of different container classes; -1 for none."""
+        """Return an id that tells apart pods of different container classes; -1 for none."""
         return -1
 
     def of(self, index: int) -> ContainerClass | None:

@@ -5,7 +5,7 @@ One ``NodeResourceTopology`` object to one :class:`NumaTree`. Two dialects are r
 costs (NFD, scheduler-plugins); and pools of type ``socket``, ``die``, ``numa node`` with parents (nri-plugins), where a level with a single
 child is left out, so that a socket or die without anything below it stands for its only NUMA zone.
 
-Source: spec/container-affinity.md, sections 5 and 6; scheduler-plugins pkg/noderesourcetopology/nodeconfig/topologymanager.go;
+Source: docs/sources.md#container-affinity; scheduler-plugins pkg/noderesourcetopology/nodeconfig/topologymanager.go;
 nri-plugins cmd/plugins/topology-aware/policy/pools.go.
 """
 
@@ -57,15 +57,15 @@ class NumaTree:
 
     @property
     def rejects(self) -> bool:
-        """Whether the kubelet turns away pods that it cannot align."""
+        """Return whether the kubelet turns away pods that it cannot align."""
         return self.policy in ("restricted", "single-numa-node")
 
     def lowest(self, zones_a: int, zones_b: int) -> int:
-        """The level of the lowest pool that holds both zone sets: 2 one NUMA zone, 1 one socket, 0 the node.
+        """Return the level of the lowest pool that holds both zone sets: 2 one NUMA zone, 1 one socket, 0 the node.
 
         The pool of a zone set is the smallest subtree that covers it; an empty set is not confined and has the whole node.
 
-        Source: spec/container-affinity.md, section 5.
+        Source: docs/sources.md#container-affinity.
         """
         both = zones_a | zones_b
         if not zones_a or not zones_b:
@@ -76,7 +76,7 @@ class NumaTree:
 
 
 def tree(found: objects.NodeResourceTopology) -> NumaTree | None:
-    """The tree of a node; None if no NUMA zones are listed.
+    """Return the tree of a node; None if no NUMA zones are listed.
 
     Raises:
         TopologyError: a zone or a resource of a zone listed twice, a cycle of parents, an unknown Topology Manager policy or scope in the
@@ -138,7 +138,7 @@ class _Zones:
         return tuple(chain)
 
     def leaves(self) -> list[objects.TopologyZone]:
-        """The NUMA zones, in input order."""
+        """Return the NUMA zones, in input order."""
         inner = {name for chain in self._ancestors.values() for name in chain}
         kinds = {_kind(zone) for zone in self._zones.values()}
         leaves = [zone for zone in self._zones.values() if _kind(zone) == "numa" or (zone.name not in inner and self._is_nfd(zone, kinds))]
@@ -152,14 +152,14 @@ class _Zones:
         return sorted(leaves, key=lambda zone: order[zone.name])
 
     def _is_nfd(self, zone: objects.TopologyZone, kinds: set[str]) -> bool:
-        """Whether a childless zone of type ``Node`` is a NUMA zone: beside pools it may also be the root of the machine."""
+        """Return whether a childless zone of type ``Node`` is a NUMA zone: beside pools it may also be the root of the machine."""
         if _kind(zone) != "node" or "numa" in kinds:
             return False
         pools = "socket" in kinds or "die" in kinds
         return not pools or bool(zone.parent) or _NFD_NAME.fullmatch(zone.name) is not None
 
     def socket_of(self, leaf: objects.TopologyZone) -> str | None:
-        """What tells the socket of a leaf from the others', or None where the parents do not say."""
+        """Return what tells the socket of a leaf from the others', or None where the parents do not say."""
         above = None
         for name in (leaf.name, *self._ancestors[leaf.name]):
             zone = self._zones.get(name)
@@ -215,7 +215,7 @@ def _by_cost(leaves: Sequence[objects.TopologyZone]) -> tuple[int, ...]:
 
 
 def _amounts(zone: objects.TopologyZone) -> tuple[dict[str, int], dict[str, int]]:
-    """What a zone has left, and what it has in all; a resource without any amount is not listed."""
+    """Return what a zone has left, and what it has in all; a resource without any amount is not listed."""
     available: dict[str, int] = {}
     capacity: dict[str, int] = {}
     for resource in zone.resources or ():

@@ -75,7 +75,7 @@ def identity(kind: object, metadata: object) -> str:
 
 
 def is_json(data: Buffer) -> bool:
-    """Whether the text starts with a JSON document; YAML in flow style starts alike."""
+    """Return whether the text starts with a JSON document; YAML in flow style starts alike."""
     try:
         _RAW.decode(data)
     except JSON_ERRORS as error:
@@ -262,7 +262,7 @@ def _head(data: Buffer) -> _Document:
 
 
 def _is_list(kind: Any, has_items: bool) -> bool:
-    """Whether a document is a list of objects; an empty one may write ``items: null``."""
+    """Return whether a document is a list of objects; an empty one may write ``items: null``."""
     return isinstance(kind, str) and kind.endswith("List") and (has_items or kind == "List" or kind.removesuffix("List") in kinds.KINDS)
 
 

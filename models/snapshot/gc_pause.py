@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_gc() -> Iterator[None]:
-    """The collector would walk all that is made, and all that was there before, for nothing."""
+    """Return the collector would walk all that is made, and all that was there before, for nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

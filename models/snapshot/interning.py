@@ -129,7 +129,7 @@ class Pool:
 
 
 def _matters(volume: objects.Volume) -> bool:
-    """Whether the volume has a source that is read (config maps, secrets and tokens have none)."""
+    """Return whether the volume has a source that is read (config maps, secrets and tokens have none)."""
     return volume != objects.Volume(volume.name)
 
 

@@ -14,12 +14,12 @@ SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
 def is_mirror(pod: Pod) -> bool:
-    """A static pod's image in the API: the kubelet of its node runs it, whatever a scheduler says."""
+    """Return whether a pod is the API's mirror of a static pod, which its kubelet runs whatever a scheduler decides."""
     return MIRROR_ANNOTATION in (pod.metadata.annotations or {}) or any(o.kind == "Node" for o in pod.metadata.ownerReferences or ())
 
 
 def is_movable(pod: Pod) -> bool:
-    """Whether a bound pod could be placed anew: a replicating controller owns it, and nothing pins it."""
+    """Return whether a bound pod could be placed again: a replicating controller owns it, and nothing pins it."""
     owner = controller_of(pod)
     return (
         owner is not None

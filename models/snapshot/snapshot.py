@@ -63,12 +63,12 @@ class Snapshot:
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
 
     def counts(self) -> dict[str, int]:
-        """How many objects of each kind were read, in the order of the kinds table; kinds without objects are left out."""
+        """Return how many objects of each kind were read, in the order of the kinds table; kinds without objects are left out."""
         counts = {name: len(self.collection(name)) for name in kinds.KINDS}
         return {name: count for name, count in counts.items() if count}
 
     def copy(self) -> Snapshot:
-        """A snapshot of the same objects whose lists and dicts may be changed."""
+        """Return a snapshot of the same objects whose lists and dicts may be changed."""
         found = replace(self)
         for each in fields(self):
             value = getattr(self, each.name)
@@ -78,7 +78,7 @@ class Snapshot:
         return found
 
     def collection(self, kind: str) -> Any:
-        """The list or dict that holds a kind."""
+        """Return the list or dict that holds a kind."""
         return self.workloads.get(kind, []) if kind in kinds.WORKLOADS else getattr(self, _FIELDS[kind])
 
 
@@ -127,7 +127,7 @@ def load(paths: Sequence[str], *, manifests: bool = False) -> Snapshot:
 
 
 def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True, manifests: bool = False) -> Snapshot:
-    """A snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` as there.
+    """Return a snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` as there.
 
     With ``validate=False`` objects need only have the API's structure: what an API server would refuse (no name, an empty topologyKey, a
     malformed quantity) is let through, and later objects of a name replace or join earlier ones.
@@ -225,7 +225,7 @@ class _Intake:
             self._file(kind, obj)
 
     def _first(self, kind: kinds.Kind, obj: Any, source: str) -> bool:
-        """Whether no object of this name came before; one with other content is a problem."""
+        """Return whether no object of this name came before; one with other content is a problem."""
         key = _key(kind, obj)
         known = self._seen[kind.name].setdefault(key, (obj, source))
         if known[0] is obj:

@@ -24,7 +24,8 @@ Report = Callable[[str, str], None]
 
 
 def files(paths: Sequence[str], report: Report) -> Iterator[str]:
-    """The files that ``paths`` name, directories read recursively in name order; ``report(path, message)`` takes what cannot be read.
+    """Return the files that ``paths`` name, directories read recursively in name order; ``report(path, message)`` takes what cannot be
+    read.
 
     Inside directories only names ending in .json, .yaml, .yml (or those with .gz) count, and hidden entries are passed over.
     """
@@ -63,7 +64,7 @@ def _walk(directory: str, above: tuple[str, ...], seen: set[str], report: Report
 
 
 def read(path: str) -> Content:
-    """The content of a file (``-``: standard input), decompressed where it is gzip, as UTF-8 without byte order mark.
+    """Return the content of a file (``-``: standard input), decompressed where it is gzip, as UTF-8 without byte order mark.
 
     Raises:
         ValueError: cannot be read; the message says why.
@@ -120,7 +121,7 @@ def _reason(error: Exception) -> str:
 
 
 def label(path: str) -> str:
-    """How error lines name a file."""
+    """Return how error lines name a file."""
     return "stdin" if path == STDIN else path
 
 

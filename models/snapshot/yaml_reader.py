@@ -51,7 +51,7 @@ _MERGE_KEY: Final = "\0<<"  # no YAML text holds a NUL: marks an unquoted << key
 
 
 def documents(text: str | bytes) -> Iterator[Any]:
-    """The documents of a YAML stream, one after the other; empty ones are None.
+    """Return the documents of a YAML stream, one after the other; empty ones are None.
 
     Raises:
         YamlError: not YAML, a duplicate key, an unknown tag, nesting or aliases without measure.

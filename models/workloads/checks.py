@@ -16,7 +16,7 @@ _SELECTING: Final = (workload_objects.Deployment, workload_objects.ReplicaSet, w
 
 
 def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
-    """Why a workload cannot have pods; ``snapshot`` has the priority classes of both inputs.
+    """Return why a workload cannot have pods; ``snapshot`` has the priority classes of both inputs.
 
     Source: pkg/apis/{apps,batch,core}/validation and the admission plugin Priority.
     """
@@ -42,7 +42,7 @@ def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
 
 
 def unknown_class(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
-    """A priority class that neither input has."""
+    """Return a priority class that neither input has."""
     if priority_of(spec, snapshot) is None:
         name = shorten(spec.priorityClassName)
         yield f"{path}.priorityClassName: no PriorityClass {name} in the input, expected it or {path}.priority"
@@ -57,7 +57,7 @@ def _selector(workload: Workload, found: objects.LabelSelector | None) -> Iterat
 
 
 def describe(selector: Selector) -> str:
-    """A selector as kubectl writes it."""
+    """Return a selector as kubectl writes it."""
     texts = {
         "In": "{key} in ({values})",
         "NotIn": "{key} notin ({values})",
@@ -83,12 +83,12 @@ class Audience:
                 self._labels.setdefault(pod.metadata.namespace or "default", {})[tuple(sorted((pod.metadata.labels or {}).items()))] = None
 
     def anyone(self, selector: Selector | None, namespaces: Iterable[str] | None) -> bool:
-        """Whether any pod in these namespaces (None: all) is selected."""
+        """Return whether any pod in these namespaces (None: all) is selected."""
         chosen = self._labels if namespaces is None else namespaces
         return any(selector_matches(selector, dict(labels)) for namespace in chosen for labels in self._labels.get(namespace, ()))
 
     def namespaces(self, term: objects.PodAffinityTerm, own: str) -> list[str]:
-        """The namespaces that a term looks at, of those that have pods."""
+        """Return the namespaces that a term looks at, of those that have pods."""
         if not term.namespaces and term.namespaceSelector is None:
             return [own]
         selector = canonical(term.namespaceSelector)

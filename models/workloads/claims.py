@@ -24,14 +24,14 @@ Asked = list[tuple[str, str, objects.PersistentVolumeClaimSpec]]
 
 
 def templates(obj: workload_objects.StatefulSet, pod: str) -> Asked:
-    """The claims that a StatefulSet makes for a pod (stateful_set_utils.go, getPersistentVolumeClaims)."""
+    """Return the claims that a StatefulSet makes for a pod (stateful_set_utils.go, getPersistentVolumeClaims)."""
     found = (obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()
     names = [(t.metadata.name if t.metadata is not None else None) or "" for t in found]
     return [(f"{name}-{pod}", name, t.spec or objects.PersistentVolumeClaimSpec()) for name, t in zip(names, found, strict=True)]
 
 
 def mounted(volumes: list[objects.Volume] | None, asked: Asked) -> list[objects.Volume] | None:
-    """A template's volumes with those of the claims, which win over volumes of the same name (updateStorage)."""
+    """Return a template's volumes with those of the claims, which win over volumes of the same name (updateStorage)."""
     names = {volume for _, volume, _ in asked}
     added = [objects.Volume(volume, objects.PersistentVolumeClaimVolumeSource(claim)) for claim, volume, _ in asked]
     return added + [v for v in volumes or () if v.name not in names] or None

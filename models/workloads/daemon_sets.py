@@ -29,7 +29,7 @@ _HOST_NETWORK: Final = objects.Toleration(_PREFIX + "network-unavailable", "Exis
 
 
 def tolerations(spec: objects.PodSpec) -> list[objects.Toleration]:
-    """The template's tolerations and those that the controller adds."""
+    """Return the template's tolerations and those that the controller adds."""
     own = list(spec.tolerations or ())
     added = (*_AUTOMATIC, _HOST_NETWORK) if spec.hostNetwork else _AUTOMATIC
     return own + [t for t in added if t not in own]
@@ -46,7 +46,7 @@ def eligible(spec: objects.PodSpec, nodes: NodeTable) -> list[str]:
 
 
 def target(pod: objects.Pod) -> str | None:
-    """The node of a DaemonSet's pod, bound or not."""
+    """Return the node of a DaemonSet's pod, bound or not."""
     if pod.spec.nodeName:
         return pod.spec.nodeName
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
@@ -59,7 +59,7 @@ def target(pod: objects.Pod) -> str | None:
 
 
 def pinned(affinity: objects.Affinity | None, node: str) -> objects.Affinity:
-    """The affinity of the pod for a node: the controller puts the node's name in place of all required terms."""
+    """Return the affinity of the pod for a node: the controller puts the node's name in place of all required terms."""
     term = objects.NodeSelectorTerm(matchFields=[objects.NodeSelectorRequirement(_NAME, "In", [node])])
     affinity = affinity or objects.Affinity()
     own = affinity.nodeAffinity or objects.NodeAffinity()
@@ -68,7 +68,7 @@ def pinned(affinity: objects.Affinity | None, node: str) -> objects.Affinity:
 
 
 def plan(workload: Workload, nodes: Sequence[objects.Node], existing: Iterable[objects.Pod], revision: str) -> Plan:
-    """A pod for each eligible node that has none."""
+    """Return a pod for each eligible node that has none."""
     wanted = eligible(workload.spec, NodeTable(nodes))
     running = {target(pod) for pod in existing}
     labels = {"controller-revision-hash": revision}

@@ -46,7 +46,7 @@ class Pace:
 
 
 def scaled(value: int | str, replicas: int, *, up: bool) -> int:
-    """A number of pods, or a percentage of ``replicas`` rounded ``up`` or down (GetScaledValueFromIntOrPercent).
+    """Return a number of pods, or a percentage of ``replicas`` rounded ``up`` or down (GetScaledValueFromIntOrPercent).
 
     Raises:
         ValueError: neither a whole number nor a percentage.
@@ -110,7 +110,7 @@ def _seconds(timestamp: str | None) -> int | None:
 
 
 def _ready(pod: objects.Pod) -> bool:
-    """Whether a pod serves: its Ready condition; without one, whether it runs."""
+    """Return whether a pod serves: its Ready condition; without one, whether it runs."""
     status = pod.status or objects.PodStatus()
     for condition in status.conditions or ():
         if condition.type == "Ready":
@@ -163,14 +163,14 @@ def _family(pod: objects.Pod) -> tuple[str, str]:
 
 
 def creations(pace: Pace, old: int, created: int) -> int:
-    """How many new pods are created next, with ``old`` pods of old revisions and ``created`` new ones there (NewRSNewReplicas)."""
+    """Return how many new pods are created next, with ``old`` pods of old revisions and ``created`` new ones there (NewRSNewReplicas)."""
     if pace.recreate:
         return 0 if old else pace.replicas - created
     return max(0, min(pace.replicas - created, pace.most - old - created))
 
 
 def deletions(pace: Pace, old: Sequence[Old], together: Callable[[str], int], available: int) -> list[Old]:
-    """Which old pods go next. ``together``: how many pods of the Deployment, of any revision, are on a node; ``available``: new
+    """Return which old pods go next. ``together``: how many pods of the Deployment, of any revision, are on a node; ``available``: new
     pods that have one.
 
     Unavailable pods go first, then others as long as ``pace.least`` pods stay available, both from the oldest ReplicaSet on. Within one

@@ -46,7 +46,7 @@ class Expansion:
 
 
 def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, replicas: Mapping[str, int] | None = None) -> Expansion:
-    """The cluster with the pods of ``manifests`` (loaded with ``manifests=True``) waiting in it; neither input is changed.
+    """Return the cluster with the pods of ``manifests`` (loaded with ``manifests=True``) waiting in it; neither input is changed.
 
     Each workload's pods, those of the cluster included, carry the annotations of its gang (see :mod:`models.workloads.gang_markers`);
     ``partial``:
@@ -122,8 +122,8 @@ def revision_pods(
 
 
 def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int) -> tuple[Snapshot, list[Unmodelled]]:
-    """A new snapshot in which a workload of it wants ``count`` pods and its missing ones wait, each for itself: they are no gang unless the
-    template says so. Pods beyond ``count`` stay.
+    """Return a new snapshot in which a workload of it wants ``count`` pods and its missing ones wait, each for itself: they are no gang
+    unless the template says so. Pods beyond ``count`` stay.
 
     Raises:
         InputError: the workload has no template, cannot be scaled, or names an unknown PriorityClass.
@@ -160,7 +160,7 @@ def _made_by_another(obj: Any, merged: Snapshot) -> bool:
 
 
 def _scaled(obj: Any, count: int | None, merged: Snapshot) -> Any:
-    """A workload's object in ``merged``, put there anew where its number of pods is another."""
+    """A workload's object in ``merged``, replaced where its number of pods is another."""
     if obj is None or count is None:
         return obj
     found = workloads_replicas.scaled(obj, count)

@@ -18,25 +18,25 @@ _change = msgspec.structs.replace
 
 
 def _stated(workload: Workload) -> dict[str, str]:
-    """What template and workload say, the template first. An empty gang name says that there is none."""
+    """Return what template and workload say, the template first. An empty gang name says that there is none."""
     found = {**(workload.obj.metadata.annotations or {}), **workload.annotations}
     return {key: found[key] for key in _STATED if key in found}
 
 
 def _elsewhere(workload: Workload) -> bool:
-    """Whether the template puts its pods into a gang of another system."""
+    """Return whether the template puts its pods into a gang of another system."""
     return marker(objects.Pod(workload.template.metadata or objects.ObjectMeta(), workload.spec)) is not None
 
 
 def default_names(workloads: Iterable[Workload]) -> dict[str, str]:
-    """The gang of each workload that states none, by ``Workload.ref``: its name, with the kind where two of a namespace share it."""
+    """Return the gang of each workload that states none, by ``Workload.ref``: its name, with the kind where two of a namespace share it."""
     open_ = [w for w in workloads if GANG not in _stated(w) and not _elsewhere(w)]
     counts = Counter((w.namespace, w.name) for w in open_)
     return {w.ref: w.name if counts[w.namespace, w.name] == 1 else f"{w.name}-{w.kind.lower()}" for w in open_}
 
 
 def marks(workload: Workload, default: str | None, wanted: int, *, partial: bool) -> dict[str, str]:
-    """The annotations of all pods of a workload that wants ``wanted``: a single pod is no gang unless something is said of it."""
+    """Return the annotations of all pods of a workload that wants ``wanted``: a single pod is no gang unless something is said of it."""
     found = _stated(workload)
     if default is not None and (wanted > 1 or found):
         found[GANG] = default
@@ -46,12 +46,12 @@ def marks(workload: Workload, default: str | None, wanted: int, *, partial: bool
 
 
 def annotated(pod: objects.Pod, added: Mapping[str, str]) -> objects.Pod:
-    """A copy of a pod with these annotations."""
+    """Return a copy of a pod with these annotations."""
     if not added:
         return pod
     return _change(pod, metadata=_change(pod.metadata, annotations={**(pod.metadata.annotations or {}), **added}))
 
 
 def in_part(pod: objects.Pod) -> objects.Pod:
-    """A copy of a pod of a gang, if it is one, that need not be placed with all others."""
+    """Return a copy of a pod of a gang, if it is one, that need not be placed with all others."""
     return pod if marker(pod) is None else annotated(pod, {MIN_MEMBER: "1"})

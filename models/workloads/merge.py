@@ -15,7 +15,7 @@ _APART: Final = ("metadata", "spec", "status")
 
 
 def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snapshot:
-    """A new snapshot of the objects of both but for the manifests' pods. ``problems`` takes what cannot be merged: a Node with other
+    """Return a new snapshot of the objects of both but for the manifests' pods. ``problems`` takes what cannot be merged: a Node with other
     content. A workload's object is the manifest's, with the cluster's uid and status."""
     merged = snapshot.copy()
     for name, count in manifests.ignored.items():
@@ -52,12 +52,12 @@ def key(kind: kinds.Kind, obj: Any) -> str:
 
 
 def _slot(kind: kinds.Kind, obj: Any) -> str:
-    """What at most one object has: PodGroups of several API groups may share a name."""
+    """Return what at most one object has: PodGroups of several API groups may share a name."""
     return f"{obj.group}/{key(kind, obj)}" if isinstance(obj, workload_objects.PodGroup) else key(kind, obj)
 
 
 def located(manifests: Snapshot, obj: Any, message: str) -> str:
-    """A message about an object of the manifests: file, object, what is wrong."""
+    """Return a message about an object of the manifests: file, object, what is wrong."""
     kind = kinds.KINDS[type(obj).__name__]
     identity = f"{kind.name} {key(kind, obj)}"
     source = manifests.sources.get(identity)

@@ -1,4 +1,4 @@
-"""Which pods of a snapshot belong to which workload."""
+"""Which pods of a snapshot belong to which workload, and what an operator calls it: what would be edited, not the ReplicaSet in between."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from models.kube import objects
 from models.kube.selectors import Selector, selector_matches
+from models.kube.workload_objects import ReplicaSet
 from models.snapshot.snapshot import Snapshot
 from models.workloads.view import controller
 
@@ -15,6 +18,13 @@ HASH: Final = "pod-template-hash"
 #: The objects between a workload and its pods.
 _CHILDREN: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 _Key = tuple[str, str, str]
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def deployment_by_hash(owner: objects.OwnerReference, pod: objects.Pod) -> str | None:
+    """Return the Deployment of a pod's ReplicaSet, which is called ``NAME-<pod-template-hash>``; None where the names do not say it."""
+    label = (pod.metadata.labels or {}).get(HASH)
+    return owner.name.removesuffix(f"-{label}") if label and owner.name.endswith(f"-{label}") else None
 
 
 class OwnedPods:
@@ -55,9 +65,9 @@ class OwnedPods:
 
     def _guess(self, owner: objects.OwnerReference, namespace: str, pod: objects.Pod) -> None:
         if owner.kind == "ReplicaSet":
-            label = (pod.metadata.labels or {}).get(HASH)
-            if label and owner.name.endswith(f"-{label}"):
-                self._child("Deployment", namespace, owner.name.removesuffix(f"-{label}"), owner.name)
+            deployment = deployment_by_hash(owner, pod)
+            if deployment is not None:
+                self._child("Deployment", namespace, deployment, owner.name)
         elif made := re.fullmatch(r"(.+)-\d{8,10}", owner.name, re.ASCII):
             self._child("CronJob", namespace, made[1], owner.name)
 
@@ -66,7 +76,8 @@ class OwnedPods:
         return list(self._children.get((kind, namespace, name), ()))
 
     def of(self, kind: str, namespace: str, name: str, adopts: Selector | None = None) -> list[int]:
-        """The pods of a workload that are neither finished nor being deleted; ``adopts``: its selector, for pods without a controller."""
+        """Return the pods of a workload that are neither finished nor being deleted; ``adopts``: its selector, for pods without a
+        controller."""
         found = self._all(self._living, kind, namespace, name)
         if kind == "PodTemplate":  # nothing controls these: they are known by how their names were made
             found += [i for i in self._bare.get(namespace, ()) if self._pods[i].metadata.generateName == f"{name}-"]
@@ -75,7 +86,7 @@ class OwnedPods:
         return sorted(found)
 
     def finished(self, kind: str, namespace: str, name: str) -> list[int]:
-        """The pods of a workload that succeeded or failed."""
+        """Return the pods of a workload that succeeded or failed."""
         return sorted(self._all(self._finished, kind, namespace, name))
 
     def _all(self, where: Mapping[_Key, Iterable[int]], kind: str, namespace: str, name: str) -> list[int]:
@@ -86,8 +97,78 @@ class OwnedPods:
 
 
 def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | None:
-    """The object of a workload, where the snapshot has it."""
+    """Return the object of a workload, where the snapshot has it."""
     for obj in snapshot.workloads.get(kind, ()):
         if obj.metadata.name == name and (obj.metadata.namespace or "default") == namespace:
             return obj
     return None
+
+
+class Owners:
+    """The owners of a snapshot's pods, as texts: ``Kind namespace/name`` of a workload, ``Pod namespace/name`` of a bare pod, or
+    ``Pod ns/a,ns/b`` of equal bare pods that are looked at together."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._deployments: dict[str, str] = {}
+        for obj in snapshot.workloads.get("ReplicaSet", ()):
+            if isinstance(obj, ReplicaSet):
+                for reference in obj.metadata.ownerReferences or ():
+                    if reference.controller and reference.kind == "Deployment":
+                        self._deployments[f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"] = reference.name
+
+    def of(self, pod: objects.Pod) -> str:
+        """Return the owner of one pod. A ReplicaSet stands for its Deployment: by its own owner reference, else by the
+        pod-template-hash."""
+        owner = objects.controller_of(pod)
+        if owner is None:
+            return f"Pod {objects.pod_key(pod)}"
+        key = f"{pod.metadata.namespace or 'default'}/{owner.name}"
+        if owner.kind == "ReplicaSet":
+            name = self._deployments.get(key)
+            if name is None:
+                name = deployment_by_hash(owner, pod)
+            if name is not None:
+                return f"Deployment {pod.metadata.namespace or 'default'}/{name}"
+        return f"{owner.kind} {key}"
+
+    def group(self, pods: Iterable[int]) -> dict[str, list[int]]:
+        """Indices into ``snapshot.pods`` by owner, those of a workload by ordinal (what a controller would remove last comes first);
+        bare pods of equal labels and spec are one owner."""
+        found: dict[str, list[int]] = {}
+        bare: dict[bytes, list[int]] = {}
+        for i in pods:
+            pod = self.snapshot.pods[i]
+            if objects.controller_of(pod) is None:
+                spec = msgspec.structs.replace(pod.spec, nodeName=None)
+                bare.setdefault(_encoder.encode((pod.metadata.namespace, pod.metadata.labels, spec)), []).append(i)
+            else:
+                found.setdefault(self.of(pod), []).append(i)
+        for members in bare.values():
+            found["Pod " + ",".join(objects.pod_key(self.snapshot.pods[i]) for i in members)] = members
+        return {owner: sorted(members, key=self._ordinal) for owner, members in found.items()}
+
+    def _ordinal(self, i: int) -> tuple[int, int]:
+        number = re.search(r"-(\d+)\Z", self.snapshot.pods[i].metadata.name or "")
+        owner = objects.controller_of(self.snapshot.pods[i])
+        ordered = number is not None and owner is not None and owner.kind in ("StatefulSet", "Job")
+        return (int(number[1]) if ordered and number is not None else 0, i)
+
+    def members(self, owner: str) -> list[int]:
+        """Return all pods of an owner that are not over, those on nodes included."""
+        kind, _, names = owner.partition(" ")
+        if kind == "Pod":
+            wanted = set(names.split(","))
+            return [i for i, pod in enumerate(self.snapshot.pods) if objects.pod_key(pod) in wanted]
+        return [
+            i
+            for i, pod in enumerate(self.snapshot.pods)
+            if objects.controller_of(pod) is not None and not objects.is_terminal(pod) and self.of(pod) == owner
+        ]
+
+
+def name(owner: str) -> str:
+    """Return how sentences call an owner: ``namespace/name``."""
+    kind, _, names = owner.partition(" ")
+    first, *more = names.split(",") if kind == "Pod" else [names]
+    return f"{first} and {len(more)} more" if more else first

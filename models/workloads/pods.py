@@ -29,7 +29,7 @@ class UnknownClass(Exception):
 
 
 def admitted(spec: objects.PodSpec, snapshot: Snapshot) -> objects.PodSpec:
-    """A pod's spec as stored: priority, scheduler and tolerations filled in (the rest was defaulted when it was read).
+    """Return a pod's spec as stored: priority, scheduler and tolerations filled in (the rest was defaulted when it was read).
 
     Raises:
         UnknownClass: no such PriorityClass.
@@ -66,7 +66,7 @@ class Maker:
         self.revisions = Revisions(snapshot, self.owners)
 
     def plan(self, workload: Workload, existing: Sequence[int], previous: Any | None = None) -> tuple[Plan, objects.OwnerReference | None]:
-        """What is missing, and what shall own it. ``existing``: pods of the workload, ``previous``: its object in the cluster."""
+        """Return what is missing, and what shall own it. ``existing``: pods of the workload, ``previous``: its object in the cluster."""
         pods = [self.snapshot.pods[i] for i in existing]
         kind, name, namespace = workload.kind, workload.name, workload.namespace
         owner = reference(workload.obj)
@@ -103,7 +103,7 @@ class Maker:
         return list(range(first, len(self.snapshot.pods)))
 
     def pods(self, workload: Workload, slots: Sequence[Slot], owner: objects.OwnerReference | None) -> list[objects.Pod]:
-        """The pods of ``slots``, not put into the snapshot.
+        """Return the pods of ``slots``, not put into the snapshot.
 
         Raises:
             UnknownClass: the template names a PriorityClass that is not there.

@@ -46,7 +46,7 @@ class Plan:
 
 
 def asked(workload: Workload) -> int:
-    """The most pods that a workload has at a time, as it states it; 0 where the number of nodes decides."""
+    """Return the most pods that a workload has at a time, as it states it; 0 where the number of nodes decides."""
     if workload.kind == "DaemonSet":
         return 0
     if workload.job is not None:
@@ -55,7 +55,7 @@ def asked(workload: Workload) -> int:
 
 
 def replicas(obj: Any) -> int:
-    """The stated number of pods of a workload that states one: 1 by default."""
+    """Return the stated number of pods of a workload that states one: 1 by default."""
     if isinstance(obj, PodTemplate):
         annotations = (obj.template.metadata.annotations if obj.template and obj.template.metadata else None) or {}
         text = (obj.metadata.annotations or {}).get(REPLICAS, annotations.get(REPLICAS, "1"))
@@ -65,7 +65,7 @@ def replicas(obj: Any) -> int:
 
 
 def scaled(obj: Any, count: int) -> Any:
-    """A copy of a workload that wants ``count`` pods; None for kinds that cannot be scaled (DaemonSet)."""
+    """Return a copy of a workload that wants ``count`` pods; None for kinds that cannot be scaled (DaemonSet)."""
     change = msgspec.structs.replace
     if isinstance(obj, DaemonSet):
         return None
@@ -94,7 +94,7 @@ def replicated(workload: Workload, base: str, existing: int, labels: Mapping[str
 
 
 def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str, taken: Callable[[str], bool]) -> Plan:
-    """A StatefulSet's missing ordinals; ``taken`` tells the names of pods in its namespace."""
+    """Return a StatefulSet's missing ordinals; ``taken`` tells the names of pods in its namespace."""
     spec = workload.obj.spec
     start = (spec.ordinals.start if spec.ordinals is not None else None) or 0
     wanted = replicas(workload.obj)
@@ -124,7 +124,7 @@ def job(
     existing: Sequence[objects.Pod],
     finished: Sequence[objects.Pod],
 ) -> Plan:
-    """What a Job (of that name) still runs: min(parallelism, completions - succeeded)."""
+    """Return what a Job (of that name) still runs: min(parallelism, completions - succeeded)."""
     spec = workload.job
     assert spec is not None
     parallelism = 1 if spec.parallelism is None else spec.parallelism
@@ -153,7 +153,7 @@ def job(
 
 
 def suspended(workload: Workload) -> bool:
-    """Whether a Job or CronJob makes no pods for now."""
+    """Return whether a Job or CronJob makes no pods for now."""
     spec = workload.job
     if workload.kind == "CronJob" and workload.obj.spec.suspend:
         return True

@@ -23,13 +23,13 @@ _change = msgspec.structs.replace
 
 
 def reference(obj: Any) -> objects.OwnerReference:
-    """What the objects that ``obj`` controls say of it."""
+    """Return what the objects that ``obj`` controls say of it."""
     kind = type(obj).__name__
     return objects.OwnerReference(kind, obj.metadata.name, _API.get(kind, "apps/v1"), obj.metadata.uid, True)
 
 
 def same_template(workload: Workload, other: Any | None) -> bool:
-    """Whether another object of the workload's kind has the same template, as far as placement reads it."""
+    """Return whether another object of the workload's kind has the same template, as far as placement reads it."""
     found = other.spec.template if other is not None and other.spec is not None else None
     return found is not None and fingerprint(found) == fingerprint(workload.template)
 
@@ -42,15 +42,15 @@ class Revisions:
         self._owners = owners
 
     def label(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None, prefix: str) -> str:
-        """The value of controller-revision-hash: that of the workload's ``pods`` if ``previous``, its object in the cluster, has the same
-        template."""
+        """Return the value of controller-revision-hash: that of the workload's ``pods`` if ``previous``, its object in the cluster, has the
+        same template."""
         known = [label for pod in pods if (label := (pod.metadata.labels or {}).get(_REVISION))]
         if known and same_template(workload, previous):
             return max(sorted(set(known)), key=known.count)
         return prefix + template_hash(workload.template)
 
     def hash_label(self, found: ReplicaSet) -> dict[str, str]:
-        """The pod-template-hash that a Deployment's ReplicaSet gives its pods."""
+        """Return the pod-template-hash that a Deployment's ReplicaSet gives its pods."""
         template = found.spec.template if found.spec is not None else None
         labels = (
             (template.metadata.labels if template is not None and template.metadata is not None else None) or found.metadata.labels or {}
@@ -60,7 +60,7 @@ class Revisions:
         return {HASH: labels.get(HASH, guess)}
 
     def replica_set(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None) -> ReplicaSet:
-        """The ReplicaSet of a Deployment's template, made and added where the cluster has none.
+        """Return the ReplicaSet of a Deployment's template, made and added where the cluster has none.
 
         Of several with this template the one with most of ``pods`` counts, then the newest. Where the snapshot lacks the ReplicaSets of
         running pods, and nothing says that their template is another, the new pods join theirs.
@@ -80,7 +80,7 @@ class Revisions:
         return self.new(workload)
 
     def new(self, workload: Workload) -> ReplicaSet:
-        """A ReplicaSet for a Deployment's template whose hash no other has, added to the snapshot."""
+        """Return a ReplicaSet for a Deployment's template whose hash no other has, added to the snapshot."""
         taken = {rs.metadata.name for rs in self._sets(workload.namespace)}
         taken |= set(self._owners.children("Deployment", workload.namespace, workload.name))
         salt = 0

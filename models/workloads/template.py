@@ -38,7 +38,7 @@ def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
 
 
 def mattering(volumes: list[objects.Volume] | None) -> list[objects.Volume] | None:
-    """The volumes with a source that placement reads, as they are kept of pods that are loaded."""
+    """Return the volumes with a source that placement reads, as they are kept of pods that are loaded."""
     return [v for v in volumes or () if v != objects.Volume(v.name)] or None
 
 
@@ -59,8 +59,8 @@ def _number(*parts: bytes) -> int:
 
 
 def template_hash(template: workload_objects.PodTemplateSpec, salt: int = 0) -> str:
-    """A revision's hash: the decimal digits of 32 bits in the safe alphabet, as rand.SafeEncodeString writes them. Not the number that
-    Kubernetes computes, which takes in fields that are not read here."""
+    """Return a revision's hash: the decimal digits of 32 bits in the safe alphabet, as rand.SafeEncodeString writes them. Not the number
+    that Kubernetes computes, which takes in fields that are not read here."""
     return "".join(ALPHABET[ord(c) % len(ALPHABET)] for c in str(_number(fingerprint(template), b"%d" % salt) % 2**32))
 
 

@@ -77,14 +77,14 @@ class Workload:
 
 
 def view(obj: Any) -> Workload | None:
-    """A workload object with a pod template and a pod spec in it; None where either is missing."""
+    """Return a workload object with a pod template and a pod spec in it; None where either is missing."""
     found = kinds.pod_template(obj)
     return None if found is None or found[1].spec is None else Workload(type(obj).__name__, obj, *found)
 
 
 def labelled(obj: Any) -> Any:
-    """A workload whose template has no labels at all, with those that its selector names: a part of a kustomization, say, which adds common
-    labels when it is built. Others as they are."""
+    """Return a workload whose template has no labels at all, with those that its selector names: a part of a kustomization, say, which adds
+    common labels when it is built. Others as they are."""
     found, adopts = view(obj), getattr(getattr(obj, "spec", None), "selector", None)
     if found is None or found.labels or adopts is None or found.job is not None:
         return obj
@@ -95,13 +95,13 @@ def labelled(obj: Any) -> Any:
 
 
 def listed(snapshot: Snapshot) -> Iterator[Any]:
-    """All workload objects, kind by kind."""
+    """Return all workload objects, kind by kind."""
     for kind in kinds.WORKLOADS:
         yield from snapshot.workloads.get(kind, ())
 
 
 def controller(obj: Any) -> objects.OwnerReference | None:
-    """Which other object made this one."""
+    """Return which other object made this one."""
     owners: list[objects.OwnerReference] = obj.metadata.ownerReferences or []
     return next((owner for owner in owners if owner.controller), None)
 
@@ -148,7 +148,7 @@ def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
 
 
 def priority_of(spec: objects.PodSpec, snapshot: Snapshot) -> int | None:
-    """The priority of a pod; of a class that the input lacks that of any pod of the class there. None: unknown."""
+    """Return the priority of a pod; of a class that the input lacks that of any pod of the class there. None: unknown."""
     found = defaults.priority(spec, snapshot.priority_classes)
     if found is None:
         same = (pod.spec.priority for pod in snapshot.pods if pod.spec.priorityClassName == spec.priorityClassName)

@@ -8,11 +8,11 @@ import numpy as np
 
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
-from models.disruption.owners import Owners
 from models.documents.policy import DEFAULT, Policy
 from models.kube.objects import is_terminal, pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.ownership import Owners
 from solver import rules
 from solver.rules.base import Rule
 

@@ -1,4 +1,4 @@
-"""Redundancy of the control plane (seed 002, the SCS decision on anti-affinity of nodes), and how the workers stand."""
+"""Redundancy of the control plane (docs/sources.md#anti-affinity-of-nodes), and how the workers stand."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CODES: Final[tuple[Code, ...]] = codes.CODES
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """What is wrong with the control plane, with how workers stand, and with the labels both are judged by. What the snapshot does not
-    show of it is noted in ``view.not_checked``."""
+    """Return what is wrong with the control plane, with how workers stand, and with the labels both are judged by. What the snapshot does
+    not show of it is noted in ``view.not_checked``."""
     found = layout(view)
     if found is None:
         if view.snapshot.nodes:
@@ -38,7 +38,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def describe(view: ClusterView) -> ControlPlane | None:
-    """How the control plane stands; None where the snapshot shows none."""
+    """Return how the control plane stands; None where the snapshot shows none."""
     found = layout(view)
     return found.document() if found is not None else None
 

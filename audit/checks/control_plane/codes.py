@@ -1,4 +1,4 @@
-"""The kinds of findings about the redundancy of a control plane (seed 002; codes KS901 to KS929)."""
+"""The kinds of findings about the redundancy of a control plane (docs/control-plane.md; codes KS901 to KS929)."""
 
 from __future__ import annotations
 

@@ -39,22 +39,23 @@ class Machines:
     sense: Literal["machine", "node", "zone"]
 
     def of(self, labels: Labels, node: str) -> str:
-        """The machine of a node (its own name where no label tells); nodes without the label are none of the control plane's."""
+        """Return the machine of a node (its own name where no label tells); nodes without the label are none of the control plane's."""
         return (value(labels, node, self.label) if self.label else None) or node
 
 
 def value(labels: Labels, node: str, key: str) -> str | None:
-    """A node's value of a label; an empty one tells nothing apart and counts as none."""
+    """Return a node's value of a label; an empty one tells nothing apart and counts as none."""
     return labels.get(node, {}).get(key) or None
 
 
 def lacking(labels: Labels, nodes: Iterable[str], key: str) -> list[str]:
-    """The nodes without a value of a label."""
+    """Return the nodes without a value of a label."""
     return [node for node in nodes if value(labels, node, key) is None]
 
 
 def machines(labels: Labels, nodes: Collection[str], asked: Sequence[str]) -> Machines:
-    """How to tell the machines below some nodes apart: the first label that all of them carry, of those asked for or else the defaults.
+    """Return how to tell the machines below some nodes apart: the first label that all of them carry, of those asked for or else the
+    defaults.
 
     Values of different labels cannot be compared, as a machine may have another value of each; so it is one label for all nodes. A label
     that was asked for is believed, and so is the host-id; a hostname that was not asked for may be a virtual machine's.
@@ -68,7 +69,7 @@ def machines(labels: Labels, nodes: Collection[str], asked: Sequence[str]) -> Ma
 
 
 def survives(counts: Iterable[int], needed: int) -> int:
-    """The largest number of domains of which *any* so many may fail, with at least ``needed`` instances left.
+    """Return the largest number of domains of which *any* so many may fail, with at least ``needed`` instances left.
 
     ``counts``: instances by domain. The worst failures are those of the fullest domains.
     """
@@ -86,7 +87,7 @@ def spread(part: Component, where: Mapping[str, str]) -> Counter[str]:
 
 
 def stages(labels: Labels, nodes: Sequence[str], parts: Sequence[Component], found: Machines, asked: Mapping[str, str]) -> list[Stage]:
-    """How far the failures of domains are outlived, stage by stage. ``asked``: labels by stage, where not the defaults."""
+    """Return how far the failures of domains are outlived, stage by stage. ``asked``: labels by stage, where not the defaults."""
     listed = [_stage("machines", found.label, {node: found.of(labels, node) for node in nodes}, parts, known=found.sense == "machine")]
     for name, default in STAGE_LABELS.items():
         key = asked.get(name, default)
@@ -111,8 +112,8 @@ Grade = Literal["non-distributed", "unknown", "machines", "clouds", "locations"]
 
 
 def grade(listed: Sequence[Stage], *, by_node: int) -> Grade:
-    """The furthest stage that is reached; non-distributed where known machines are not outlived, or nodes are not (``by_node``: how many
-    are), each of which is on one machine; unknown where nothing is shown."""
+    """Return the furthest stage that is reached; non-distributed where known machines are not outlived, or nodes are not (``by_node``: how
+    many are), each of which is on one machine; unknown where nothing is shown."""
     if not by_node or (listed[0].known and not listed[0].survives):
         return "non-distributed"
     reached = {stage.name for stage in listed if stage.reached}

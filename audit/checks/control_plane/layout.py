@@ -39,7 +39,7 @@ class Layout:
 
     @cached_property
     def outlives_nodes(self) -> int:
-        """How many nodes may fail, whichever they are."""
+        """Return how many nodes may fail, whichever they are."""
         return min(survives(Counter(part.homes).values(), part.needed) for part in self.parts)
 
     def stopped(self, where: Mapping[str, str]) -> dict[str, list[str]]:
@@ -74,7 +74,7 @@ class Layout:
 
 
 def layout(view: ClusterView) -> Layout | None:
-    """How the control plane of a snapshot stands; None where it shows none."""
+    """Return how the control plane of a snapshot stands; None where it shows none."""
     members = find(view.snapshot)
     if members is None:
         return None
@@ -89,7 +89,7 @@ def worker_machines(labels: Labels, names: tuple[str, ...], key: str | None) -> 
 
 
 def physical_label(view: ClusterView, labels: Labels, found: Layout | None) -> str | None:
-    """The label that names physical machines; without a control plane the first of those believed that any node has."""
+    """Return the label that names physical machines; without a control plane the first of those believed that any node has."""
     if found is not None:
         return found.machines.label if found.machines.sense == "machine" else None
     asked = view.machine_labels or (HOST_ID,)

@@ -66,7 +66,7 @@ def _distributed(found: Layout, where: Mapping[str, str], key: str | None) -> It
 
 
 def failures(stopped: Mapping[str, Sequence[str]], noun: str) -> str:
-    """What :meth:`Layout.stopped` tells, in words; ``noun``: what a domain is."""
+    """Return what :meth:`Layout.stopped` tells, in words; ``noun``: what a domain is."""
     return "; ".join(f"the failure of {noun} {domain} leaves {', '.join(parts)}" for domain, parts in stopped.items())
 
 
@@ -99,7 +99,7 @@ def _known(found: Layout) -> Iterator[Finding]:
 
 
 def unlabelled(found: Layout) -> str | None:
-    """The label of machines that nodes should have, where the control plane is told apart without and no finding says so yet."""
+    """Return the label of machines that nodes should have, where the control plane is told apart without and no finding says so yet."""
     told = found.stages[0].known or len(found.members.nodes) == 1
     return (found.view.machine_labels or (HOST_ID,))[0] if told and len(found.labels) > 1 else None
 

@@ -43,12 +43,12 @@ class Component:
 
     @property
     def noun(self) -> str:
-        """What several of them are called."""
+        """Return what several of them are called."""
         return f"members of {self.name}" if self.is_etcd else self.name
 
     @property
     def needed(self) -> int:
-        """How many instances must be left for it to work: a majority of etcd's members, one of the others."""
+        """Return how many instances must be left for it to work: a majority of etcd's members, one of the others."""
         return len(self.homes) // 2 + 1 if self.is_etcd else 1
 
 
@@ -63,7 +63,7 @@ class Members:
 
     @property
     def etcd(self) -> Literal["stacked", "external", "unknown"]:
-        """Whether etcd's members share nodes with API servers (with nodes of the role where no API server is seen)."""
+        """Return whether etcd's members share nodes with API servers (with nodes of the role where no API server is seen)."""
         homes = {home for part in self.components if part.is_etcd for home in part.homes}
         served = {home for part in self.components if part.name == API_SERVER for home in part.homes} or set(self.by_role)
         if not homes or not served:
@@ -77,8 +77,8 @@ class Members:
 
 
 def find(snapshot: Snapshot) -> Members | None:
-    """The control plane that a snapshot shows; None where no node has the role and no API server runs as a pod, as in managed clusters
-    and those whose control plane another cluster hosts."""
+    """Return the control plane that a snapshot shows; None where no node has the role and no API server runs as a pod, as in managed
+    clusters and those whose control plane another cluster hosts."""
     labels = labels_of(snapshot)
     role = [name for name, own in labels.items() if any(key in own for key in _ROLES)]
     components = list(_components(snapshot))
@@ -94,7 +94,7 @@ def find(snapshot: Snapshot) -> Members | None:
 
 
 def labels_of(snapshot: Snapshot) -> dict[str, Mapping[str, str]]:
-    """The labels of each node, by name."""
+    """Return the labels of each node, by name."""
     return {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
 
 
@@ -121,7 +121,7 @@ def _homes(snapshot: Snapshot, pods: Iterable[int]) -> Iterator[str]:
 
 
 def component_of(pod: Pod) -> str | None:
-    """The component that a bound pod of a system namespace is an instance of.
+    """Return the component that a bound pod of a system namespace is an instance of.
 
     By its labels: ``component`` (kubeadm, RKE2), ``k8s-app`` (kops, Talos), ``app`` (OpenShift); else by its name, which for a static pod
     ends in the name of its node. etcd must be a static pod or of the tier control-plane: other software brings an etcd of its own.

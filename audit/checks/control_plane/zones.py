@@ -44,7 +44,7 @@ def _stopped(found: Layout, stage: Stage, key: str) -> Finding:
 
 
 def check_labels(view: ClusterView, labels: Labels, workers: tuple[str, ...], key: str) -> Iterator[Finding]:
-    """What the label of physical machines says of all nodes: those that lack it, where the workers are, contradictions.
+    """Return what the label of physical machines says of all nodes: those that lack it, where the workers are, contradictions.
 
     ``workers``: their names; ``key``: the label.
     """

@@ -188,7 +188,7 @@ def _columns(nodes: NodeTable, inner: str, outer: str) -> bool:
 
 
 def _within(nodes: NodeTable, inner: str, outer: str) -> bool:
-    """Whether each domain of one key is inside a domain of the other."""
+    """Return whether each domain of one key is inside a domain of the other."""
     return inner == outer or _columns(nodes, inner, outer)
 
 
@@ -203,7 +203,7 @@ def _homes(matches: LabelMatches, subject: Subject) -> Ints:
 
 
 def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
-    """How many pods can run if each domain takes one, beside those that are together already. Usable nodes have a domain."""
+    """Return how many pods can run if each domain takes one, beside those that are together already. Usable nodes have a domain."""
     size = int(codes.max(initial=-1)) + 1
     there = np.bincount(codes[codes >= 0], weights=homes[codes >= 0], minlength=size).astype(np.int64)
     takes = np.zeros(size, dtype=np.int64)

@@ -35,7 +35,7 @@ CODES: Final[tuple[Code, ...]] = (_PRIORITY, _CLAIM, _CLASS)
 
 
 def find(view: ClusterView) -> Iterator[Finding]:
-    """What a snapshot has none of at all was most likely not captured, and is not judged; nor is what manifests alone leave to the
+    """Return what a snapshot has none of at all was most likely not captured, and is not judged; nor is what manifests alone leave to the
     cluster."""
     snapshot = view.snapshot
     asked: list[str] = []

@@ -77,7 +77,7 @@ def judge(view: ClusterView, subject: Subject, usable_nodes: UsableNodes | None)
 
 
 def _is_told(view: ClusterView, subject: Subject) -> bool:
-    """Whether all of a workload's pods run, and break these very rules where they do: KS101 tells of them."""
+    """Return whether all of a workload's pods run, and break these very rules where they do: KS101 tells of them."""
     spec, pods = subject.pod.spec, [view.snapshot.pods[i].spec for i in subject.pods]
     same = all(
         pod.nodeName in view.node_index
@@ -173,7 +173,7 @@ def _contradictions(view: ClusterView, subject: Subject) -> Generator[Finding, N
 
 
 def _impossible(term: objects.NodeSelectorTerm, plain: list[objects.NodeSelectorRequirement]) -> str | None:
-    """Why no node, however labelled, matches a term together with the nodeSelector; None where one could."""
+    """Return why no node, however labelled, matches a term together with the nodeSelector; None where one could."""
     if not term.matchExpressions and not term.matchFields:
         return "a term without expressions matches no node"
     by_key: dict[str, list[objects.NodeSelectorRequirement]] = {}
@@ -191,8 +191,8 @@ def _impossible(term: objects.NodeSelectorTerm, plain: list[objects.NodeSelector
 
 
 def _possible(key: str, found: list[objects.NodeSelectorRequirement]) -> bool:
-    """Whether some value of a label, or its absence, meets all requirements: the values that they name, their neighbours and another one
-    stand for all there are."""
+    """Return whether some value of a label, or its absence, meets all requirements: the values that they name, their neighbours and another
+    one stand for all there are."""
     values = dict.fromkeys(value for r in found for value in r.values or ())
     for text in list(values):
         if text.isascii() and text.isdigit():

@@ -50,7 +50,7 @@ class Together:
     matched: dict[int, None]
 
     def broken_by(self, i: int) -> bool:
-        """Whether the pod is here with another that it is to be kept apart from."""
+        """Return whether the pod is here with another that it is to be kept apart from."""
         return (i in self.owners and any(j != i for j in self.matched)) or (i in self.matched and any(j != i for j in self.owners))
 
 

@@ -113,7 +113,7 @@ class Held:
         self._known: dict[tuple[int, ...], dict[str, int]] = {}
 
     def is_resized(self, i: int) -> bool:
-        """Whether the status of a pod tells what its containers have."""
+        """Return whether the status of a pod tells what its containers have."""
         status = self._running.snapshot.pods[i].status
         return status is not None and any(
             s.resources is not None or s.allocatedResources is not None

@@ -93,7 +93,7 @@ def _of_all(pod: Pod) -> Pod:
 
 
 def _is_plainly_kept(running: Running, pod: Pod, n: int) -> bool:
-    """Whether the pod's rules about nodes allow the node but for those that hold during execution, which are reported otherwise."""
+    """Return whether the pod's rules about nodes allow the node but for those that hold during execution, which are reported otherwise."""
     table, affinity = running.cluster.nodes, pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
     selector = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
     return bool(table.has_labels(pod.spec.nodeSelector or {})[n] and (selector is None or table.selector(selector)[n]))

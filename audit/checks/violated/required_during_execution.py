@@ -1,4 +1,4 @@
-"""Rules that hold during execution, too (requiredDuringSchedulingRequiredDuringExecution of seed 001), broken now: who would have to go.
+"""Rules that hold during execution (requiredDuringSchedulingRequiredDuringExecution, docs/sources.md), broken now: who would have to go.
 
 Kubernetes never got them, so that manifests and hand-written snapshots alone have them. Source: specification of the rules; the pod with
 the rule goes, and of two pods that are to be kept apart the one of lower priority where priorities differ.

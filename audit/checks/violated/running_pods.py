@@ -68,7 +68,7 @@ class Running:
         return [np.array([n for n, _ in cells], dtype=np.int64) for cells in self.cells]
 
     def on(self, name: int) -> list[tuple[int, list[int]]]:
-        """The classes on a node, each with its pods there."""
+        """Return the classes on a node, each with its pods there."""
         return self._by_node.get(name, [])
 
     @cached_property
@@ -98,7 +98,7 @@ class Running:
 
 
 def whose(view: ClusterView, i: int) -> tuple[str, str]:
-    """The object that a pod is reported under, and the path of its pod spec: its workload, or the pod itself if it has none."""
+    """Return the object that a pod is reported under, and the path of its pod spec: its workload, or the pod itself if it has none."""
     subject = view.subject_of.get(i)
     return (subject.name, subject.path) if subject is not None else (f"Pod {pod_key(view.snapshot.pods[i])}", "spec")
 
@@ -111,19 +111,19 @@ def runs(view: ClusterView, pods: Sequence[int]) -> str:
 
 
 def without_execution(snapshot: Snapshot) -> Snapshot:
-    """The snapshot without terms of pods that hold during execution, too; pod affinity keeps them where it has others, as the scheduler
-    asks for pods that match all terms at once. Node affinity keeps them: spread counts on the nodes that it leaves."""
+    """Return the snapshot without terms of pods that hold during execution, too; pod affinity keeps them where it has others, as the
+    scheduler asks for pods that match all terms at once. Node affinity keeps them: spread counts on the nodes that it leaves."""
     return _changed(snapshot, enforced=False)
 
 
 def only_execution(snapshot: Snapshot) -> Snapshot | None:
-    """The snapshot with no rules about nodes and pods but those that hold during execution, as plain required terms; None if no pod has
-    any."""
+    """Return the snapshot with no rules about nodes and pods but those that hold during execution, as plain required terms; None if no pod
+    has any."""
     return _changed(snapshot, enforced=True) if any(has_execution(pod) for pod in snapshot.pods) else None
 
 
 def has_execution(pod: Pod) -> bool:
-    """Whether the pod has a rule that holds during execution (requiredDuringSchedulingRequiredDuringExecution)."""
+    """Return whether the pod has a rule that holds during execution (requiredDuringSchedulingRequiredDuringExecution)."""
     affinity = pod.spec.affinity
     return affinity is not None and any(
         part is not None and part.requiredDuringSchedulingRequiredDuringExecution

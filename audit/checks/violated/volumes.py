@@ -90,7 +90,7 @@ def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
 
 
 def _broken(running: Running, claim: Claim, n: int, *, named: bool) -> tuple[Code, str] | None:
-    """What is wrong with a claim for pods on a node. ``named``: the pods mount it by name, so that VolumeZone looks at it."""
+    """Return what is wrong with a claim for pods on a node. ``named``: the pods mount it by name, so that VolumeZone looks at it."""
     snapshot = running.snapshot
     known = snapshot.persistent_volume_claims.get(claim.key)
     if known is None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.cluster.cluster import Affinity, AffinityTerm, Spread
-from models.disruption.owners import Owners
 from models.documents.placement import Cause, Fact
 from models.kube.objects import pod_key
+from models.workloads.ownership import Owners
 from solver import rules
 from solver.explain.conflict.fact_model import FactEncoding, Tag
 from solver.explain.conflict.placement_question import PlacementQuestion

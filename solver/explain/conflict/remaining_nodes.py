@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.cluster.cluster import Ints
-from models.disruption.owners import Owners, name
 from models.kube.objects import Pod, pod_key
 from models.kube.selectors import Bools
+from models.workloads.ownership import Owners, name
 from solver.explain.conflict.fact_model import FactEncoding, Tag
 from solver.explain.conflict.wording import listed
 from solver.rules.node_resources_fit import NodeResourcesFit

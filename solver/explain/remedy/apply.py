@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from models.disruption.owners import Owners
 from models.documents.placement import Edits, Remedy
 from models.edits.edits import apply
 from models.gangs import gangs
 from models.kube import objects
 from models.kube.objects import Pod, pod_key
 from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import Owners
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.pod_edits import OWN, POD_CHANGES, Arguments
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from models.disruption.owners import Owners, name
 from models.documents.placement import Remedy
-from models.workloads.ownership import named
+from models.workloads.ownership import Owners, name, named
 from solver import rules
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied, gang_of, running

@@ -10,12 +10,12 @@ import msgspec
 
 from models.cluster.cluster import HARD_EFFECTS, Cluster
 from models.cluster.pod_terms import term_matches
-from models.disruption.owners import Owners, name
 from models.documents.placement import Remedy
 from models.kube import objects
 from models.kube.objects import Pod, PodAffinityTerm, Taint
 from models.kube.pod_spec import host_ports, required_terms
 from models.kube.selectors import Selector, canonical, tolerates
+from models.workloads.ownership import Owners, name
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of
 from solver.explain.remedy.pod_edits import text

@@ -20,7 +20,6 @@ from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.disruption import move_cost, node_selection
 from models.disruption.evictable import exclusions
-from models.disruption.owners import Owners
 from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
 from models.documents.rebalance_plan import Excluded, Exclusion, Limits
 from models.kube import objects, pod_requests
@@ -29,6 +28,7 @@ from models.kube.pod_spec import required_terms
 from models.kube.selectors import Bools
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import Owners
 from solver.objective.tie_break import occupies
 from solver.rebalance.problem.execution_violators import violators
 from solver.rebalance.problem.options import PlanOptions

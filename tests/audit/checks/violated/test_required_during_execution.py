@@ -8,7 +8,7 @@ import pytest
 
 from audit.checks.violated import check, required_during_execution
 from audit.view.view import ClusterView
-from checker.plan.execution_violators import culprits as checked
+from checker.plan.execution_violators import violators as checked
 from checker.plan.state import Board
 from models.documents.audit import Finding
 from models.kube.objects import pod_key

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.disruption.owners import Owners
 from models.documents.placement import Remedy
 from models.gangs.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY
 from models.kube.objects import pod_key
 from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
+from models.workloads.ownership import Owners
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied, without_pods
 from solver.explain.remedy.search import find_remedies
