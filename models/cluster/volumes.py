@@ -11,12 +11,11 @@ from typing import Final
 import numpy as np
 
 from models.kube import quantity
-from models.kube.pod_spec import NO_PROVISIONER
+from models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE
 from models.kube.selectors import Bools, NodeTable, canonical, selector_matches
 from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.snapshot.snapshot import Snapshot
 
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _ZONE_KEYS: Final = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from models.cluster.volumes import SELECTED_NODE
 from models.kube import objects
+from models.kube.pod_spec import SELECTED_NODE
 from models.snapshot.scope import REPLICATING, is_mirror
 from models.snapshot.snapshot import Snapshot
 from models.workloads.daemon_sets import pinned, target

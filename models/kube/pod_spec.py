@@ -10,6 +10,8 @@ Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 
 #: The provisioner of storage classes whose volumes are made by hand.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+#: The annotation of a claim whose volume is made for a node.
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
 
 def claim_keys(pod: Pod) -> tuple[str, ...]:

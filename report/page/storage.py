@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from models.cluster.volumes import SELECTED_NODE
 from models.kube import objects, storage_objects
-from models.kube.pod_spec import NO_PROVISIONER, claim_keys, named_claims
+from models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE, claim_keys, named_claims
 from models.snapshot.snapshot import Snapshot
 from report.page import words
 from report.page.asks import Rule
