@@ -7,7 +7,7 @@ search ends when its best end state is worth no more than the best plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
@@ -17,11 +17,11 @@ from solver.cpsat.linear_sum import Points
 from solver.cpsat.run import CpSat, add_hint
 from solver.rebalance.problem.end_state import steps_to
 from solver.rebalance.problem.problem import Step
+from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.tiers.tier import Tier
 from solver.runtime.run_context import RunContext
 
 #: Up to this many variables tiers are solved with the full linear relaxation.
@@ -34,26 +34,6 @@ ORDER_SHARE = 0.5
 CHECK = 0.02
 
 Vector = tuple[int, ...]
-
-
-@dataclass
-class ExactResult:
-    """``steps``: accepted ones, in order, to ``counts`` (int64[G, N]); per tier of ``tiers`` its value in the plan and a bound that no plan
-    exceeds, given the values of the tiers before. ``proved``: every bound is reached. ``stuck``: moves that wait for each other in the best
-    end state that no order of steps leads to, if there is one that is worth more."""
-
-    steps: list[Step]
-    counts: Ints
-    tiers: list[Tier]
-    values: Vector
-    bounds: Vector
-    notes: list[str] = field(default_factory=list)
-    interrupted: bool = False
-    stuck: list[Step] = field(default_factory=list)
-
-    @property
-    def proved(self) -> bool:
-        return self.values == self.bounds
 
 
 @dataclass
@@ -91,7 +71,7 @@ class Exact:
         self._notes: list[str] = []
         self._stuck: tuple[Vector, list[Step]] | None = None  # of the best end state without an order
 
-    def solve(self, steps: Sequence[Step] = ()) -> ExactResult:
+    def solve(self, steps: Sequence[Step] = ()) -> PlanSearchResult:
         """Improve a plan (accepted steps) until it is proved to be best, time is up, or ``stop`` is set."""
         best, best_values = list(steps), self.values.of_steps(steps)
         last: _Relaxed | None = None
@@ -114,18 +94,9 @@ class Exact:
                 )
             elif relaxed.proved:
                 break
-        reached = tuple(self._bound(t, best_values) for t in range(len(best_values)))
+        bounds = [self._bound(t, best_values) for t in range(len(best_values))]
         stuck = self._stuck[1] if self._stuck is not None and self._stuck[0] > best_values else []
-        return ExactResult(
-            best,
-            self.problem.end(best),
-            self.values.tiers,
-            best_values,
-            reached,
-            self._notes,
-            interrupted=self.context.stop.is_set(),
-            stuck=stuck,
-        )
+        return PlanSearchResult(best, best_values, bounds, "exact", self._notes, stuck)
 
     # --- end states that have no order, or a longer one -------------------------------------------------------------------------
 

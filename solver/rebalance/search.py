@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +17,6 @@ from solver.rebalance.tiers.improvement import Improvement
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.rules.eligibility import possible
 from solver.runtime.run_context import RunContext
-
-if TYPE_CHECKING:
-    from solver.rebalance.exact import ExactResult
 
 #: Above this many (class, node) pairs `auto` leaves the exact model of the whole alone.
 EXACT_LIMIT = 15_000
@@ -44,7 +40,7 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
     found = PlanSearchResult(best, values.of_steps(best), values.bounds())
     _straighten(values, found, builder.state.counts, context)
     _report(found, values, context)
-    if _proved(found) or options.engine == "greedy" or context.over():
+    if found.proved or options.engine == "greedy" or context.over():
         return found
     pairs = int(np.count_nonzero((possible(problem.cluster, rules.build(problem.cluster)) > 0)[problem.movable | problem.pending]))
     if options.engine == "exact" or (options.engine == "auto" and pairs <= EXACT_LIMIT):
@@ -103,22 +99,17 @@ def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str])
     return list(builder.steps)
 
 
-def _proved(found: PlanSearchResult) -> bool:
-    return all(value >= bound for value, bound in zip(found.values, found.bounds, strict=True))
-
-
 def _report(found: PlanSearchResult, values: PlanObjective, context: RunContext) -> None:
     for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True):
         context.report("search", tier.name, value, max(value, bound), priority=tier.priority)
 
 
-def _better(found: PlanSearchResult, result: ExactResult, values: PlanObjective, context: RunContext) -> PlanSearchResult:
+def _better(found: PlanSearchResult, result: PlanSearchResult, values: PlanObjective, context: RunContext) -> PlanSearchResult:
     """Return what the exact engine says, its bounds in any case."""
-    steps = result.steps
-    reached = values.of_steps(steps)
+    steps, reached = result.steps, result.values
     if reached < found.values:
         steps, reached = found.steps, found.values
     lower = [min(a, b) for a, b in zip(found.bounds, result.bounds, strict=True)] if reached[:-1] == found.values[:-1] else result.bounds
-    better = PlanSearchResult(steps, reached, list(lower), "exact", [*found.notes, *result.notes], result.stuck)
+    better = PlanSearchResult(steps, reached, lower, "exact", [*found.notes, *result.notes], result.stuck)
     _report(better, values, context)
     return better

@@ -167,13 +167,6 @@ class PlanState:
         if step.a >= 0:
             self._put(step.g, step.a, step.k, done.placed)
 
-    def copy(self) -> PlanState:
-        """Return the same state, on its own; the steps so far cannot be undone there."""
-        found = PlanState(self.problem)
-        for g, n in zip(*(index.tolist() for index in np.nonzero((self.counts != found.counts) | self.arrived.astype(bool))), strict=True):
-            found._put(g, n, int(self.counts[g, n] - found.counts[g, n]), int(self.arrived[g, n]))
-        return found
-
     # --- what is broken -----------------------------------------------------------------------------------------------------
 
     def breaks(self, g: int, nodes: Ints) -> dict[str, Bools]:
