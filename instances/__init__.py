@@ -1,1 +1,4 @@
-"""Synthetic snapshots from a seed, beside the example files of this folder."""
+"""Example files, and in :mod:`instances.generate` what draws synthetic snapshots from a seed.
+
+Enter at README.md for the files. Imports nothing of the project.
+"""

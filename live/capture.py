@@ -54,7 +54,7 @@ class CaptureOptions:
             raise ValueError(f"{self.timeout:g} is no positive number of seconds")
 
     def arguments(self) -> list[str]:
-        """kubectl's options that choose a cluster, in one word each, whatever the names are."""
+        """Return kubectl's options that choose a cluster, in one word each, whatever the names are."""
         given = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
         return [f"{option}={value}" for option, value in given if value is not None]
 
@@ -70,7 +70,7 @@ class Captured:
     _packed: list[list[bytes]] = field(default_factory=list)
 
     def parts(self) -> Iterator[bytes]:
-        """The snapshot, a ``v1`` List in JSON with an object a line, piece by piece."""
+        """Yield the snapshot, a ``v1`` List in JSON with an object a line, piece by piece."""
         lead = b'{"apiVersion":"v1","kind":"List","items":[\n'
         for blocks in self._packed:
             yield lead
@@ -89,7 +89,7 @@ def capture(options: CaptureOptions, *, on_kind: OnKind | None = None) -> Captur
     Raises:
         InputError: kubectl is missing, fails or does not answer; a namespace that is not there; nothing may be read.
     """
-    return _Capture(options, on_kind or _nobody).run()
+    return _Capture(options, on_kind or (lambda name, count: None)).run()
 
 
 class _Capture:
@@ -117,7 +117,7 @@ class _Capture:
         return result
 
     def _resources(self) -> list[Resource]:
-        """What there is to ask for.
+        """Return what there is to ask for.
 
         Raises:
             KubectlError: as kubectl, or the server has nothing of it.
@@ -136,7 +136,7 @@ class _Capture:
         return found.resources
 
     def _read(self, resource: Resource) -> None:
-        """All objects of a kind; of each namespace apart where some are named."""
+        """Read all objects of a kind, of each namespace apart where some are named."""
         apart = resource.namespaced or resource.kind.name == "Namespace"
         for namespace in (apart and self._options.namespaces) or (None,):
             self._list(resource, namespace)
@@ -194,7 +194,3 @@ class _Capture:
             self._result._packed.append([block for block in blocks if block])
             self._result.counts[name] = self._result.counts.get(name, 0) + count
         self._result.problems += keeper.problems
-
-
-def _nobody(name: str, count: int) -> None:
-    """Hears nothing."""

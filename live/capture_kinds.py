@@ -50,12 +50,12 @@ class Resource(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As ``kubectl get`` calls it: ``pods``, ``podgroups.scheduling.x-k8s.io``."""
+        """Return what ``kubectl get`` calls it: ``pods``, ``podgroups.scheduling.x-k8s.io``."""
         group = self.api_version.rpartition("/")[0]
         return f"{self.plural}.{group}" if group else self.plural
 
     def url(self, namespace: str | None = None) -> str:
-        """The path of its objects: all, or those of one namespace."""
+        """Return the path of its objects: all, or those of one namespace."""
         base = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         return f"{base}/{self.plural}" if namespace is None else f"{base}/namespaces/{namespace}/{self.plural}"
 
@@ -70,7 +70,7 @@ class Served(NamedTuple):
 
 
 def served(table: str) -> Served:
-    """What of the kinds table a server has, by the rows of ``kubectl api-resources`` (NAME, SHORTNAMES, APIVERSION, NAMESPACED, KIND)."""
+    """Return which kinds a server has, by the rows of ``kubectl api-resources`` (NAME, SHORTNAMES, APIVERSION, NAMESPACED, KIND)."""
     found: dict[tuple[str, str], Resource] = {}
     for row in map(_ROW.fullmatch, table.splitlines()):
         if row is not None and (kind := kinds.find(row[2], row[4])) is not None:
@@ -87,7 +87,7 @@ def served(table: str) -> Served:
 
 
 def groups_in(text: str) -> Iterator[str]:
-    """The API groups of kinds that are read which a text names."""
+    """Yield the API groups of kinds that are read which a text names."""
     for group in sorted({group for kind in kinds.KINDS.values() for group in kind.groups if group}):
         if re.search(rf"(?<![\w.-]){re.escape(group)}(?![\w.-])", text):
             yield group

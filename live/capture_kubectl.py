@@ -44,7 +44,7 @@ class Kubectl:
         self._silence = silence
 
     def get(self, url: str) -> bytes:
-        """The API server's answer to a GET.
+        """Return the API server's answer to a GET.
 
         Raises:
             KubectlError: there is none.
@@ -60,7 +60,7 @@ class Kubectl:
         raise KubectlError(f"{what}: {_reason(words, code)}")
 
     def resources(self) -> tuple[str, str]:
-        """The table of what the server can list, and what kubectl says is wrong with it: some groups may not answer.
+        """Return the table of what the server can list, and what kubectl says is wrong with it: some groups may not answer.
 
         Raises:
             KubectlError: there is no answer at all.
@@ -72,7 +72,7 @@ class Kubectl:
         return output.decode(errors="replace"), _reason(words, code) if code else ""
 
     def _run(self, arguments: Sequence[str], what: str) -> tuple[int, bytes, str]:
-        """Exit code (negative: the signal), standard output, and standard error without logs."""
+        """Return the exit code (negative: the signal), standard output, and standard error without logs."""
         # Defaults of the user's own for the options of `get` might not go with --raw.
         environment = {**os.environ, "KUBECTL_KUBERC": "false"}
         try:
@@ -132,12 +132,12 @@ class Kubectl:
 
 
 def _lines(errors: bytes) -> list[str]:
-    """What kubectl wrote on standard error, without its logs."""
+    """Return what kubectl wrote on standard error, without its logs."""
     return [line for line in errors.decode(errors="replace").splitlines() if line.strip() and not _LOG.match(line)]
 
 
 def _reason(words: str, code: int) -> str:
-    """The line of what kubectl said that matters most, else how it ended."""
+    """Return the line of what kubectl said that matters most, or how it ended."""
     lines = words.splitlines()
     found = next((line for line in lines if line.startswith(_SAID)), lines[-1] if lines else "")
     if not found:

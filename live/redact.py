@@ -1,8 +1,7 @@
 """What of an API object is kept in a snapshot: by default only the fields that placement reads.
 
 An object is decoded into the types of :mod:`models.kube.objects`, which skip what they do not name, and encoded again. So nothing is kept
-that
-nobody has written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of volumes,
+that is not written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of volumes,
 managed fields and most of the status. Names, labels, and the annotations of :mod:`models.snapshot.interning` stay, as rules read them;
 what of that names a secret or an address and is not read as such goes, too (:func:`_conceal`).
 """
@@ -56,7 +55,7 @@ class Keeper:
         self._found: list[bytes] = []
 
     def page(self, data: bytes) -> tuple[list[bytes], str]:
-        """The objects of a list, and the token for the rest of it, empty if this is all.
+        """Return the objects of a list, and the token for the rest of it, empty if this is all.
 
         Raises:
             ValueError: this is no list.
@@ -67,7 +66,7 @@ class Keeper:
         return self._objects(data, page.items or []), page.metadata.next or ""
 
     def single(self, data: bytes) -> list[bytes]:
-        """The object that was asked for by name.
+        """Return the object that was asked for by name.
 
         Raises:
             ValueError: this is no such object.
@@ -87,7 +86,7 @@ class Keeper:
         return self._found
 
     def _whole(self, item: msgspec.Raw) -> None:
-        """An object as ``kubectl get -o json`` shows it: without managed fields."""
+        """Keep an object as ``kubectl get -o json`` shows it: without managed fields."""
         try:
             value = msgspec.json.decode(item)
             metadata = value["metadata"]
@@ -100,7 +99,7 @@ class Keeper:
     # --- what the reader finds --------------------------------------------------------------------------------------
 
     def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
-        """An object of a kind that is read."""
+        """Keep an object of a kind that is read."""
         if kind.name != self._kind.name:
             self.ignore(kind.name, None)
             return
@@ -110,11 +109,11 @@ class Keeper:
         self._found.append(self._head + _encode(obj)[1:])
 
     def ignore(self, kind: str, api_version: str | None) -> None:
-        """An object of another kind than was asked for."""
+        """Note an object of another kind than was asked for."""
         self.problem("", kind, f"expected a {self._kind.name}")
 
     def problem(self, source: str, where: str, message: str) -> None:
-        """An object that is not as the API has it."""
+        """Note an object that is not as the API has it."""
         self.problems.append(f"{where}: left out: {message}" if where else f"left out: {message}")
 
 
@@ -149,7 +148,7 @@ def _conceal(obj: Any) -> None:
 
 
 def _metadata(obj: Any) -> Iterator[objects.ObjectMeta]:
-    """All metadata in an object: its own, of its template, of the claims that are made for its pods."""
+    """Yield all metadata in an object: its own, of its template, of the claims that are made for its pods."""
     yield obj.metadata
     spec = getattr(obj, "spec", None)
     claims = list(getattr(spec, "volumeClaimTemplates", None) or ())

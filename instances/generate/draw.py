@@ -22,11 +22,12 @@ _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def chance(rng: random.Random, percent: int) -> bool:
+    """Return True in so many percent of the draws."""
     return rng.randrange(100) < percent
 
 
 def pick(rng: random.Random, weighted: Sequence[tuple[int, T]]) -> T:
-    """One of (weight, value), by weight."""
+    """Return a value of (weight, value), drawn by weight."""
     left = rng.randrange(sum(weight for weight, _ in weighted))
     for weight, value in weighted:
         if left < weight:
@@ -36,13 +37,13 @@ def pick(rng: random.Random, weighted: Sequence[tuple[int, T]]) -> T:
 
 
 def replicas(rng: random.Random, most: int) -> int:
-    """A heavy-tailed number of replicas from 1 to ``most``."""
+    """Return a heavy-tailed number of replicas from 1 to ``most``."""
     low, high = pick(rng, [(weight, (low, high)) for weight, low, high in REPLICAS if low <= most])
     return rng.randint(low, min(high, most))
 
 
 def request(rng: random.Random, menu: Sequence[tuple[int, int, int]], most_cpu: int) -> tuple[int, int]:
-    """(mCPU, MiB) from a menu ordered by mCPU, of at most ``most_cpu`` mCPU, or of the cheapest kind if all are dearer."""
+    """Return (mCPU, MiB) from a menu ordered by mCPU, of at most ``most_cpu`` mCPU, or of the cheapest kind if all are dearer."""
     affordable = [(weight, (cpu, memory)) for weight, cpu, memory in menu if cpu <= max(most_cpu, menu[0][1])]
     return pick(rng, affordable)
 
@@ -52,7 +53,7 @@ def letters(rng: random.Random, count: int) -> str:
 
 
 def suffix(index: int) -> str:
-    """Five letters as they end the names of a ReplicaSet's pods, different for indices below 27^5."""
+    """Return five letters as they end the names of a ReplicaSet's pods, different for indices below 27^5."""
     mixed = index * 7_654_321 % len(_LETTERS) ** 5  # coprime to 27: a permutation
     text = ""
     for _ in range(5):

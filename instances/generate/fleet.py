@@ -78,12 +78,12 @@ class Fleet:
         return {HOST: self.name(n), ZONE: zone_name(int(self.zone[n])), TYPE: kind.type, ARCH: kind.arch, POOL: kind.pool}
 
     def where(self, key: str, values: Sequence[str]) -> Bools:
-        """bool[N]: the nodes whose label has one of the values."""
+        """Return the nodes whose label has one of the values, bool[N]."""
         wanted = set(values)
         return np.array([self.labels(n)[key] in wanted for n in range(len(self))], dtype=bool)
 
     def objects(self) -> Iterator[Object]:
-        """The Node objects."""
+        """Yield the Node objects."""
         for n, kind in enumerate(self.kinds):
             cpu, memory, storage, gpus, pods = self.allocatable[n].tolist()
             amounts = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "ephemeral-storage": f"{storage}Gi", "pods": str(pods)}
@@ -97,7 +97,7 @@ class Fleet:
             }  # fmt: skip
 
     def topologies(self) -> Iterator[Object]:
-        """The NodeResourceTopology objects: two sockets, of one or two NUMA zones each; every third in the dialect of nri-plugins."""
+        """Yield the NodeResourceTopology objects: two sockets, of one or two NUMA zones each; every third in the dialect of nri-plugins."""
         for n, policy in enumerate(self.policy):
             if policy is not None:
                 yield {
@@ -115,7 +115,7 @@ def zone_name(zone: int) -> str:
 
 
 def draw(rng: random.Random, size: int, zones: int, tainted: int, numa: int) -> Fleet:
-    """Nodes of all pools, round-robin over the zones, their CPU and memory in units until :func:`scale`.
+    """Draw nodes of all pools, round-robin over the zones, their CPU and memory in units until :func:`scale`.
 
     Dedicated nodes come first: those with GPUs, as far as ``tainted`` percent go, then the other dedicated pools.
     """
@@ -160,7 +160,7 @@ def scale(fleet: Fleet, demand: Ints, fill: int, largest: Ints) -> None:
 
 
 def _zones(allocatable: Ints, count: int, *, pools: bool) -> list[Object]:
-    """Equal NUMA zones; a zone has whole CPUs, as its exclusive ones are."""
+    """Return equal NUMA zones; each has whole CPUs, as its exclusive ones are."""
     cpu, memory, _, gpus, _ = allocatable.tolist()
     zones: list[Object] = []
     if pools:

@@ -1,4 +1,4 @@
-"""``kubestow generate``: a synthetic snapshot of a cluster as they are, from a seed.
+"""``kubestow generate``: a synthetic snapshot of a typical cluster, from a seed.
 
 The order of drawing: what the workloads are and request, the nodes, sized so that the cluster is as full as asked, and then workload by
 workload its rules together with a place for its pods, so that every rule is known to be met in some complete placement. docs/generate.md
@@ -62,7 +62,7 @@ class Generated:
     """A snapshot and the placement that was built with it.
 
     ``assignments``: (namespace/name, node) of every pod that the placement has, in an order in which each obeys the rules; ``unplanted``:
-    pods that it has not. :meth:`objects` makes them anew whenever they are asked for.
+    pods that it has not. :meth:`objects` makes them again whenever they are asked for.
     """
 
     heads: list[Object]
@@ -70,7 +70,7 @@ class Generated:
     node_names: list[str]
 
     def objects(self) -> Iterator[Object]:
-        """All objects of the snapshot: cluster-wide ones, then controllers and pods by namespace."""
+        """Yield all objects of the snapshot: cluster-wide ones, then controllers and pods by namespace."""
         yield from self.heads
         ordered = sorted(self.workloads, key=lambda w: w.namespace)
         for workload in ordered:
@@ -79,7 +79,7 @@ class Generated:
             yield from workload.pods(self.node_names)
 
     def assignments(self, *, bound: bool | None = None) -> list[tuple[str, str]]:
-        """(namespace/name, node) of the planted pods in a valid bind order; only those that run, or that do not."""
+        """Return (namespace/name, node) of the planted pods in a valid bind order; only those that run, or that do not."""
         found = []
         for workload in self.workloads:
             for i, (name, node) in enumerate(zip(workload.pod_names(), workload.on, strict=False)):
@@ -93,7 +93,7 @@ class Generated:
 
 
 def generate(parameters: Parameters) -> Generated:
-    """The snapshot of these parameters: always the same objects in the same order."""
+    """Return the snapshot of these parameters: always the same objects in the same order."""
     p = parameters
     rng = random.Random(f"kubestow/{p.seed}/{p.nodes}/{p.pods}")
     wanted = p.pods * p.bound // 100
@@ -114,7 +114,7 @@ def generate(parameters: Parameters) -> Generated:
 
 
 def _demand(workloads: list[Workload]) -> Ints:
-    """What all pods request, int64[5]; a pod takes a slot."""
+    """Return what all pods request, int64[5]; a pod takes a slot."""
     found = np.zeros(len(RESOURCES), dtype=np.int64)
     for workload in workloads:
         found += np.array(workload.demand, dtype=np.int64) * workload.replicas
@@ -136,7 +136,7 @@ def _daemons(rng: random.Random, p: Parameters, count: int) -> list[Workload]:
 
 
 def _menu(p: Parameters) -> list[tuple[int, int, int]]:
-    """The requests that fit the nodes that they lead to: the smallest node, half the average one, holds the largest four times."""
+    """Return the requests that fit the nodes that they lead to: the smallest node, half the average one, holds the largest four times."""
     for size in range(len(draw.REQUESTS), 1, -1):
         menu = draw.REQUESTS[:size]
         mean = sum(w * cpu for w, cpu, _ in menu) // sum(w for w, _, _ in menu)
@@ -146,7 +146,7 @@ def _menu(p: Parameters) -> list[tuple[int, int, int]]:
 
 
 def _workloads(rng: random.Random, p: Parameters, pods: int) -> list[Workload]:
-    """Workloads of ``pods`` pods in all, without rules."""
+    """Draw workloads of ``pods`` pods in all, without rules."""
     menu = _menu(p)
     mean = sum(w * cpu for w, cpu, _ in menu) // sum(w for w, _, _ in menu)
     priorities = [(p.priorities - i, (f"tier-{i}", 1000 * i)) for i in range(p.priorities)]
@@ -188,19 +188,19 @@ def _dedicate(rng: random.Random, p: Parameters, nodes: Fleet, workloads: list[W
     rng.shuffle(order)
     for pool in pools:
         members = [n for n, kind in enumerate(nodes.kinds) if kind.pool == pool]
-        budget = (total * nodes.allocatable[members].sum(axis=0) * 9 // (10 * np.maximum(units, 1)))[:GPUS]
+        room = (total * nodes.allocatable[members].sum(axis=0) * 9 // (10 * np.maximum(units, 1)))[:GPUS]
         gpus = len(members) * GPUS_PER_NODE * min(p.fill, 100) // 100
         taint = nodes.taint[members[0]]
         for i in order:
             workload = workloads[i]
             cost = np.array(workload.demand[:GPUS], dtype=np.int64) * workload.replicas
-            if workload.pool is not None or workload.kind == "StatefulSet" or (cost > budget).any():
+            if workload.pool is not None or workload.kind == "StatefulSet" or (cost > room).any():
                 continue
             asked = draw.pick(rng, ((70, 1), (20, 2), (10, 4))) if pool == "gpu" else 0
             if asked * workload.replicas > gpus:
                 continue
             gpus -= asked * workload.replicas
-            budget -= cost
+            room -= cost
             workload.pool = pool
             cpu, memory, storage, _, slot = workload.demand
             workload.demand = (cpu, memory, storage, asked, slot)
@@ -211,7 +211,7 @@ def _dedicate(rng: random.Random, p: Parameters, nodes: Fleet, workloads: list[W
 
 
 def _plant(rng: random.Random, p: Parameters, nodes: Fleet, planter: Planter, workloads: list[Workload]) -> None:
-    """Draw the rules of each workload, and plant it: with all of them, else with the first, else without any; at worst not Guaranteed."""
+    """Draw the rules of each workload, and plant it: with all of them, with the first, or without any; at worst not Guaranteed."""
     drawing = Rules(rng, nodes, planter)
     for i, workload in enumerate(workloads):
         pool = drawing.nodes(POOL, [workload.pool]) if workload.pool is not None else None
@@ -265,7 +265,7 @@ def _namespaces(rng: random.Random, workloads: list[Workload]) -> Iterator[Objec
 
 
 def priority_classes(count: int, *, critical: bool = False) -> Iterator[Object]:
-    """``tier-0`` to ``tier-<count-1>``, the higher the more important, and perhaps the one that node agents have."""
+    """Yield ``tier-0`` to ``tier-<count-1>``, the higher the more important, and perhaps the one that node agents have."""
     values = [(f"tier-{i}", 1000 * i) for i in range(count)] + ([_CRITICAL] if critical else [])
     for name, value in values:
         yield {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}

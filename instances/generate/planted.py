@@ -28,7 +28,7 @@ _LEAST: Final = np.array((50, 64), dtype=np.int64)
 _REPLICATED: Final = 75
 #: Failures in a row after which no more replicas are cut.
 _PATIENCE: Final = 100
-#: Of larger clusters only so many nodes, drawn anew each time, are looked at.
+#: Of larger clusters only so many nodes, drawn each time, are looked at.
 _SAMPLE: Final = 200
 _REPLICAS: Final = ((50, 2, 4), (35, 5, 8), (15, 9, 16))
 _PRIORITIES: Final = 4
@@ -49,7 +49,7 @@ class Planted:
 
 
 def planted(parameters: Planted) -> Generated:
-    """The snapshot of these parameters, all pods pending, with the placement that it was cut from.
+    """Return the snapshot of these parameters, all pods pending, with the placement that it was cut from.
 
     Raises:
         ValueError: fewer pods than nodes, or more than the usage has room for.
@@ -102,7 +102,7 @@ class _Cut:
                 self._add(size, nodes, rule)
 
     def _room(self, size: Ints, nodes: Ints) -> Ints:
-        """How many such pods can be cut from each of some nodes, with enough left for the others, and one other at least."""
+        """Return how many such pods can be cut from each of some nodes, with enough left for the others, and one other at least."""
         spare = self.left[nodes] - self.slots[nodes, None] * _LEAST
         room = self.slots[nodes] - 1
         for r, more in enumerate((size - _LEAST).tolist()):
@@ -111,7 +111,7 @@ class _Cut:
         return np.maximum(room, 0)
 
     def _place(self, size: Ints, count: int, rule: Rule) -> list[int]:
-        """Random nodes for replicas in a valid order, or nothing."""
+        """Return random nodes for replicas in a valid order, or nothing."""
         total = self._p.nodes
         nodes = np.array(sorted(self._rng.sample(range(total), _SAMPLE)) if total > _SAMPLE else range(total), dtype=np.int64)
         if rule.nodes is not None:
@@ -164,7 +164,7 @@ class _Cut:
         return f"cut-{len(self.workloads)}"
 
     def _rule(self, name: str) -> Rule:
-        """A rule for the replicas of a workload, whose pods are yet without a place."""
+        """Draw a rule for the replicas of a workload, whose pods are yet without a place."""
         kind = draw.pick(self._rng, _HARD)
         if kind == "apart":
             return Rule(Wishes(anti=[term(name, HOST)]), per_node=1)
@@ -178,7 +178,7 @@ class _Cut:
         return self._type(self._rng.randrange(len(_TYPES))) if kind == "type" else self._zone(self._rng.randrange(self.fleet.n_zones))
 
     def _rule_at(self, node: int) -> Rule:
-        """A rule for a single pod that goes to this node."""
+        """Draw a rule for a single pod that goes to this node."""
         zone = int(self.fleet.zone[node])
         kind = draw.pick(self._rng, ((3, "near"), (2, "type"), (3, "zone")))
         if kind == "near" and self.workloads:
@@ -194,7 +194,7 @@ class _Cut:
         return Rule(Wishes(affine=[term(other.name, ZONE)]), zones=zones, provider=index)
 
     def _zone(self, zone: int) -> Rule:
-        """This zone, or some others too."""
+        """Return a rule for this zone, or some others too."""
         others = [z for z in range(self.fleet.n_zones) if z != zone]
         self._rng.shuffle(others)
         chosen = sorted([zone, *others[: self._rng.randrange(max(1, self.fleet.n_zones - 1))]])
@@ -202,13 +202,13 @@ class _Cut:
         return Rule(Wishes(node=[label_in(ZONE, names)]), nodes=np.isin(self.fleet.zone, chosen))
 
     def _type(self, index: int) -> Rule:
-        """This instance type and the next one."""
+        """Return a rule for this instance type and the next one."""
         names = sorted({_TYPES[index], _TYPES[(index + 1) % len(_TYPES)]})
         return Rule(Wishes(node=[label_in(TYPE, names)]), nodes=np.array([k.type in names for k in self.fleet.kinds], dtype=bool))
 
 
 def _nodes(rng: random.Random, p: Planted) -> tuple[Ints, Fleet]:
-    """How many pods each node is cut into, and nodes whose sizes differ by three times; a pod has one CPU on average."""
+    """Return how many pods each node is cut into, and nodes whose sizes differ by three times; a pod has one CPU on average."""
     average = -(-p.pods // p.nodes)
     steps = [rng.randint(50, 150) for _ in range(p.nodes)]
     cpu = np.array([average * (10 * step + rng.randint(-5, 5)) for step in steps], dtype=np.int64)

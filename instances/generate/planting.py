@@ -38,8 +38,8 @@ class Rule:
 
 
 def fill(caps: Ints, count: int) -> Ints | None:
-    """How many of ``count`` go to each place (int64[K], at most ``caps``), as evenly as may be; earlier places get what is left over.
-    None if there is no room."""
+    """Return how many of ``count`` go to each place (int64[K], at most ``caps``), as evenly as may be; earlier places get what is left
+    over. None if there is no room."""
     if int(caps.sum()) < count:
         return None
     ordered = np.sort(caps)
@@ -75,7 +75,7 @@ class Planter:
         return list(range(len(self.fleet)))
 
     def plant(self, demand: tuple[int, ...], replicas: int, rules: list[Rule], pool: Bools | None, *, guaranteed: bool) -> list[int]:
-        """Nodes of the replicas in a bind order in which each obeys the rules, or nothing if there is no room."""
+        """Return nodes of the replicas in a bind order in which each obeys the rules, or nothing if there is no room."""
         chosen = np.ones(len(self.fleet), dtype=bool) if pool is None else pool.copy()
         for rule in rules:
             if rule.nodes is not None:
@@ -91,7 +91,7 @@ class Planter:
         quotas = self._quotas(caps, replicas, rules, chosen)
         if quotas is None:
             return []
-        found = self._deal(caps, quotas)
+        found = self._in_turn(caps, quotas)
         np.subtract.at(self.free, found, np.array(demand, dtype=np.int64))
         for rule in rules:
             if rule.port is not None:
@@ -99,7 +99,7 @@ class Planter:
         return found
 
     def _easy(self, demand: tuple[int, ...], replicas: int, rules: list[Rule], nodes: Bools) -> bool:
-        """Whether rules leave a wide choice, in other placements too: a provider may be in one zone only."""
+        """Return whether rules leave a wide choice, in other placements too: a provider may be in one zone only."""
         for rule in rules:
             if rule.zones:
                 nodes = nodes & (self.fleet.zone == rule.zones[0])
@@ -107,10 +107,11 @@ class Planter:
         return 2 * replicas <= room and _EASE * replicas * demand[CPU] <= int(self.fleet.allocatable[nodes, CPU].sum())
 
     def zones_of(self, nodes: list[int]) -> tuple[int, ...]:
+        """Return the zones that these nodes are in."""
         return tuple(sorted(set(self.fleet.zone[nodes].tolist())))
 
     def _caps(self, demand: tuple[int, ...], rules: list[Rule]) -> Ints:
-        """How many such pods each node takes, int64[N]."""
+        """Return how many such pods each node takes, int64[N]."""
         caps = np.full(len(self.fleet), min(rule.per_node for rule in (*rules, Rule())), dtype=np.int64)
         for r, amount in enumerate(demand):
             if amount:
@@ -122,7 +123,7 @@ class Planter:
         return np.maximum(caps, 0)
 
     def _quotas(self, caps: Ints, replicas: int, rules: list[Rule], chosen: Bools) -> Ints | None:
-        """Replicas of each zone, int64[Z], or None if that cannot be."""
+        """Return the replicas of each zone, int64[Z], or None if that cannot be."""
         size = self.fleet.n_zones
         room = np.zeros(size, dtype=np.int64)
         np.add.at(room, self.fleet.zone, caps)
@@ -140,8 +141,8 @@ class Planter:
                 return None
         return quotas
 
-    def _deal(self, caps: Ints, quotas: Ints) -> list[int]:
-        """The nodes in order: least used first in each zone, one replica after the other through the zones."""
+    def _in_turn(self, caps: Ints, quotas: Ints) -> list[int]:
+        """Return the nodes in order: least used first in each zone, one replica after the other through the zones."""
         allocatable = self.fleet.allocatable[:, CPU]
         used = (allocatable - self.free[:, CPU]) * 1000 // allocatable
         steps: list[tuple[int, int, int]] = []  # round inside the zone, zone, node

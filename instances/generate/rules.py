@@ -42,18 +42,18 @@ class Rules:
         self._made: dict[str, list[tuple[int, Workload]]] = {}
 
     def planted(self, index: int, workload: Workload) -> None:
-        """From now on others of its namespace may want to be near it."""
+        """Let others of its namespace want to be near it from now on."""
         self._made.setdefault(workload.namespace, []).append((index, workload))
 
     def nodes(self, key: str, values: Sequence[str]) -> Bools:
-        """bool[N]: the nodes whose label ``key`` has one of the values."""
+        """Return the nodes whose label ``key`` has one of the values, bool[N]."""
         at = (key, tuple(values))
         if at not in self._masks:
             self._masks[at] = self._fleet.where(key, values)
         return self._masks[at]
 
     def hard(self, workload: Workload) -> list[Rule]:
-        """One hard rule or two; none where nothing sensible was drawn."""
+        """Draw one hard rule or two; none where nothing sensible was drawn."""
         first = pick(self._rng, HARD)
         kinds = [first]
         if chance(self._rng, SECOND):
@@ -63,7 +63,7 @@ class Rules:
         return [rule for rule in (self._hard(kind, workload) for kind in kinds) if rule is not None]
 
     def soft(self, workload: Workload) -> Wishes:
-        """One preference or two, of different kinds."""
+        """Draw one preference or two, of different kinds."""
         first, second = pick(self._rng, SOFT), pick(self._rng, SOFT)
         found = self._soft(first, workload)
         return found + self._soft(second, workload) if second != first and chance(self._rng, 40) else found
@@ -109,7 +109,7 @@ class Rules:
         return Rule(Wishes(affine=[term(other.name, ZONE)]), zones=zones, provider=index)
 
     def _some_zones(self) -> list[str]:
-        """All zones but one, or half of them."""
+        """Draw all zones but one, or half of them."""
         size = self._fleet.n_zones
         zones = [zone_name(z) for z in range(size)]
         self._rng.shuffle(zones)
@@ -138,14 +138,15 @@ class Rules:
 
 
 def label_in(key: str, values: Sequence[str]) -> Object:
+    """Return the expression of a label with one of the values."""
     return {"key": key, "operator": "In", "values": list(values)}
 
 
 def term(app: str, key: str) -> Object:
-    """Pods of a workload, in the same domain."""
+    """Return the term of pods of a workload in the same domain."""
     return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
 
 
 def spread(app: str, key: str, skew: int, otherwise: str) -> Object:
-    """Pods of a workload, evenly over the domains."""
+    """Return the constraint that spreads pods of a workload evenly over the domains."""
     return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": otherwise, "labelSelector": {"matchLabels": {"app": app}}}

@@ -33,12 +33,8 @@ class Wishes:
     prefers_affine: list[Object] = field(default_factory=list)
 
     def __add__(self, other: Wishes) -> Wishes:
-        return Wishes({**self.selector, **other.selector}, *(a + b for a, b in zip(self._lists(), other._lists(), strict=True)))
-
-    def _lists(self) -> list[list[Object]]:
-        return [
-            self.tolerations, self.node, self.anti, self.affine, self.spread, self.prefers_node, self.prefers_anti, self.prefers_affine
-        ]  # fmt: skip
+        theirs = vars(other)
+        return Wishes(**{key: own | theirs[key] if key == "selector" else own + theirs[key] for key, own in vars(self).items()})
 
     def spec(self) -> Object:
         node = {_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": self.node}]} if self.node else None, _PREFERRED: self.prefers_node}
@@ -86,16 +82,16 @@ class Workload:
 
     @property
     def owner(self) -> tuple[str, str]:
-        """Kind and name of the controller that the pods name."""
+        """Return kind and name of the controller that the pods name."""
         return ("ReplicaSet", f"{self.name}-{self.hash}") if self.kind == "Deployment" else (self.kind, self.name)
 
     def pod_names(self) -> Iterator[str]:
-        """The names of the replicas, in order."""
+        """Yield the names of the replicas, in order."""
         for i in range(self.replicas):
             yield f"{self.owner[1]}-{i}" if self.kind == "StatefulSet" else f"{self.owner[1]}-{suffix(i)}"
 
     def labels(self) -> dict[str, str]:
-        """The labels that all its pods have."""
+        """Return the labels that all its pods have."""
         own = {"app": self.name}
         if self.kind == "Deployment":
             own["pod-template-hash"] = self.hash
@@ -104,7 +100,7 @@ class Workload:
         return own
 
     def spec(self) -> Object:
-        """The spec of its pods, without a node."""
+        """Return the spec of its pods, without a node."""
         asked = list(self.demand)
         containers: list[Object] = []
         if self.proxy:
@@ -135,7 +131,7 @@ class Workload:
         })}  # fmt: skip
 
     def controllers(self) -> Iterator[Object]:
-        """The controller (a Deployment with its ReplicaSet), the Service and the PodDisruptionBudget."""
+        """Yield the controller (a Deployment with its ReplicaSet), the Service and the PodDisruptionBudget."""
         labels = self.labels()
         selector: Object = self.select
         template = {"metadata": {"labels": labels}, "spec": {k: v for k, v in self.spec().items() if k != "priority"}}
@@ -167,7 +163,7 @@ class Workload:
         return {"apiVersion": _API[kind], "kind": kind, "metadata": metadata, "spec": spec}
 
     def pods(self, node_names: list[str]) -> Iterator[Object]:
-        """The Pod objects, in the order of :attr:`on`; the first ``bound`` of them run."""
+        """Yield the Pod objects, in the order of :attr:`on`; the first ``bound`` of them run."""
         spec, labels = self.spec(), self.labels()
         owners = [_reference(*self.owner, self.uid)]
         for i, name in enumerate(self.pod_names()):
@@ -196,6 +192,6 @@ def _namespaced(version: str, kind: str, of: Workload, spec: Object) -> Object:
 
 
 def _to_node(name: str) -> Object:
-    """How the DaemonSet controller assigns a pod to its node."""
+    """Return the affinity by which the DaemonSet controller assigns a pod to its node."""
     field_ = {"key": "metadata.name", "operator": "In", "values": [name]}
     return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field_]}]}}}

@@ -1,9 +1,9 @@
 """Clusters after some time of life: all pods run, and many that ran beside them have gone, so that nodes are loosely and unevenly filled.
 
 A cluster of :mod:`instances.generate.generator` at its peak, all pods planted by its spreading placement; then whole workloads go, and
-single pods
-of others, from some nodes more than from others. No pod goes that a hard rule of another needs: a provider stays in each zone of those
-that want to be near it, and a workload that is spread over zones shrinks where it has most. So every hard rule holds as at the peak.
+single pods of others, from some nodes more than from others. No pod goes that a hard rule of another needs: a provider stays in each zone
+of those that want to be near it, and a workload that is spread over zones shrinks where it has most. So every hard rule holds as at the
+peak.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ class _Local(Workload):
 
 
 def worn(parameters: Worn) -> Generated:
-    """The snapshot of these parameters: always the same objects in the same order. It has fewer pods than asked for where not all of the
-    peak found room, and more where rules keep more of them.
+    """Return the snapshot of these parameters: always the same objects in the same order.
+
+    It has fewer pods than asked for where not all of the peak found room, and more where rules keep more of them.
 
     Raises:
         ValueError: the cluster would have been fuller than :data:`PEAK` percent before.
@@ -136,7 +137,7 @@ class _Shrinking:
             self._settle(i, workload)
 
     def _whole(self, rng: random.Random, most: int) -> int:
-        """Workloads that nobody follows go as a whole, ``most`` pods at most; returns how many pods went."""
+        """Let workloads that nobody follows go as a whole, ``most`` pods at most; return how many pods went."""
         order = list(range(len(self._workloads)))
         rng.shuffle(order)
         went = 0
@@ -160,7 +161,7 @@ class _Shrinking:
         self._counts[i][self._zones[self._workloads[i].on[j]]] -= 1
 
     def _settle(self, i: int, workload: Workload) -> None:
-        """What is left, zone by zone in turn: a bind order in which an even spread holds all the time."""
+        """Keep what is left, zone by zone in turn: a bind order in which an even spread holds all the time."""
         turn: Counter[str] = Counter()
         steps = []
         for j, n in enumerate(workload.on):
@@ -173,7 +174,7 @@ class _Shrinking:
 
 
 def _marked(rng: random.Random, p: Worn, workloads: list[Workload]) -> list[Workload]:
-    """The workloads, small ones among them bare or with local storage."""
+    """Return the workloads, small ones among them bare or with local storage."""
     room = p.nodes // _STAYING
     found: list[Workload] = []
     for workload in workloads:
