@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 from collections import Counter
 from collections.abc import Iterator
@@ -337,3 +338,11 @@ def test_planting_needs_a_pod_for_each_node() -> None:
 def test_fill(caps: list[int], count: int, expected: list[int] | None) -> None:
     given = fill(np.array(caps, dtype=np.int64), count)
     assert (None if given is None else given.tolist()) == expected
+
+
+def test_the_options_say_the_defaults_of_the_parameters() -> None:
+    """What is not given is not handed on: the defaults in the help are those of the dataclass."""
+    shown = {p.name: p.default for p in cli.main.commands["generate"].params if not p.required}
+    own = {field.name: field.default for field in dataclasses.fields(Parameters) if field.name in shown}
+    assert own.pop("rules") == 30  # said in words
+    assert {name: shown[name] for name in own} == own
