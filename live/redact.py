@@ -129,7 +129,8 @@ def _conceal(obj: Any) -> None:
 
     Annotations of volume controllers name secrets (``volume.kubernetes.io/provisioner-deletion-secret-name``). Drivers of network storage
     have servers and shares in the handles of volumes, of which only the equal ones matter: a hash says as much. CSI names nodes by their
-    addresses where it likes. Volumes of pods without a source that is read are mostly those of secrets, and called like them.
+    addresses where it likes. Images tell what runs in a cluster, and no hard rule asks for them. Volumes of pods without a source that is
+    read are mostly those of secrets, and called like them.
     """
     for metadata in _metadata(obj):
         interning.trim(metadata)
@@ -137,6 +138,11 @@ def _conceal(obj: Any) -> None:
             metadata.annotations = {key: text for key, text in metadata.annotations.items() if "secret" not in key.lower()} or None
     template = kinds.pod_template(obj)
     spec = template[1].spec if template is not None else getattr(obj, "spec", None)
+    if isinstance(obj, objects.Node) and obj.status is not None:
+        obj.status.images = None
+    if isinstance(spec, objects.PodSpec):
+        for part in (*(spec.initContainers or ()), *(spec.containers or ()), *(spec.volumes or ())):
+            part.image = None
     if isinstance(spec, objects.PodSpec) and spec.volumes:
         spec.volumes = [volume for volume in spec.volumes if volume != objects.Volume(volume.name)] or None
     elif isinstance(spec, storage_objects.PersistentVolumeSpec) and spec.csi is not None:

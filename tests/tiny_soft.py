@@ -41,6 +41,25 @@ def snapshot(seed: int, kind: str, *, nodes: int = 3, pods: int = 4) -> list[Obj
     return objects
 
 
+def with_images(objects: list[Object], seed: int) -> list[Object]:
+    """The same objects, with images on the nodes and in the containers; sizes lie around both thresholds of ImageLocality."""
+    rng = random.Random(f"images-{seed}")
+    sizes = {f"registry.example/{name}:1": rng.choice((10, 23, 24, 150, 700, 1000, 2500)) * 2**20 + rng.randrange(3) for name in "abc"}
+    sizes |= {"d:latest": 400_000_000, "e@sha256:0": 90_000_000}
+    images: dict[str, list[str]] = {}
+    for obj in objects:
+        if obj["kind"] == "Node":
+            there = [{"names": [name], "sizeBytes": sizes[name]} for name in sorted(sizes) if rng.random() < 0.5]
+            obj["status"] = {**obj["status"], "images": there}
+        if obj["kind"] == "Pod":
+            spec = obj["spec"] = dict(obj["spec"])
+            wanted = images.setdefault(str(spec), [rng.choice([*sizes, "d", "x"]) for _ in range(3)])  # twins stay twins
+            spec["containers"] = [{**c, "image": image} for c, image in zip(spec["containers"], wanted, strict=False)]
+            if rng.random() < 0.2:
+                spec["volumes"] = [*spec.get("volumes", ()), {"name": "data", "image": {"reference": wanted[2]}}]
+    return objects
+
+
 def _merge(pod: Object, extras: Object) -> None:
     spec = pod["spec"] = dict(pod["spec"])
     affinity = dict(spec.get("affinity", {}))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
 
+from checker.objective.image_locality import ImageLocality
 from checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity, taints_of
 from checker.objective.soft_spread import SoftSpread, UsableNodes
 from checker.rules import affinity, matching
@@ -35,8 +36,8 @@ _SOFT_TAINT: Final = "PreferNoSchedule"
 class SoftScore:
     """Points of a placement, without the policy's multipliers.
 
-    ``families``: points of nodeAffinity, taints, podAffinity, requiredAffinity and topologySpread. ``pods``: points of nodeAffinity and
-    taints of each placed pod (``namespace/name``).
+    ``families``: points of nodeAffinity, taints, imageLocality, podAffinity, requiredAffinity and topologySpread. ``pods``: points of
+    nodeAffinity and taints of each placed pod (``namespace/name``).
     """
 
     families: dict[str, int]
@@ -66,7 +67,7 @@ def score(
     gone, wanted = frozenset(absent), frozenset(pending)
     gangs = rules_gangs.read(snapshot, wanted, policy).gangs if gangs is None else gangs
     kinds = Kinds()
-    points = _NodePoints(nodes)
+    points = _NodePoints(nodes, images=bool(policy.multipliers.imageLocality))
     pairs = _Pairs(snapshot, nodes, policy.hardPodAffinityWeight)
     fixed: list[objects.Pod] = []
     waiting: list[tuple[objects.Pod, Kind]] = []
@@ -94,6 +95,7 @@ def score(
     families = {
         "nodeAffinity": points.affinity,
         "taints": points.taints,
+        "imageLocality": points.images,
         "podAffinity": preferred + _together(snapshot, nodes, placed, gangs),
         "requiredAffinity": required,
         "topologySpread": spread.points(kinds),
@@ -105,19 +107,22 @@ def score(
 
 
 class _NodePoints:
-    """Points of placed pods for their nodes: preferred node affinity, and soft taints."""
+    """Points of placed pods for their nodes: preferred node affinity, soft taints, and images where they count."""
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, *, images: bool) -> None:
         self.affinity = 0
+        self.images = 0
         self.taints = 0
         self.pods: dict[str, int] = {}
         self._nodes = nodes
+        self._locality = ImageLocality(nodes) if images else None
         self._soft = {name: [t for t in taints_of(node) if t.effect == _SOFT_TAINT] for name, node in nodes.items()}
 
     def add(self, key: str, pod: objects.Pod, node: str) -> None:
         preferred, taints = self._preferred(pod.spec, node), self._untolerated(pod.spec, node)
         self.affinity += preferred
         self.taints += taints
+        self.images += self._locality.points(pod.spec, node) if self._locality is not None else 0
         self.pods[key] = preferred + taints
 
     def _preferred(self, spec: objects.PodSpec, node: str) -> int:

@@ -17,7 +17,7 @@ from heapq import nlargest
 from typing import Final
 
 from checker.rules import resources
-from models.kube import objects, quantity
+from models.kube import objects, quantity, topology_objects
 from models.kube.qos import GUARANTEED, qos_class
 
 Amounts = dict[str, int]
@@ -73,7 +73,7 @@ class Machine:
 # --- what a node says ---------------------------------------------------------------------------------------------------
 
 
-def read(node: objects.Node, found: objects.NodeResourceTopology) -> Machine | None:
+def read(node: objects.Node, found: topology_objects.NodeResourceTopology) -> Machine | None:
     """Return the zones of a node, of either dialect; None where the object lists no NUMA zone.
 
     Raises:
@@ -103,7 +103,7 @@ def read(node: objects.Node, found: objects.NodeResourceTopology) -> Machine | N
     )
 
 
-def _settings(found: objects.NodeResourceTopology) -> dict[str, str]:
+def _settings(found: topology_objects.NodeResourceTopology) -> dict[str, str]:
     """Defaults, then the first of the deprecated names if it is known, then the attributes."""
     settings = {_POLICY: "none", _SCOPE: "container"}
     deprecated = _DEPRECATED.fullmatch(found.topologyPolicies[0]) if found.topologyPolicies else None
@@ -117,9 +117,9 @@ def _settings(found: objects.NodeResourceTopology) -> dict[str, str]:
     return settings
 
 
-def _leaves(listed: Sequence[objects.TopologyZone]) -> tuple[list[objects.TopologyZone], list[str | None]]:
+def _leaves(listed: Sequence[topology_objects.TopologyZone]) -> tuple[list[topology_objects.TopologyZone], list[str | None]]:
     """The NUMA zones in the kubelet's order, and for each the name of its socket, as far as parents tell."""
-    zones: dict[str, objects.TopologyZone] = {}
+    zones: dict[str, topology_objects.TopologyZone] = {}
     for zone in listed:
         if zone.name in zones:
             raise MachineError(f"zone {zone.name[:60]!r} is listed twice")
@@ -145,10 +145,10 @@ def _leaves(listed: Sequence[objects.TopologyZone]) -> tuple[list[objects.Topolo
     return leaves, [_socket([leaf.name, *above[leaf.name]], kinds) for leaf in leaves]
 
 
-def _upwards(zone: objects.TopologyZone, zones: Mapping[str, objects.TopologyZone]) -> Iterator[str]:
+def _upwards(zone: topology_objects.TopologyZone, zones: Mapping[str, topology_objects.TopologyZone]) -> Iterator[str]:
     """Names of the pools around a zone; the last one need not be listed."""
     met = {zone.name}
-    at: objects.TopologyZone | None = zone
+    at: topology_objects.TopologyZone | None = zone
     while at is not None and at.parent:
         if at.parent in met:
             raise MachineError(f"zone {zone.name[:60]!r} is inside itself")
@@ -162,7 +162,7 @@ def _kind(text: str) -> str:
     return "numa" if words in ("numa node", "numanode", "numa") else words
 
 
-def _order(zone: objects.TopologyZone) -> tuple[bool, list[tuple[int, str]]]:
+def _order(zone: topology_objects.TopologyZone) -> tuple[bool, list[tuple[int, str]]]:
     """As the numbers at the end of the name compare; without any, last."""
     numbers = _NUMBERS.search(zone.name)
     if numbers is None:
@@ -182,7 +182,7 @@ def _socket(path: Iterable[str], kinds: Mapping[str, str]) -> str | None:
     return die
 
 
-def _neighbours(leaves: Sequence[objects.TopologyZone]) -> list[object]:
+def _neighbours(leaves: Sequence[topology_objects.TopologyZone]) -> list[object]:
     """A socket for each zone by the costs: zones at the least cost between two zones are in one. Without costs all are."""
     names = {zone.name for zone in leaves}
     costs = [(c.value, z.name, c.name) for z in leaves for c in z.costs or () if c.name in names and c.name != z.name]
@@ -197,7 +197,7 @@ def _neighbours(leaves: Sequence[objects.TopologyZone]) -> list[object]:
     return [group[zone.name] for zone in leaves]
 
 
-def _amounts(zone: objects.TopologyZone) -> tuple[Amounts, Amounts]:
+def _amounts(zone: topology_objects.TopologyZone) -> tuple[Amounts, Amounts]:
     left: Amounts = {}
     total: Amounts = {}
     for listed in zone.resources or ():

@@ -49,13 +49,21 @@ def read_policy(choices: PolicyChoices) -> Policy:
 
 
 def load(streams: Streams, policy: Policy | None = None) -> Snapshot:
-    """Read the snapshot and say what is odd about it; with a ``policy`` also about its container-affinity annotations."""
+    """Read the snapshot and say what is odd about it; with a ``policy`` also about what the policy asks of it."""
     snapshot = checked(lambda: snapshots.load(streams.snapshots))
     warnings = list(snapshot.warnings)
     if policy is not None and any(has_hints(pod) for pod in snapshot.pods):
         from models.numa.container_classes import warnings as hint_warnings
 
         warnings += checked(lambda: hint_warnings(snapshot, policy))
+    if (
+        policy is not None
+        and policy.multipliers.imageLocality
+        and not any(n.status is not None and n.status.images for n in snapshot.nodes)
+    ):
+        warnings.append(
+            "the policy weighs imageLocality, and no node of the snapshot lists images: `kubestow capture --no-redact` keeps them"
+        )
     warn(warnings, streams)
     if streams.verbose:
         say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")

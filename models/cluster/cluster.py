@@ -104,6 +104,7 @@ class PodClass:
     ports: frozenset[Port]
     claims: tuple[str, ...]
     prefers: tuple[tuple[int, int], ...] = ()  # preferred node affinity: (node set, weight)
+    images: int | None = None  # scores of nodes for its images, an index into ``image_scores``
     pulls: tuple[Pull, ...] = ()
     soft_spread: tuple[SoftSpread, ...] = ()
     containers: ContainerClass | None = None
@@ -250,6 +251,7 @@ class Cluster:
     matchers: Matchers
     node_sets: list[Bools]
     toleration_sets: list[tuple[Toleration, ...]]
+    image_scores: list[Ints]
     fixed_anti: list[FixedTerm]
     fixed_ports: dict[Port, Ids]
     volumes: VolumeTable

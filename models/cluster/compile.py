@@ -9,6 +9,7 @@ import numpy as np
 
 from models.cluster import fixed_pods
 from models.cluster.cluster import Affinity, Cluster, GangGroup, Ints, PodClass, SoftSpread, Spread, signature
+from models.cluster.image_scores import ImageScores
 from models.cluster.node_rules import NodeRules
 from models.cluster.templates import Template, TemplateReader
 from models.cluster.volumes import VolumeTable
@@ -50,8 +51,8 @@ def compile_cluster(
         template.nodes = np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods], dtype=np.int32)
     resources, allocatable, slots = _allocatable(nodes, snapshot, [*fixed, *pending])
     used, used_slots = fixed_pods.used(fixed, nodes.size, resources)
-    rules = NodeRules(nodes)
-    classes, demand = _classes(reader, rules, pending)
+    rules, images = NodeRules(nodes), ImageScores(snapshot.nodes if policy.multipliers.imageLocality else ())
+    classes, demand = _classes(reader, rules, images, pending)
     placed, settled = fixed_pods.placed(snapshot, fixed, nodes.size, profiles)
     return Cluster(
         snapshot=snapshot,
@@ -69,6 +70,7 @@ def compile_cluster(
         matchers=reader.matchers,
         node_sets=rules.node_sets,
         toleration_sets=rules.toleration_sets,
+        image_scores=images.rows,
         fixed_anti=fixed_pods.anti(fixed),
         fixed_ports=fixed_pods.ports(fixed),
         volumes=VolumeTable(snapshot, nodes),
@@ -121,7 +123,9 @@ def _allocatable(nodes: NodeTable, snapshot: Snapshot, templates: Sequence[Templ
     return resources, table, slots
 
 
-def _classes(reader: TemplateReader, rules: NodeRules, pending: Sequence[Template]) -> tuple[list[PodClass], list[dict[str, int]]]:
+def _classes(
+    reader: TemplateReader, rules: NodeRules, images: ImageScores, pending: Sequence[Template]
+) -> tuple[list[PodClass], list[dict[str, int]]]:
     """Merge templates that no rule can tell apart: equal own rules, matched by the same matchers, of one gang. With what each requests."""
     priorities = [template.pod.spec.priority or 0 for template in pending]
     lowest: dict[int, int] = {}  # a gang counts at the lowest priority of its members
@@ -134,6 +138,7 @@ def _classes(reader: TemplateReader, rules: NodeRules, pending: Sequence[Templat
     for template, priority in zip(pending, priorities, strict=True):
         cls = _pod_class(template, rules, hits, prefers=bool(reader.policy.multipliers.nodeAffinity))
         cls.priority = priority if template.gang is None else lowest[template.gang]
+        cls.images = images.row(template.pod)
         matched = np.packbits(hits[:, template.profile]).tobytes()
         key = (signature(cls), template.apart, tuple(sorted(template.demand.items())), matched)
         same = found.setdefault(key, (cls, template.demand))[0]

@@ -16,7 +16,7 @@ from models.documents.policy import Policy
 from models.gangs import gangs
 from models.kube import objects, pod_requests
 from models.kube.objects import Pod, PodAffinityTerm
-from models.kube.pod_spec import claim_keys, named_claims, preferred_terms, required_terms
+from models.kube.pod_spec import claim_keys, image_names, named_claims, preferred_terms, required_terms
 from models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
 from models.numa.annotations import has_hints
 from models.numa.containers import ContainerClass, NoContainers
@@ -108,6 +108,7 @@ class TemplateReader:
             else:
                 parts += _PENDING_FIELDS(pod.spec)
                 parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
+                parts += image_names(pod) if self.policy.multipliers.imageLocality else ()  # those of volumes, too
             parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i)]
             key = _encoder.encode(parts)
             template = found.get(key)

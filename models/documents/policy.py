@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from models.kube import objects, quantity
+from models.kube import objects, quantity, topology_objects
 from models.snapshot import yaml_reader
 from models.snapshot.interning import ANNOTATIONS
 from models.snapshot.snapshot import InputError, Snapshot
@@ -35,6 +35,7 @@ class Multipliers(_Section, frozen=True):
 
     nodeAffinity: Annotated[_Multiplier, Meta(description="Preferred node affinity.")] = 1
     taints: Annotated[_Multiplier, Meta(description="PreferNoSchedule taints.")] = 1
+    imageLocality: Annotated[_Multiplier, Meta(description="Images that a node already has.")] = 0
     podAffinity: Annotated[_Multiplier, Meta(description="Preferred pod affinity and anti-affinity.")] = 1
     requiredAffinity: Annotated[_Multiplier, Meta(description="The implicit weight of required pod affinity.")] = 1
     topologySpread: Annotated[_Multiplier, Meta(description="ScheduleAnyway constraints.")] = 1
@@ -108,21 +109,23 @@ class Topology(_Section, frozen=True):
             return True
         return bool(self.nodeLabels) and all(labels.get(k) == v for k, v in self.nodeLabels.items())
 
-    def as_object(self, name: str) -> objects.NodeResourceTopology:
+    def as_object(self, name: str) -> topology_objects.NodeResourceTopology:
         """Return the NodeResourceTopology object that says the same."""
         grouped = any(zone.socket for zone in self.zones)
-        return objects.NodeResourceTopology(
+        return topology_objects.NodeResourceTopology(
             metadata=objects.ObjectMeta(name=name),
             attributes=[
-                objects.TopologyAttribute("topologyManagerPolicy", self.topologyManagerPolicy),
-                objects.TopologyAttribute("topologyManagerScope", self.topologyManagerScope),
+                topology_objects.TopologyAttribute("topologyManagerPolicy", self.topologyManagerPolicy),
+                topology_objects.TopologyAttribute("topologyManagerScope", self.topologyManagerScope),
             ],
             zones=[
-                objects.TopologyZone(
+                topology_objects.TopologyZone(
                     name=zone.name,
                     type="Node",
                     parent=(zone.socket or None) if grouped else None,
-                    resources=[objects.TopologyResource(name=n, capacity=q, allocatable=q, available=q) for n, q in zone.resources.items()],
+                    resources=[
+                        topology_objects.TopologyResource(n, capacity=q, allocatable=q, available=q) for n, q in zone.resources.items()
+                    ],
                 )
                 for zone in self.zones
             ],
@@ -225,7 +228,7 @@ def _readable(text: str) -> str:
     return f"{where.rstrip('`').removeprefix('$.')}: {what}" if what else text
 
 
-def node_topologies(policy: Policy, snapshot: Snapshot) -> dict[str, objects.NodeResourceTopology]:
+def node_topologies(policy: Policy, snapshot: Snapshot) -> dict[str, topology_objects.NodeResourceTopology]:
     """Return the topology of each node that has one, by node name: its NodeResourceTopology, or what the policy says."""
     found = {name: t for name, t in snapshot.node_topologies.items() if t.zones}
     for node in snapshot.nodes:

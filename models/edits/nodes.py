@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from models.kube import objects
+from models.kube import objects, topology_objects
 from models.kube.pod_spec import SELECTED_NODE
 from models.snapshot.scope import REPLICATING, is_mirror
 from models.snapshot.snapshot import Snapshot
@@ -110,15 +110,16 @@ def _resident(pod: objects.Pod) -> bool:
 
 def _clone(like: objects.Node, name: str) -> objects.Node:
     """A node as it would join: schedulable, in no trouble. Labels whose value is the node's own name (topologies of one node) follow, but
-    those of zone and region: a cluster may call a node like its zone."""
+    those of zone and region: a cluster may call a node like its zone. It has no images yet."""
     old = like.metadata.name
     labels = {key: name if value == old and key not in _PLACES else value for key, value in (like.metadata.labels or {}).items()}
     metadata = objects.ObjectMeta(name, labels={**labels, HOSTNAME: name}, annotations=like.metadata.annotations)
     taints = [taint for taint in (like.spec.taints if like.spec else None) or () if taint.key not in _STATES]
-    return objects.Node(metadata, objects.NodeSpec(taints=taints or None), like.status)
+    status = _change(like.status, images=None) if like.status is not None else None
+    return objects.Node(metadata, objects.NodeSpec(taints=taints or None), status)
 
 
-def _topology(like: objects.NodeResourceTopology, name: str) -> objects.NodeResourceTopology:
+def _topology(like: topology_objects.NodeResourceTopology, name: str) -> topology_objects.NodeResourceTopology:
     """All of each zone is available: what ran on the other node does not run here."""
     zones = [
         _change(zone, resources=[_change(r, available=r.allocatable or r.capacity) for r in zone.resources or ()] or None)

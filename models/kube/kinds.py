@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from models.kube import objects
+from models.kube import objects, topology_objects
 from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.kube.workload_objects import (
     CronJob,
@@ -48,7 +48,7 @@ KINDS: Final[dict[str, Kind]] = {
         _kind(PersistentVolumeClaim, ""),
         _kind(StorageClass, "storage.k8s.io", namespaced=False),
         _kind(CSINode, "storage.k8s.io", namespaced=False),
-        _kind(objects.NodeResourceTopology, "topology.node.k8s.io", namespaced=False),
+        _kind(topology_objects.NodeResourceTopology, "topology.node.k8s.io", namespaced=False),
         _kind(objects.Service, ""),
         _kind(PodGroup, "scheduling.k8s.io,scheduling.x-k8s.io,scheduling.sigs.k8s.io,scheduling.volcano.sh"),
         _kind(Workload, "scheduling.k8s.io"),

@@ -173,6 +173,7 @@ class Container(Struct):
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restartPolicy: str | None = None
+    image: str | None = None
 
 
 class PersistentVolumeClaimVolumeSource(Struct):
@@ -191,6 +192,10 @@ class EmptyDirVolumeSource(Struct):
     medium: str | None = None
 
 
+class ImageVolumeSource(Struct):
+    reference: str | None = None
+
+
 class Volume(Struct):
     name: str | None = None
     persistentVolumeClaim: PersistentVolumeClaimVolumeSource | None = None
@@ -203,6 +208,7 @@ class Volume(Struct):
     cinder: Anything | None = None
     iscsi: Anything | None = None
     rbd: Anything | None = None
+    image: ImageVolumeSource | None = None
 
 
 class PodSchedulingGate(Struct):
@@ -286,48 +292,21 @@ class NodeSpec(Struct):
     taints: list[Taint] | None = None
 
 
+class ContainerImage(Struct):
+    names: list[str] | None = None
+    sizeBytes: int | None = None
+
+
 class NodeStatus(Struct):
     capacity: ResourceList | None = None
     allocatable: ResourceList | None = None
+    images: list[ContainerImage] | None = None
 
 
 class Node(Struct):
     metadata: ObjectMeta
     spec: NodeSpec | None = None
     status: NodeStatus | None = None
-
-
-class TopologyResource(Struct):
-    name: str
-    capacity: RawQuantity | None = None
-    allocatable: RawQuantity | None = None
-    available: RawQuantity | None = None
-
-
-class TopologyAttribute(Struct):
-    name: str
-    value: str
-
-
-class TopologyCost(Struct):
-    name: str
-    value: int
-
-
-class TopologyZone(Struct):
-    name: str
-    type: str
-    parent: str | None = None
-    costs: list[TopologyCost] | None = None
-    attributes: list[TopologyAttribute] | None = None
-    resources: list[TopologyResource] | None = None
-
-
-class NodeResourceTopology(Struct):
-    metadata: ObjectMeta
-    topologyPolicies: list[str] | None = None
-    attributes: list[TopologyAttribute] | None = None
-    zones: list[TopologyZone] | None = None
 
 
 # --- namespaces, priorities, budgets, services --------------------------------------------------------------------------

@@ -62,3 +62,11 @@ def host_ports(spec: PodSpec) -> frozenset[Port]:
         for p in c.ports or ()
         if p.hostPort
     )
+
+
+def image_names(pod: Pod) -> tuple[str, ...]:
+    """Return the images of a pod's containers and image volumes, sorted; one with neither tag nor digest is ``:latest``."""
+    spec = pod.spec
+    found = [container.image for container in (*(spec.initContainers or ()), *(spec.containers or ()))]
+    found += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
+    return tuple(sorted(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in found if name))

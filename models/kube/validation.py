@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from models.kube import kinds, objects
+from models.kube import kinds, objects, topology_objects
 from models.kube.lenient_decode import shorten
 from models.kube.pod_validation import (
     EFFECTS,
@@ -70,7 +70,7 @@ def _storage_class(found: StorageClass, out: Problems) -> None:
     check_choice(found.volumeBindingMode, ("Immediate", "WaitForFirstConsumer"), "volumeBindingMode", out)
 
 
-def _topology(found: objects.NodeResourceTopology, out: Problems) -> None:
+def _topology(found: topology_objects.NodeResourceTopology, out: Problems) -> None:
     for i, zone in enumerate(found.zones or ()):
         for j, cost in enumerate(zone.costs or ()):
             check_range(cost.value, -INT64 - 1, INT64, f"zones[{i}].costs[{j}].value", out)
@@ -165,7 +165,7 @@ _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     PersistentVolumeClaim: _claim,
     PersistentVolume: _volume,
     StorageClass: _storage_class,
-    objects.NodeResourceTopology: _topology,
+    topology_objects.NodeResourceTopology: _topology,
     objects.PodDisruptionBudget: _budget,
     CSINode: _csi_node,
     objects.PriorityClass: _priority_class,

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.kube import objects, quantity
+from models.kube import objects, quantity, topology_objects
 
 POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
 SCOPES: Final = ("container", "pod")
@@ -75,7 +75,7 @@ class NumaTree:
         return 1 if len({s for zone, s in enumerate(self.socket) if both >> zone & 1}) == 1 else 0
 
 
-def tree(found: objects.NodeResourceTopology) -> NumaTree | None:
+def tree(found: topology_objects.NodeResourceTopology) -> NumaTree | None:
     """Return the tree of a node; None if no NUMA zones are listed.
 
     Raises:
@@ -98,7 +98,7 @@ def tree(found: objects.NodeResourceTopology) -> NumaTree | None:
     )
 
 
-def _manager(found: objects.NodeResourceTopology) -> tuple[str, str]:
+def _manager(found: topology_objects.NodeResourceTopology) -> tuple[str, str]:
     """Policy and scope: the defaults, overridden by the deprecated field, overridden by the attributes (the last of a name counts)."""
     policy, scope = _LEGACY.get(next(iter(found.topologyPolicies or ()), ""), ("none", "container"))
     for attribute in found.attributes or ():
@@ -109,7 +109,7 @@ def _manager(found: objects.NodeResourceTopology) -> tuple[str, str]:
     return policy, scope
 
 
-def _one_of(attribute: objects.TopologyAttribute, known: Sequence[str]) -> str:
+def _one_of(attribute: topology_objects.TopologyAttribute, known: Sequence[str]) -> str:
     if attribute.value not in known:
         raise TopologyError(f"attribute {attribute.name}: {attribute.value[:60]!r} is none of {', '.join(known)}")
     return attribute.value
@@ -118,18 +118,18 @@ def _one_of(attribute: objects.TopologyAttribute, known: Sequence[str]) -> str:
 class _Zones:
     """All listed zones, inner ones included, and how they hang together."""
 
-    def __init__(self, zones: Iterable[objects.TopologyZone]) -> None:
-        self._zones: dict[str, objects.TopologyZone] = {}
+    def __init__(self, zones: Iterable[topology_objects.TopologyZone]) -> None:
+        self._zones: dict[str, topology_objects.TopologyZone] = {}
         for zone in zones:
             if zone.name in self._zones:
                 raise TopologyError(f"zone {zone.name[:60]!r} is listed twice")
             self._zones[zone.name] = zone
         self._ancestors = {name: self._chain(zone) for name, zone in self._zones.items()}
 
-    def _chain(self, zone: objects.TopologyZone) -> tuple[str, ...]:
+    def _chain(self, zone: topology_objects.TopologyZone) -> tuple[str, ...]:
         """Names from the parent upwards; the last one may be a zone that is not listed."""
         chain: list[str] = []
-        above: objects.TopologyZone | None = zone
+        above: topology_objects.TopologyZone | None = zone
         while above is not None and above.parent:
             if above.parent == zone.name or above.parent in chain:
                 raise TopologyError(f"zone {zone.name[:60]!r}: its parents form a cycle")
@@ -137,7 +137,7 @@ class _Zones:
             above = self._zones.get(above.parent)
         return tuple(chain)
 
-    def leaves(self) -> list[objects.TopologyZone]:
+    def leaves(self) -> list[topology_objects.TopologyZone]:
         """Return the NUMA zones, in input order."""
         inner = {name for chain in self._ancestors.values() for name in chain}
         kinds = {_kind(zone) for zone in self._zones.values()}
@@ -151,14 +151,14 @@ class _Zones:
         order = {name: place for place, name in enumerate(self._zones)}
         return sorted(leaves, key=lambda zone: order[zone.name])
 
-    def _is_nfd(self, zone: objects.TopologyZone, kinds: set[str]) -> bool:
+    def _is_nfd(self, zone: topology_objects.TopologyZone, kinds: set[str]) -> bool:
         """Return whether a childless zone of type ``Node`` is a NUMA zone: beside pools it may also be the root of the machine."""
         if _kind(zone) != "node" or "numa" in kinds:
             return False
         pools = "socket" in kinds or "die" in kinds
         return not pools or bool(zone.parent) or _NFD_NAME.fullmatch(zone.name) is not None
 
-    def socket_of(self, leaf: objects.TopologyZone) -> str | None:
+    def socket_of(self, leaf: topology_objects.TopologyZone) -> str | None:
         """Return what tells the socket of a leaf from the others', or None where the parents do not say."""
         above = None
         for name in (leaf.name, *self._ancestors[leaf.name]):
@@ -170,7 +170,7 @@ class _Zones:
         return above
 
 
-def _kind(zone: objects.TopologyZone) -> str:
+def _kind(zone: topology_objects.TopologyZone) -> str:
     """numa, die, socket, node (a NUMA zone or the root, by dialect), or "" for anything else such as the virtual root."""
     kind = " ".join(zone.type.lower().replace("-", " ").replace("_", " ").split())
     if kind in ("numa node", "numanode", "numa"):
@@ -178,14 +178,14 @@ def _kind(zone: objects.TopologyZone) -> str:
     return kind if kind in ("die", "socket", "node") else ""
 
 
-def _kubelet_order(zone: objects.TopologyZone) -> tuple[bool, tuple[tuple[int, str], ...]]:
+def _kubelet_order(zone: topology_objects.TopologyZone) -> tuple[bool, tuple[tuple[int, str], ...]]:
     """By id; zones without one come last, in input order (sorting is stable)."""
     match = _ID.search(zone.name)
     digits = [number.lstrip("0") for number in match[1].split("/")] if match else []
     return (match is None, tuple((len(number), number) for number in digits))  # as numbers compare, of any length
 
 
-def _sockets(listed: _Zones, leaves: Sequence[objects.TopologyZone]) -> tuple[int, ...]:
+def _sockets(listed: _Zones, leaves: Sequence[topology_objects.TopologyZone]) -> tuple[int, ...]:
     """By parent; else by cost; else one for all."""
     keys = [listed.socket_of(leaf) for leaf in leaves]
     if any(key is not None for key in keys):
@@ -194,7 +194,7 @@ def _sockets(listed: _Zones, leaves: Sequence[objects.TopologyZone]) -> tuple[in
     return _by_cost(leaves)
 
 
-def _by_cost(leaves: Sequence[objects.TopologyZone]) -> tuple[int, ...]:
+def _by_cost(leaves: Sequence[topology_objects.TopologyZone]) -> tuple[int, ...]:
     """Zones at the smallest cost between two zones share a socket, and so do those that they lead to."""
     place = {zone.name: index for index, zone in enumerate(leaves)}
     pairs = [
@@ -214,7 +214,7 @@ def _by_cost(leaves: Sequence[objects.TopologyZone]) -> tuple[int, ...]:
     return tuple(numbers[g] for g in group)
 
 
-def _amounts(zone: objects.TopologyZone) -> tuple[dict[str, int], dict[str, int]]:
+def _amounts(zone: topology_objects.TopologyZone) -> tuple[dict[str, int], dict[str, int]]:
     """Return what a zone has left, and what it has in all; a resource without any amount is not listed."""
     available: dict[str, int] = {}
     capacity: dict[str, int] = {}

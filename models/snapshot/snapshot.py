@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import defaults, kinds, objects, pod_requests, storage_objects, validation, workload_objects
+from models.kube import defaults, kinds, objects, pod_requests, storage_objects, topology_objects, validation, workload_objects
 from models.kube.lenient_decode import shorten
 from models.snapshot import interning, sources
 from models.snapshot.decode import Reader, identity, is_json
@@ -51,7 +51,7 @@ class Snapshot:
     persistent_volume_claims: dict[str, storage_objects.PersistentVolumeClaim] = field(default_factory=dict)  # "namespace/name"
     storage_classes: dict[str, storage_objects.StorageClass] = field(default_factory=dict)
     csi_nodes: dict[str, storage_objects.CSINode] = field(default_factory=dict)
-    node_topologies: dict[str, objects.NodeResourceTopology] = field(default_factory=dict)
+    node_topologies: dict[str, topology_objects.NodeResourceTopology] = field(default_factory=dict)
     pod_disruption_budgets: list[objects.PodDisruptionBudget] = field(default_factory=list)
     services: list[objects.Service] = field(default_factory=list)
     pod_groups: list[workload_objects.PodGroup] = field(default_factory=list)

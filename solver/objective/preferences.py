@@ -26,11 +26,12 @@ from solver.rules.node_static import NodeAffinity, NodeName, NodeUnschedulable, 
 
 NODE_AFFINITY: Final = "nodeAffinity"
 TAINTS: Final = "taints"
+IMAGE_LOCALITY: Final = "imageLocality"
 POD_AFFINITY: Final = "podAffinity"
 REQUIRED_AFFINITY: Final = "requiredAffinity"
 TOPOLOGY_SPREAD: Final = "topologySpread"
 CONTAINER_AFFINITY: Final = "containerAffinity"
-FAMILIES: Final = (NODE_AFFINITY, TAINTS, POD_AFFINITY, REQUIRED_AFFINITY, TOPOLOGY_SPREAD, CONTAINER_AFFINITY)
+FAMILIES: Final = (NODE_AFFINITY, TAINTS, IMAGE_LOCALITY, POD_AFFINITY, REQUIRED_AFFINITY, TOPOLOGY_SPREAD, CONTAINER_AFFINITY)
 #: Points lost per untolerated PreferNoSchedule taint of a pod, and per pod above maxSkew of a ScheduleAnyway constraint.
 TAINT_COST: Final = 100
 SKEW_COST: Final = 100
@@ -204,7 +205,7 @@ class Objective:
     def empty(self) -> bool:
         """Whether no preference concerns the pods to be placed."""
         listed = self.terms or self.tallies or self._taints or self.containers.involved
-        return not (listed or any(c.prefers for c in self.cluster.classes))
+        return not (listed or any(c.prefers or c.images is not None for c in self.cluster.classes))
 
     # --- points that depend on one pod and one node --------------------------------------------------------------------------
 
@@ -217,6 +218,8 @@ class Objective:
                 row += weight * cluster.node_sets[chosen]
         elif family == TAINTS:
             row = self._taints.get(cls.tolerations, row)
+        elif family == IMAGE_LOCALITY and cls.images is not None:
+            row = cluster.image_scores[cls.images]
         elif family in (POD_AFFINITY, REQUIRED_AFFINITY):
             for t in dict.fromkeys((*self.owned[g], *self.matching[g])):
                 term = self.terms[t]
@@ -229,10 +232,10 @@ class Objective:
         cls = self.cluster.classes[g]
         concerned = (t for t in sorted({*self.owned[g], *self.matching[g]}) if self._fixed[t])
         touched = tuple((t, self.terms[t].own.get(g, 0), g in self.terms[t].matches) for t in concerned)
-        key = (cls.prefers, cls.tolerations if cls.tolerations in self._taints else -1, touched)
+        key = (cls.prefers, cls.tolerations if cls.tolerations in self._taints else -1, cls.images, touched)
         if key not in self._rows:
             row = np.zeros(self.cluster.n_nodes, dtype=np.int64)
-            for family in (NODE_AFFINITY, TAINTS, POD_AFFINITY, REQUIRED_AFFINITY):
+            for family in (NODE_AFFINITY, TAINTS, IMAGE_LOCALITY, POD_AFFINITY, REQUIRED_AFFINITY):
                 row = row + self.multipliers[family] * self.static(g, family)
             self._rows[key] = row
         return self._rows[key]
@@ -262,6 +265,8 @@ class Objective:
         found = [NODE_AFFINITY] if cls.prefers else []
         if cls.tolerations in self._taints:
             found.append(TAINTS)
+        if cls.images is not None:
+            found.append(IMAGE_LOCALITY)
         return found + sorted({self.terms[t].family for t in (*self.owned[g], *self.matching[g]) if self._fixed[t]})
 
     def total(self, families: dict[str, int]) -> int:

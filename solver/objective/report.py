@@ -14,6 +14,7 @@ from solver.objective.container_affinity import Zones
 from solver.objective.preferences import (
     CONTAINER_AFFINITY,
     FAMILIES,
+    IMAGE_LOCALITY,
     NODE_AFFINITY,
     POD_AFFINITY,
     REQUIRED_AFFINITY,
@@ -63,6 +64,8 @@ def _present(objective: Objective, family: str) -> bool:
         return objective.taints
     if family == NODE_AFFINITY:
         return any(cls.prefers for cls in objective.cluster.classes)
+    if family == IMAGE_LOCALITY:
+        return any(cls.images is not None for cls in objective.cluster.classes)
     if family == TOPOLOGY_SPREAD:
         return bool(objective.tallies)
     if family == CONTAINER_AFFINITY:
@@ -221,6 +224,8 @@ class _Unmet:
             self._add(g, NODE_AFFINITY, f"preferred node affinity of weight {weight}", weight * pods * missed)
         taints = -self.objective.static(g, TAINTS)[nodes] * pods
         self._add(g, TAINTS, "PreferNoSchedule taints that it does not tolerate", taints)
+        scores = self.objective.static(g, IMAGE_LOCALITY)
+        self._add(g, IMAGE_LOCALITY, "images that its node does not have", (int(scores.max(initial=0)) - scores[nodes]) * pods)
 
     def _pairs(self, cluster: Cluster, g: int, cls: PodClass) -> None:
         nodes, pods = self._placed.of(g)

@@ -14,9 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
+from models.cluster.image_scores import MAX_SCORE
 from models.kube.selectors import Bools
 from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import NODE_AFFINITY, POD_AFFINITY, REQUIRED_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective
+from solver.objective.preferences import (
+    IMAGE_LOCALITY,
+    NODE_AFFINITY,
+    POD_AFFINITY,
+    REQUIRED_AFFINITY,
+    SKEW_COST,
+    TOPOLOGY_SPREAD,
+    Objective,
+)
 from solver.objective.tie_break import PodCost
 from solver.rules.base import Rule
 from solver.rules.gang_scheduling import GangScheduling
@@ -102,6 +111,8 @@ class LocalSearch:
         found = [1]
         for cls in self.cluster.classes:
             found += [times[NODE_AFFINITY] * abs(w) for _, w in cls.prefers]
+            if cls.images is not None:
+                found.append(times[IMAGE_LOCALITY] * MAX_SCORE)
             found += [times[REQUIRED_AFFINITY if p.required else POD_AFFINITY] * abs(p.weight) for p in cls.pulls]
         if self.objective.tallies:
             found.append(SKEW_COST * times[TOPOLOGY_SPREAD])

@@ -733,3 +733,20 @@ def test_affinity_goes_alone(bench: Bench, option: tuple[str, ...]) -> None:
 
 def test_affinity_needs_a_namespace(bench: Bench) -> None:
     assert bench.invoke("explain", farm(), "--affinity", "meadow").exit_code == 2
+
+
+def test_images_draw_pods_where_the_policy_weighs_them(bench: Bench) -> None:
+    holder = node("n2")
+    holder["status"]["images"] = [{"names": ["registry.example/big:1"], "sizeBytes": 900 * 2**20}]
+    items = [node("n1"), holder, *(pod(f"p{i}", containers=[{"name": "c", "image": "registry.example/big:1"}]) for i in range(2))]
+    assert {a["node"] for a in bench.solve(items)["assignments"]} == {"n1", "n2"}
+    found = bench.solve(items, {"multipliers": {"imageLocality": 2}})
+    assert {a["node"] for a in found["assignments"]} == {"n2"}
+    each = 100 * (450 - 23) // (1000 - 23)  # one of two nodes has it: half of its size counts
+    assert found["preferences"]["families"] == [{"family": "imageLocality", "value": 2 * each, "best": 2 * each, "multiplier": 2}]
+    assert next(t["value"] for t in found["objective"] if t["tier"] == "soft") == 4 * each
+
+
+def test_images_that_no_node_lists_are_missed_aloud(bench: Bench) -> None:
+    said = bench.invoke("solve", [node("n1"), pod("p")], "-f", "json", policy={"multipliers": {"imageLocality": 1}}).stderr
+    assert "warning: the policy weighs imageLocality, and no node of the snapshot lists images" in said

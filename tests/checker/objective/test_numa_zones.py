@@ -18,6 +18,7 @@ from checker.objective.topology_manager import Machine, MachineError
 from models.documents.placement import Assignment, ContainerZones
 from models.documents.policy import DEFAULT, Closeness, Multipliers, Policy, Topology, TopologyZone
 from models.kube import objects as kube_objects
+from models.kube import topology_objects
 from models.numa import alignment, node_topology
 from models.snapshot.snapshot import from_objects
 from tests.container_affinity import matrix
@@ -616,7 +617,7 @@ def test_the_kubelets_own_zones_are_without_fault() -> None:
 
 
 def read(plain: Object) -> tuple[Machine | None, node_topology.NumaTree | None]:
-    found = msgspec.convert(plain, kube_objects.NodeResourceTopology)
+    found = msgspec.convert(plain, topology_objects.NodeResourceTopology)
     return topology_manager.read(kube_objects.Node(metadata=kube_objects.ObjectMeta(name="n")), found), node_topology.tree(found)
 
 
@@ -671,7 +672,7 @@ def topologies(draw: st.DrawFn) -> Object:
 @given(topologies())
 def test_any_topology_reads_alike_or_is_refused_by_both(plain: Object) -> None:
     try:
-        tree = node_topology.tree(msgspec.convert(plain, kube_objects.NodeResourceTopology))
+        tree = node_topology.tree(msgspec.convert(plain, topology_objects.NodeResourceTopology))
     except node_topology.TopologyError:
         with pytest.raises(MachineError, match="NodeResourceTopology n: ") as error:
             read(plain)

@@ -26,7 +26,7 @@ from models.documents.policy import (
 )
 from models.documents.policy import node_topologies as topologies
 from models.documents.policy import read as read_file
-from models.kube import objects
+from models.kube import topology_objects
 from models.numa import node_topology
 from models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests.objects import Object, node
@@ -423,7 +423,7 @@ def test_names_that_the_dialects_do_not_know_are_zones_too() -> None:
     given = listed("left", "right", nodes=["n1"])
     for zone in given["zones"]:
         zone["socket"] = f"socket-{zone['name']}"
-    found: objects.NodeResourceTopology = topologies(policy_of(given), from_objects([node("n1")]))["n1"]
+    found: topology_objects.NodeResourceTopology = topologies(policy_of(given), from_objects([node("n1")]))["n1"]
     tree = node_topology.tree(found)
     assert tree is not None
     assert (tree.zones, tree.socket) == (("left", "right"), (0, 1))

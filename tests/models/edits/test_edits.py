@@ -13,6 +13,7 @@ from models.documents.placement import Edits
 from models.edits.edits import apply, describe
 from models.gangs.gangs import GANG
 from models.kube import objects as kube_objects
+from models.kube import topology_objects
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests.models.workloads.test_workloads import names, owner, storage, template, workload
@@ -86,7 +87,7 @@ def test_added_nodes_are_like_the_other_and_empty() -> None:
     assert made["a"].spec is not None
     assert made["a"].spec.unschedulable
     assert set(found.csi_nodes) == set(found.node_topologies) == {"a", "a-added-2", "a-added-3"}
-    assert (found.node_topologies["a-added-2"].zones or [])[0].resources == [kube_objects.TopologyResource("cpu", "7", "7", "7")]
+    assert (found.node_topologies["a-added-2"].zones or [])[0].resources == [topology_objects.TopologyResource("cpu", "7", "7", "7")]
     here = {owner(p).kind: p for p in found.pods if p.spec.nodeName == "a-added-2"}
     assert set(here) == {"DaemonSet", "Node"}
     assert here["Node"].metadata.name == "proxy-a-added-2"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from models.kube import objects as kube_objects
-from models.kube import pod_requests
+from models.kube import pod_requests, topology_objects
 from models.numa import alignment, node_topology
 from models.numa.alignment import Ask
 from models.snapshot.snapshot import from_objects
@@ -112,7 +112,7 @@ def tree() -> node_topology.NumaTree:
         {"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "capacity": "4"}, {"name": NIC, "capacity": "0"}]},
         {"name": "node-1", "type": "Node", "resources": [{"name": "cpu", "capacity": "4"}, {"name": "example.com/gpu", "capacity": "1"}]},
     ]
-    found = node_topology.tree(msgspec.convert({"metadata": {"name": "n"}, "zones": zones}, kube_objects.NodeResourceTopology))
+    found = node_topology.tree(msgspec.convert({"metadata": {"name": "n"}, "zones": zones}, topology_objects.NodeResourceTopology))
     assert found is not None
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.kube import objects
+from models.kube import topology_objects
 from models.numa import node_topology
 from models.numa.node_topology import NumaTree, TopologyError
 
@@ -20,7 +20,7 @@ SINGLE = {"name": "topologyManagerPolicy", "value": "single-numa-node"}
 
 def read(*zones: Object, **fields: Any) -> NumaTree | None:
     found = {"metadata": {"name": "n"}, "zones": list(zones), **fields}
-    return node_topology.tree(msgspec.convert(found, objects.NodeResourceTopology))
+    return node_topology.tree(msgspec.convert(found, topology_objects.NodeResourceTopology))
 
 
 def tree(*zones: Object, **fields: Any) -> NumaTree:

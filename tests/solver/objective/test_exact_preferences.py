@@ -95,7 +95,8 @@ def values(result: Placement, tier: str) -> list[int]:
 def check(seed: int, kind: str, policy: Policy) -> bool:
     """Assert on one instance; whether it had any preference."""
     try:
-        snapshot = snapshots.from_objects(tiny_soft.snapshot(seed, kind))
+        objects = tiny_soft.snapshot(seed, kind)
+        snapshot = snapshots.from_objects(tiny_soft.with_images(objects, seed) if policy.multipliers.imageLocality else objects)
         cluster = compile_cluster(snapshot, select(snapshot), policy=policy)
     except (InputError, AnnotationError) as error:  # pragma: no cover
         raise AssertionError(f"{kind} seed {seed}: {error}") from error
@@ -142,6 +143,14 @@ def test_other_policies_are_optimal_too(kind: str) -> None:
     policy = replace(policy, multipliers=replace(policy.multipliers, podAffinity=3, nodeAffinity=0, containerAffinity=2))
     preferring = sum(check(seed, kind, policy) for seed in range(100, 100 + INSTANCES // 2))
     assert preferring > INSTANCES // 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("nodes", FEW), *(pytest.param(k, INSTANCES // 2, marks=pytest.mark.full) for k in tiny_soft.KINDS)]
+)
+def test_images_count_where_the_policy_says_so(kind: str, count: int) -> None:
+    policy = replace(DEFAULT, multipliers=replace(DEFAULT.multipliers, imageLocality=3))
+    assert sum(check(seed, kind, policy) for seed in range(200, 200 + count)) > count // 4
 
 
 @pytest.mark.slow

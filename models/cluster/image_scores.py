@@ -1,0 +1,62 @@
+"""ImageLocality: what the images that a node already has are worth to a pod.
+
+Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/scheduler/framework/plugins/imagelocality/image_locality.go, and
+addNodeImageStates in pkg/scheduler/backend/cache/cache.go. kube-scheduler scales a size by a quotient of floats; here the product is
+divided as integers, which can differ by one byte of a size, and so by one point where a sum is that close to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from models.kube.objects import Node, Pod
+from models.kube.pod_spec import image_names
+
+_MIB: Final = 1024 * 1024
+#: Bytes up to which images on a node are worth nothing, and the bytes a container from which on they are worth all points.
+MIN_THRESHOLD: Final = 23 * _MIB
+MAX_THRESHOLD: Final = 1000 * _MIB
+#: Points of a pod all of whose images are there.
+MAX_SCORE: Final = 100
+
+
+class ImageScores:
+    """The scores of nodes for the images of pods; ``rows``: int64[N] each, 0 to 100."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = len(nodes)
+        self._sizes: dict[str, int] = {}  # bytes, as the first node has it
+        self._on: dict[str, list[int]] = {}
+        self._known: dict[tuple[int, tuple[str, ...]], int | None] = {}
+        self.rows: list[Ints] = []
+        for n, node in enumerate(nodes):
+            for image in (node.status.images if node.status is not None else None) or ():
+                for name in image.names or ():
+                    self._sizes.setdefault(name, image.sizeBytes or 0)
+                    here = self._on.setdefault(name, [])
+                    if here[-1:] != [n]:
+                        here.append(n)
+
+    def row(self, pod: Pod) -> int | None:
+        """Return the index into ``rows`` of the scores for a pod; None where no node has any of its images."""
+        containers = len(pod.spec.initContainers or ()) + len(pod.spec.containers or ())
+        key = containers, tuple(name for name in image_names(pod) if name in self._on)
+        if key not in self._known:
+            scores = self._scores(*key)
+            self._known[key] = len(self.rows) if scores.any() else None
+            if scores.any():
+                self.rows.append(scores)
+        return self._known[key]
+
+    def _scores(self, containers: int, images: Sequence[str]) -> Ints:
+        """Return int64[N], 0 to 100."""
+        found = np.zeros(self._nodes, dtype=np.int64)
+        for name in images:
+            here = self._on[name]
+            found[here] += self._sizes[name] * len(here) // self._nodes
+        most = MAX_THRESHOLD * max(1, containers)
+        return np.asarray(MAX_SCORE * (np.clip(found, MIN_THRESHOLD, most) - MIN_THRESHOLD) // (most - MIN_THRESHOLD), dtype=np.int64)
