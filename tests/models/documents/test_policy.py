@@ -44,6 +44,7 @@ FULL: Object = {
         "requiredAffinity": 0,
         "topologySpread": 1000,
         "containerAffinity": 5,
+        "imageLocality": 7,
     },
     "hardPodAffinityWeight": 100,
     "defaultConstraints": [{"topologyKey": "rack", "maxSkew": 2}],
@@ -101,7 +102,7 @@ def refused(read: Read, text: str | bytes) -> str:
 
 def test_every_field_is_read(read: Read) -> None:
     policy = read(yaml.safe_dump(FULL))
-    assert policy.multipliers == Multipliers(0, 2, 3, 0, 1000, 5)
+    assert policy.multipliers == Multipliers(0, 2, 7, 3, 0, 1000, 5)
     assert policy.hardPodAffinityWeight == 100
     assert policy.defaultConstraints == (DefaultConstraint("rack", 2),)
     assert (policy.strategy, policy.priceLabel, policy.shorthand) == ("pack", "example.com/price", "symmetric")
@@ -136,7 +137,8 @@ def test_what_says_nothing_is_the_default(read: Read, text: str) -> None:
 
 def test_defaults() -> None:
     assert Policy() == DEFAULT
-    assert set(msgspec.structs.asdict(DEFAULT.multipliers).values()) == {1}
+    assert {name for name, weight in msgspec.structs.asdict(DEFAULT.multipliers).items() if weight != 1} == {"imageLocality"}
+    assert DEFAULT.multipliers.imageLocality == 0
     assert DEFAULT.hardPodAffinityWeight == 1
     assert [(c.topologyKey, c.maxSkew) for c in DEFAULT.defaultConstraints] == [
         ("kubernetes.io/hostname", 3),
