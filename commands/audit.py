@@ -39,7 +39,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),
     default="error",
-    help="Exit with 4 where a finding is at least as grave.",
+    help="Exit with 4 if a finding has this severity or a higher one.",
 )
 @click.option(
     "--machine-label",
@@ -66,9 +66,9 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 def audit(streams: Streams, choices: PolicyChoices, fail_on: str, **chosen: Any) -> None:
     """Look for what is wrong with a cluster, or will be.
 
-    Rules that are broken now, that can never hold or bind nobody, anti-affinity that can hog a cluster, rolling updates that would get
-    stuck, budgets that allow nothing, the redundancy of the control plane. Every finding has a code, which the documentation explains.
-    Exits with 4 when there is a finding at least as grave as --fail-on says.
+    Rules that are broken now, that can never hold or bind nobody, anti-affinity that can block whole domains, rolling updates that would
+    get stuck, budgets that allow nothing, the redundancy of the control plane. Every finding has a code, which the documentation explains.
+    Exits with 4 if a finding has the severity of --fail-on or a higher one.
     """
     streams.check()
     from audit.catalogue import CODES

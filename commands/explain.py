@@ -62,7 +62,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     """Say where each pending pod could go, and which rules reject the other nodes.
 
     Each pod is judged alone against the bound pods, as kube-scheduler would now. Pods that fit on no node, gangs, and the pods of
-    --workload together also get a minimal cause and the cheapest ways out. Exits with 0 whatever the answer is.
+    --workload together also get a minimal cause and the cheapest remedies. Exits with 0 whatever the answer is.
     """
     streams.check()
     subject.check()

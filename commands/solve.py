@@ -16,7 +16,7 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, bundl
 @options.snapshots
 @options.output("table", "json", "yaml", "kubectl")
 @options.search
-@click.option("--from-scratch", is_flag=True, help="Place all movable bound pods anew.")
+@click.option("--from-scratch", is_flag=True, help="Place all movable bound pods again, too.")
 @options.manifests("-w", "--workload")
 @options.edits
 @click.option(
