@@ -36,8 +36,8 @@ _SOFT_TAINT: Final = "PreferNoSchedule"
 class SoftScore:
     """Points of a placement, without the policy's multipliers.
 
-    ``families``: points of nodeAffinity, taints, imageLocality, podAffinity, requiredAffinity and topologySpread. ``pods``: points of
-    nodeAffinity and taints of each placed pod (``namespace/name``).
+    ``families``: points of nodeAffinity, taints, imageLocality (where the policy counts it), podAffinity, requiredAffinity and
+    topologySpread. ``pods``: points of nodeAffinity and taints of each placed pod (``namespace/name``).
     """
 
     families: dict[str, int]
@@ -95,7 +95,7 @@ def score(
     families = {
         "nodeAffinity": points.affinity,
         "taints": points.taints,
-        "imageLocality": points.images,
+        **({"imageLocality": points.images} if policy.multipliers.imageLocality else {}),
         "podAffinity": preferred + _together(snapshot, nodes, placed, gangs),
         "requiredAffinity": required,
         "topologySpread": spread.points(kinds),

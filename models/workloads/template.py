@@ -22,7 +22,7 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
-    """Equal for templates that placement cannot tell apart, whether defaulted and normalised by an API server or not."""
+    """Equal for templates that no rule can tell apart (images are left out), whether defaulted and normalised by an API server or not."""
     metadata = objects.ObjectMeta()
     if template.metadata is not None:
         metadata.labels = {k: v for k, v in (template.metadata.labels or {}).items() if k != HASH}
@@ -30,7 +30,7 @@ def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
         interning.trim(metadata)
     spec = copy.copy(template.spec) or objects.PodSpec()
     spec.schedulerName = None if spec.schedulerName == _DEFAULT_SCHEDULER else spec.schedulerName
-    spec.volumes = mattering(spec.volumes)
+    spec.volumes = mattering([msgspec.structs.replace(v, image=None) for v in spec.volumes or ()])
     spec.containers = [_plain(c) for c in spec.containers or ()]
     spec.initContainers = [_plain(c) for c in spec.initContainers or ()]
     spec.overhead = _amounts(spec.overhead)
@@ -43,11 +43,9 @@ def mattering(volumes: list[objects.Volume] | None) -> list[objects.Volume] | No
 
 
 def _plain(container: objects.Container) -> objects.Container:
-    found = container.resources
-    if found is None:
-        return container
+    found = container.resources or objects.ResourceRequirements()
     resources = objects.ResourceRequirements(_amounts(found.requests), _amounts(found.limits), found.claims)
-    return msgspec.structs.replace(container, resources=None if resources == objects.ResourceRequirements() else resources)
+    return msgspec.structs.replace(container, image=None, resources=None if resources == objects.ResourceRequirements() else resources)
 
 
 def _amounts(resources: Mapping[str, objects.RawQuantity] | None) -> objects.ResourceList | None:

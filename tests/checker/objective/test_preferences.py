@@ -20,7 +20,7 @@ from tests.objects import Object, node, pod
 DATA = Path(__file__).parents[2] / "benchmarks" / "data"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NO_DEFAULTS = Policy(defaultConstraints=())
-FAMILIES = ("nodeAffinity", "taints", "imageLocality", "podAffinity", "requiredAffinity", "topologySpread")
+FAMILIES = ("nodeAffinity", "taints", "podAffinity", "requiredAffinity", "topologySpread")
 
 
 def scored(
@@ -605,7 +605,6 @@ def test_kube_schedulers_placements_score_as_recorded(seed: int) -> None:
     soft, families = entry["soft"], recorded(seed).families
     assert families == {
         "nodeAffinity": soft["node_affinity"],
-        "imageLocality": 0,
         "taints": -100 * soft["prefer_no_schedule"],
         "podAffinity": soft["pod_affinity"],
         "requiredAffinity": soft["hard_affinity"],
