@@ -43,6 +43,8 @@ class ImageScores:
 
     def row(self, pod: Pod) -> int | None:
         """Return the index into ``rows`` of the scores for a pod; None where no node has any of its images."""
+        if not self._on:  # the family is off: pods are not even read
+            return None
         containers = len(pod.spec.initContainers or ()) + len(pod.spec.containers or ())
         key = containers, tuple(name for name in image_names(pod) if name in self._on)
         if key not in self._known:

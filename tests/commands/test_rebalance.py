@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 from rich.text import Text
 
 import cli
@@ -93,16 +93,6 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
         package, _, last = name.rpartition(".")
         monkeypatch.setattr(import_module(package), last, module, raising=False)
     return fakes
-
-
-@pytest.fixture
-def run(fakes: Fakes) -> Run:
-    def invoke(*arguments: str) -> Result:
-        result = CliRunner().invoke(cli.main, list(arguments))
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return result
-
-    return invoke
 
 
 @pytest.fixture
