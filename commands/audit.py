@@ -61,6 +61,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.output("table", "json", "yaml", "junit")
 @options.policy
 @options.daemon_namespaces
+@options.strict
 @options.noise()
 @bundled(streams=Streams, choices=PolicyChoices)
 def audit(streams: Streams, choices: PolicyChoices, fail_on: str, **chosen: Any) -> None:
@@ -82,6 +83,7 @@ def audit(streams: Streams, choices: PolicyChoices, fail_on: str, **chosen: Any)
     run = searching.Run(streams)
     snapshot = inputs.edit(inputs.load(streams), streams).snapshot
     found = run.search(partial(look, snapshot, AuditOptions(policy, choices.daemon_namespaces, **chosen)))
+    found.notes += snapshot.omissions
     titles = {code: kind.title for code, kind in CODES.items()}
     output.write_document(
         streams,

@@ -56,6 +56,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @options.output("table", "json", "yaml")
 @options.policy
 @options.scope
+@options.strict
 @options.noise()
 @bundled(streams=Streams, subject=Subject, choices=PolicyChoices)
 def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_limit: float, **edits: Any) -> None:
@@ -92,7 +93,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     output.write_document(
         streams,
         lambda surface: [*answers.explanation(verdicts, surface, per_node=per_node), *causes_text(causes)],
-        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes),
+        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=snapshot.omissions),
     )
     run.end(DONE)
 

@@ -38,6 +38,7 @@ _GAIN = click.IntRange(0, 10**6)
 @options.search
 @options.policy
 @options.scope
+@options.strict
 @options.noise()
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def rebalance(
@@ -67,7 +68,7 @@ def rebalance(
     run.loaded = run.seconds()
     asked = PlanOptions(goals, drain, Limits(**limits), searching.search_options(search, choices, policy))
     plan = run.search(partial(find, snapshot, asked))
-    run.accept(plan, strict=search.strict)
+    run.accept(plan, snapshot)
     output.write_document(
         streams,
         lambda surface: plan_table(plan, snapshot, surface),

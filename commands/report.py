@@ -21,6 +21,7 @@ from commands.common.options import PolicyChoices, Streams, bundled
 @options.time_limit(10.0, "Seconds for causes, where there is no result.")
 @options.policy
 @options.scope
+@options.strict
 @options.noise()
 @bundled(streams=Streams, choices=PolicyChoices)
 def report(streams: Streams, choices: PolicyChoices, time_limit: float) -> None:

@@ -29,6 +29,7 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, bundl
 )
 @options.policy
 @options.scope
+@options.strict
 @options.noise()
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollout: str | None, **edits: Any) -> None:
@@ -68,7 +69,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
         from solver.rollout.simulate import roll_out
 
         placement = run.search(partial(roll_out, snapshot, name, revision, asked))
-    run.accept(placement, strict=search.strict)
+    run.accept(placement, snapshot)
     output.write_document(
         streams,
         lambda surface: terminal.placement(placement, snapshot, surface),

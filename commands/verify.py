@@ -14,6 +14,7 @@ from commands.common.options import Streams, bundled
 @options.result_file("The Placement or RebalancePlan to check (JSON or YAML).", required=True)
 @options.manifests("-w", "--workload")
 @options.output("table", "json", "yaml")
+@options.strict
 @options.noise()
 @bundled(streams=Streams)
 def verify(streams: Streams) -> None:

@@ -108,6 +108,9 @@ class Keeper:
             obj.apiVersion = None  # said by the head
         self._found.append(self._head + _encode(obj)[1:])
 
+    def listed(self, metadata: object) -> None:
+        """Metadata of lists have nothing to keep."""
+
     def ignore(self, kind: str, api_version: str | None) -> None:
         """Note an object of another kind than was asked for."""
         self.problem("", kind, f"expected a {self._kind.name}")

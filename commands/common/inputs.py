@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from commands.common.exit_codes import fail, refuse, say
+from commands.common.exit_codes import VIOLATED, fail, refuse, say
 from commands.common.options import PolicyChoices, Streams
 from models.documents import policy as policies
 from models.documents.placement import Edits
@@ -40,6 +40,14 @@ def warn(warnings: Sequence[str], streams: Streams) -> None:
         say(f"warning: {len(warnings) - len(shown)} more like these (-v shows all)")
 
 
+def note_omissions(omissions: Sequence[str], streams: Streams) -> None:
+    """Say what is not taken into account, with -q too; end the command where --strict refuses it."""
+    if streams.strict and omissions:
+        fail([f"not taken into account: {text}" for text in omissions], VIOLATED)
+    for text in omissions:
+        say(f"note: {text}")
+
+
 def read_policy(choices: PolicyChoices) -> Policy:
     """Return the policy of the file with what the command line says instead."""
     path = choices.policy_file
@@ -65,6 +73,7 @@ def load(streams: Streams, policy: Policy | None = None) -> Snapshot:
             "the policy weighs imageLocality, and no node of the snapshot lists images: `kubestow capture --no-redact` keeps them"
         )
     warn(warnings, streams)
+    note_omissions(snapshot.omissions, streams)
     if streams.verbose:
         say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")
         if snapshot.ignored:
@@ -92,4 +101,5 @@ def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Ex
 
     found = checked(lambda: apply(snapshot, added, edits or Edits()))
     warn(found.snapshot.warnings[len(snapshot.warnings) :], streams)
+    note_omissions(found.snapshot.omissions[len(snapshot.omissions) :], streams)
     return found

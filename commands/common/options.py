@@ -35,6 +35,7 @@ class Streams:
     form: str | None = None
     quiet: bool = False
     verbose: bool = False
+    strict: bool = False
 
     @property
     def printed(self) -> bool:
@@ -53,14 +54,13 @@ class Streams:
 
 @dataclass(frozen=True)
 class SearchChoices:
-    """How to search and for how long (:class:`solver.runtime.options.Options`), and what to refuse."""
+    """How to search and for how long (:class:`solver.runtime.options.Options`)."""
 
     time_limit: float
     engine: Any
     seed: int
     deterministic: bool
     workers: int | None
-    strict: bool
     from_scratch: bool = False
 
 
@@ -190,7 +190,10 @@ search = _in_order(
     click.option("--seed", type=SEED, default=0, metavar="N", help="Seed of the search."),
     click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds."),
     click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Parallel searches.  [default: one per core]"),
-    click.option("--strict", is_flag=True, help="Refuse a snapshot that uses something kubestow does not model (exit 4)."),
+)
+
+strict: Decorator = click.option(
+    "--strict", is_flag=True, help="Refuse input of which something is not modelled or not taken into account (exit 4)."
 )
 
 

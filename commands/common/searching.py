@@ -19,6 +19,7 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams
 from models.documents.placement import Placement
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot.snapshot import Snapshot
 from report.terminal import progress
 from solver.runtime.options import Options
 
@@ -47,13 +48,14 @@ class Run:
             except InternalFault as error:
                 fail([f"internal fault, please report it: {error}"])
 
-    def accept(self, result: Placement | RebalancePlan, *, strict: bool) -> None:
-        """Note the time of reading in a result, and end the command where there is nothing to be written."""
+    def accept(self, result: Placement | RebalancePlan, snapshot: Snapshot) -> None:
+        """Note the time of reading and what was left out in a result, and end the command where there is nothing to be written."""
+        result.notes += snapshot.omissions
         if result.seconds is not None:
             result.seconds.load = round(self.loaded, 3)
         if self.stop.is_set() and result.status == "unknown":
             fail(["interrupted before there was an answer; nothing was written"], INTERRUPTED)
-        if strict and result.unmodelled:
+        if self.streams.strict and result.unmodelled:
             fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in result.unmodelled], VIOLATED)
 
     def end(self, code: int, line: str = "") -> NoReturn:
@@ -66,7 +68,6 @@ class Run:
 def search_options(search: SearchChoices, choices: PolicyChoices, policy: Policy, **more: Any) -> Options:
     """Return the options of a search from those of the command line."""
     chosen = asdict(search)
-    del chosen["strict"]
     gated, exempt = choices.include_gated, choices.daemon_namespaces
     return Options(**chosen, include_gated=gated, daemon_namespaces=exempt, policy=policy, **more)
 

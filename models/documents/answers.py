@@ -46,6 +46,7 @@ class Explanation(Doc, omit_defaults=True):
 
     pods: Annotated[list[PodCounts], Meta(description="The pods asked about.")]
     causes: Annotated[list[Cause], Meta(description="Why pods that fit nowhere do not, and what would help; absent if all fit.")] = []
+    notes: Annotated[list[str], Meta(description="What of the input is not taken into account; absent if all is.")] = []
 
 
 class PodNodes(Doc):
@@ -56,10 +57,11 @@ class PodNodes(Doc):
     rejected: Annotated[Mapping[str, Sequence[str]], Meta(description="The rules (scheduler plugins) that reject each of the other nodes.")]
 
 
-class NodeExplanation(Doc):
+class NodeExplanation(Doc, omit_defaults=True):
     """What ``explain --per-node`` answers."""
 
     pods: Annotated[list[PodNodes], Meta(description="The pods asked about.")]
+    notes: Annotated[list[str], Meta(description="What of the input is not taken into account; absent if all is.")] = []
 
 
 class ContainerPair(Doc):

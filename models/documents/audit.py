@@ -93,11 +93,12 @@ class Audit(Doc):
     ] = None
     notChecked: Annotated[list[str], Meta(description="What could not be looked at, and why.")] = []
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
+    notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
     apiVersion: str = API_VERSION
     kind: str = "Audit"
 
 
-_ORDER: Final = ("apiVersion", "kind", "snapshot", "counts", "findings", "controlPlane", "notChecked", "unmodelled")
+_ORDER: Final = ("apiVersion", "kind", "snapshot", "counts", "findings", "controlPlane", "notChecked", "unmodelled", "notes")
 
 
 def to_builtins(audit: Audit) -> dict[str, Any]:

@@ -29,6 +29,9 @@ class Sink(Protocol):
     def ignore(self, kind: str, api_version: str | None) -> None:
         """An object of another kind."""
 
+    def listed(self, metadata: object) -> None:
+        """The metadata of a List."""
+
     def problem(self, source: str, where: str, message: str) -> None:
         """Bad input: file, object (kind namespace/name, or its place in the file), and what was expected."""
 
@@ -45,6 +48,7 @@ class _Meta(msgspec.Struct, gc=False):
 class _Document(msgspec.Struct, gc=False):
     apiVersion: Any = None
     kind: Any = None
+    metadata: msgspec.Raw = msgspec.Raw()
     items: list[msgspec.Raw] | None = None
 
 
@@ -139,6 +143,8 @@ class Reader:
         elif depth >= _MAX_LIST_DEPTH:
             self.sink.problem(source, where, f"lists are nested deeper than {_MAX_LIST_DEPTH}")
         else:
+            if head.metadata:
+                self.sink.listed(msgspec.json.decode(head.metadata))
             passed = _item_type(api_version, kind)
             for index, item in enumerate(head.items or ()):
                 self._document(item, source, f"{where}{'.' if where else ''}items[{index}]", depth + 1, passed)
@@ -204,6 +210,7 @@ class Reader:
             elif not isinstance(items, list | tuple | None):
                 self.sink.problem(source, where or kind, f"items: got {lenient_decode.shorten(items)}, expected a list")
             else:
+                self.sink.listed(value.get("metadata"))
                 passed = _item_type(api_version, kind)
                 for index, item in enumerate(items or ()):
                     self.plain(item, source, f"{where}{'.' if where else ''}items[{index}]", depth + 1, passed)

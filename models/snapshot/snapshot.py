@@ -13,6 +13,7 @@ import msgspec
 from models.kube import defaults, kinds, objects, pod_requests, storage_objects, topology_objects, validation, workload_objects
 from models.kube.lenient_decode import shorten
 from models.snapshot import interning, sources
+from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.yaml_reader import YamlError, documents
@@ -59,6 +60,8 @@ class Snapshot:
     workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
     ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
     warnings: list[str] = field(default_factory=list)
+    omissions: list[str] = field(default_factory=list)  # what is not taken into account, a sentence each; --strict refuses it
+    capture: Capture | None = None
     sha256: str = ""
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
 
@@ -203,6 +206,20 @@ class _Intake:
 
     def problem(self, source: str, where: str, message: str) -> None:
         self._problems.append(": ".join(_one_line(part) for part in (source, _cut(where), _cut(message)) if part))
+
+    def omit(self, message: str) -> None:
+        if message not in self._snapshot.omissions:
+            self._snapshot.omissions.append(message)
+
+    def listed(self, metadata: object) -> None:
+        found = capture_info(metadata)
+        if found is None:
+            return
+        for sentence in found.left_out:
+            self.omit(f"the snapshot lacks something: {sentence}")
+        known = self._snapshot.capture
+        if known is None or found.time > known.time:
+            self._snapshot.capture = found
 
     def ignore(self, kind: str, api_version: str | None) -> None:
         if (api_version or "").startswith("kubestow.dev/"):

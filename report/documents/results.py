@@ -70,15 +70,17 @@ def nodes_per_rule(verdict: PodVerdict) -> dict[str, int]:
     return dict(sorted(Counter(chain.from_iterable(verdict.rejected.values())).items()))
 
 
-def explain_document(verdicts: Iterable[PodVerdict], *, per_node: bool, causes: Sequence[Cause] = ()) -> dict[str, Any]:
+def explain_document(
+    verdicts: Iterable[PodVerdict], *, per_node: bool, causes: Sequence[Cause] = (), notes: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return per pod the nodes left and, for every other node, all rules that reject it (:class:`answers.NodeExplanation`); or both as
     numbers of nodes, with causes where there are any (:class:`answers.Explanation`)."""
     if per_node:
         # Pods that are alike share their lists, which a deep copy would multiply.
         each = [answers.PodNodes(v.pod, v.feasible, v.rejected) for v in verdicts]
-        return {"pods": [msgspec.structs.asdict(pod) for pod in each]}
+        return {"pods": [msgspec.structs.asdict(pod) for pod in each]} | ({"notes": list(notes)} if notes else {})
     counts = [answers.PodCounts(v.pod, len(v.feasible), nodes_per_rule(v)) for v in verdicts]
-    return _plain(answers.Explanation(counts, list(causes)))
+    return _plain(answers.Explanation(counts, list(causes), list(notes)))
 
 
 def affinity_document(matrix: Matrix) -> dict[str, Any]:

@@ -72,6 +72,10 @@ def audit_table(audit: Audit, titles: Mapping[str, str]) -> Iterator[RenderableT
         yield heading("Not checked")
         for text in audit.notChecked:
             yield Padding(plain(text), (0, 0, 0, 2))
+    if audit.notes:
+        yield heading("Not taken into account")
+        for note in audit.notes:
+            yield Padding(plain(note), (0, 0, 0, 2))
     if audit.unmodelled:
         yield heading("Not modelled")
         for entry in audit.unmodelled[:_LISTED]:
