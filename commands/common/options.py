@@ -19,6 +19,12 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 #: A file, or - for standard input or output.
 _FILE = click.Path(allow_dash=True)
 SEED = click.IntRange(0, 2**31 - 1)
+#: What kubectl takes after -o, and formats of our own.
+_FORMS = frozenset(
+    {"json", "yaml", "kyaml", "wide", "name", "csv", "table", "kubectl", "junit", "template", "templatefile"}
+    | {f"{kind}{suffix}" for kind in ("jsonpath", "custom-columns", "go-template") for suffix in ("", "-file")}
+    | {"jsonpath-as-json"}
+)
 
 
 # --- bundles ----------------------------------------------------------------------------------------------------------
@@ -115,6 +121,20 @@ def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     return names
 
 
+def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the file to write. kubectl's ``-o yaml`` chooses a form there, and would here write a file of that name, in silence."""
+    word = (value or "").partition("=")[0]
+    if word in _FORMS:
+        forms = next(
+            (option.type.choices for option in ctx.command.params if isinstance(option.type, click.Choice) and option.name == "form"), ()
+        )
+        hint = (
+            f"-f {word} chooses the form" if word in forms else f"-f chooses the form: {', '.join(forms)}" if forms else "the form is fixed"
+        )
+        raise click.UsageError(f"-o {word}: -o names the file to write; {hint} (a file of this name is ./{word})", ctx)
+    return value
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +148,7 @@ snapshots: Decorator = click.argument("snapshots", metavar="SNAPSHOT...", nargs=
 
 def output_file(text: str) -> Decorator:
     """Return -o."""
-    return click.option("-o", "--output", metavar="FILE", type=_FILE, help=f"{text}, whole or not at all.")
+    return click.option("-o", "--output", metavar="FILE", type=_FILE, callback=_target, help=f"{text}, whole or not at all.")
 
 
 def output(*formats: str) -> Decorator:

@@ -54,6 +54,37 @@ def test_wrong_usage_is_exit_2(run: Run, fakes: Fakes, arguments: list[str]) -> 
     assert "Error: " in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "word", "hint"),
+    [
+        ("solve x", "yaml", "-f yaml chooses the form"),
+        ("solve x", "json", "-f json chooses the form"),
+        ("explain x", "jsonpath={.items}", "-f chooses the form: table, json, yaml"),
+        ("rebalance x --goal repair", "yaml", "-f yaml chooses the form"),
+        ("verify x --result y", "name", "-f chooses the form: table, json, yaml"),
+        ("audit x", "junit", "-f junit chooses the form"),
+        ("generate --nodes 1 --pods 1", "yaml", "-f yaml chooses the form"),
+        ("capture", "json", "the form is fixed"),
+        ("report x", "custom-columns=A:.b", "the form is fixed"),
+    ],
+)
+def test_what_kubectl_takes_after_o_is_no_file(
+    run: Run, fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, word: str, hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*command.split(), "-o", word)
+    assert (result.exit_code, result.stdout, fakes.loaded, list(tmp_path.iterdir())) == (2, "", [], [])
+    name = word.partition("=")[0]
+    assert f"Error: -o {name}: -o names the file to write; {hint}" in result.stderr
+    assert result.stderr.endswith(f" (a file of this name is ./{name})\n")
+
+
+def test_a_file_may_be_called_like_a_form(run: Run, fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("generate", "--nodes", "1", "--pods", "1", "-o", "./yaml").exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["yaml"]
+
+
 def test_what_an_engine_cannot_read_is_bad_input(run: Run, fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
     def too_big(*args: object, **kwargs: object) -> None:
         raise InputError(["Pod prod/x: spec: memory does not fit 64 bits"])
