@@ -7,7 +7,6 @@ then searched for the fewest steps, which decides whether there is an order at a
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import dataclass, field
 
 from models.cluster.cluster import Ints
@@ -17,6 +16,7 @@ from solver.rebalance.sequencing.astar import OrderSearch
 from solver.rebalance.sequencing.deadlocks import break_deadlocks, waiting_in_circle
 from solver.rebalance.sequencing.dependencies import Dependencies
 from solver.rebalance.sequencing.disruption_budgets import respect_budgets
+from solver.rebalance.sequencing.effort import Effort
 from solver.rebalance.sequencing.greedy_pass import GreedyPass
 from solver.rebalance.sequencing.remaining_moves import RemainingMoves
 from solver.rebalance.target.affinity_openings import openings
@@ -52,23 +52,20 @@ def order(
 
     Movable classes have as many pods in the target as at the start, or fewer (the others are evicted); pending classes those that are to be
     bound; all others are where they were. Steps are counted by pods, bindings and evictions among them; ``steps_at_most`` bounds them all.
-    A pending pod is bound once, where the target has it. Gangs are bound whole, their steps next to each other. In a deterministic run
-    the work is counted, and the clock looked at only after twice the time.
+    A pending pod is bound once, where the target has it. Gangs are bound whole, their steps next to each other. ``seconds`` are of the
+    clock, or counted work in a deterministic run.
     """
-    found = _order(problem, target, context, seconds, steps_at_most)
+    effort = Effort(context, seconds, problem.cluster.n_nodes)
+    found = _order(problem, target, effort, steps_at_most)
+    context.deadline.charge(effort.spent())
     if found.steps and problem.evictable.any():
         steps = respect_budgets(problem, found.steps)
         return Ordered(steps, fewest=found.fewest and steps is not None, stuck=found.stuck)
     return found
 
 
-def _order(problem: RebalanceProblem, target: Ints, context: RunContext, seconds: float, steps_at_most: int | None) -> Ordered:
+def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_most: int | None) -> Ordered:
     """Find a sequence as :func:`order`, with no look at PodDisruptionBudgets."""
-    began, deterministic = time.monotonic(), context.options.deterministic
-
-    def over(share: float = 1.0) -> bool:
-        return context.stop.is_set() or time.monotonic() - began > seconds * (2.0 if deterministic else share)
-
     remaining = RemainingMoves(problem, target, steps_at_most)
     most = remaining.most_detours()
     if most is not None and most < 0:
@@ -85,7 +82,7 @@ def _order(problem: RebalanceProblem, target: Ints, context: RunContext, seconds
 
     def attempt(rng: random.Random | None, share: float) -> None:
         nonlocal best, stuck
-        greedy = GreedyPass(problem, state, remaining, links, lambda: over(share), rng)
+        greedy = GreedyPass(problem, state, remaining, links, lambda: effort.over(share), rng)
         direct = greedy.run()
         if not direct and not stuck:
             stuck = waiting_in_circle(remaining.moves())
@@ -100,16 +97,16 @@ def _order(problem: RebalanceProblem, target: Ints, context: RunContext, seconds
         return Ordered(best, fewest=True)
     if needed <= SMALL:
         allowed = most if best is None else count_pods(best) - needed - 1
-        found = OrderSearch(problem, state, remaining, lambda: over(0.8)).run(allowed)
+        found = OrderSearch(problem, state, remaining, lambda: effort.over(0.8)).run(allowed)
         if found.steps is not None:
             # the first found has the fewest, unless gangs could be bound in another way
             return Ordered(found.steps, fewest=found.complete or len(found.steps) == needed)
         if found.complete:
             return Ordered(best, fewest=best is not None, exhausted=best is None, stuck=[] if best else stuck)
     rng = random.Random(0)
-    spent = time.monotonic() - began
+    spent = effort.spent()
     for _ in range(RESTARTS):
-        if over(0.9) or (not deterministic and time.monotonic() - began + spent > seconds):
+        if effort.over(0.9) or not effort.leaves(spent):
             break
         attempt(rng, 0.9)
         if best is not None and count_pods(best) == needed:
