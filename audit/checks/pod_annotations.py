@@ -47,7 +47,7 @@ ODD: Final = Code(
     "KS704", "container-affinity-constant", "warning",
     "An expression of container affinity whose values have no effect, or that no container can pass, or fail",
     "The entry applies to all containers, or to none, whatever else it says.",
-    "Give the operator the values that it needs, and no others.",
+    "Give the operator the values that it needs, and no others; close the brackets of patterns, or write \\[ for a bracket itself.",
 )  # fmt: skip
 TWICE: Final = Code(
     "KS705", "container-affinity-two-names", "warning", "Container affinity under both names of the annotation",

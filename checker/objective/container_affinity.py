@@ -137,4 +137,4 @@ class Affinity:
 
 def _without_tags(pod: objects.Pod) -> objects.Pod:
     kept = {name: text for name, text in (pod.metadata.annotations or {}).items() if not name.startswith(TAGS)}
-    return objects.Pod(msgspec.structs.replace(pod.metadata, annotations=kept), pod.spec, pod.status)
+    return objects.Pod(msgspec.structs.replace(pod.metadata, annotations=kept), pod.spec, pod.status, pod.containerIds)

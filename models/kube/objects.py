@@ -253,6 +253,7 @@ class PodSpec(Struct):
 
 class ContainerStatus(Struct):
     name: str | None = None
+    containerID: str | None = None
     allocatedResources: ResourceList | None = None
     resources: ResourceRequirements | None = None
 
@@ -273,9 +274,12 @@ class PodStatus(Struct):
 
 
 class Pod(Struct):
+    """``containerIds``: no field of Kubernetes; ``name=id`` of running containers, taken out of the status so that replicas share it."""
+
     metadata: ObjectMeta
     spec: PodSpec
     status: PodStatus | None = None
+    containerIds: tuple[str, ...] | None = None
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------

@@ -105,6 +105,7 @@ def views(pod: objects.Pod) -> list[ContainerView]:
     """
     metadata = pod.metadata
     quality = qos_class(pod)
+    ids = dict(text.split("=", 1) for text in pod.containerIds or ()) if pod.spec.nodeName else {}
     found = []
     for container in _running(pod):
         name = container.name or ""
@@ -115,7 +116,7 @@ def views(pod: objects.Pod) -> list[ContainerView]:
                 container=name,
                 pod_uid=metadata.uid or "",
                 qosclass=quality,
-                id="",
+                id=ids.get(name, ""),
                 pod_labels=metadata.labels or {},
                 tags=_tags(pod, f"{TAGS}{name}"),
             )

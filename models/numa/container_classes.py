@@ -101,7 +101,7 @@ class ContainerTable(NoContainers):
             if not pod.spec.nodeName:
                 raise InputError([str(error)]) from error
             metadata = ObjectMeta(pod.metadata.name, pod.metadata.namespace, pod.metadata.labels, uid=pod.metadata.uid)
-            return views(Pod(metadata, pod.spec, pod.status))  # a running pod with tags that cannot be read has none
+            return views(Pod(metadata, pod.spec, pod.status, pod.containerIds))  # a running pod with tags that cannot be read has none
 
     def key(self, index: int) -> int:
         """Return an id that tells apart pods of different container classes; -1 for none."""

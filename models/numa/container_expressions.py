@@ -73,6 +73,9 @@ class Expression:
             return f"{self.operator} without values is never true"
         if self.operator in ("NotIn", "MatchesNone") and not self.values:
             return f"{self.operator} without values is always true"
+        if self.operator.startswith("Matches"):
+            problem = next((f"{shorten(value)}: {why}" for value in self.values if (why := _malformed(value)) is not None), None)
+            return problem and f"{problem}, so that the pattern matches nothing"
         return None
 
 
@@ -234,6 +237,16 @@ def glob_match(pattern: str, text: str) -> bool:
     """
     compiled = _glob(pattern)
     return compiled is not None and compiled.match(text) is not None
+
+
+def _malformed(pattern: str) -> str | None:
+    """What is wrong with a pattern; None if nothing is."""
+    try:
+        for _ in _tokens(pattern):
+            pass
+    except ExpressionError as error:
+        return str(error)
+    return None
 
 
 @lru_cache(maxsize=8192)

@@ -83,7 +83,9 @@ class Pool:
         pod.spec.affinity = affinity
         pod.spec.volumes = [volume for volume in volumes or () if _matters(volume)] or None
         problems = problems + found
+        pod.containerIds = None
         if pod.status is not None:
+            pod.containerIds = _take_ids(pod.status) if node else None
             status, found = self._examined("status", pod.status, pod_validation.status_problems if validate else _nothing, self._status)
             pod.status = status
             problems = problems + found
@@ -126,6 +128,16 @@ class Pool:
 
     def _text(self, text: str | None) -> str | None:
         return text if text is None else self._texts.setdefault(text, text)
+
+
+def _take_ids(status: objects.PodStatus) -> tuple[str, ...] | None:
+    """Take the ids out of a status; ``name=id`` of the containers that have one. They are written ``containerd://3f9c…``."""
+    found = []
+    for container in (*(status.containerStatuses or ()), *(status.initContainerStatuses or ())):
+        if container.containerID:
+            found.append(f"{container.name}={container.containerID.rpartition('//')[2]}")
+            container.containerID = None
+    return tuple(found) or None
 
 
 def _matters(volume: objects.Volume) -> bool:

@@ -11,6 +11,7 @@ from models.numa.annotations import has_hints
 from models.numa.container_affinity import AnnotationError, Hints, affinity, parse, views
 from models.numa.container_expressions import ContainerView
 from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.ownership import OwnedPods
 from solver.explain.per_node import UnknownPod
 
 
@@ -34,14 +35,14 @@ class Matrix:
 
 
 def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
-    """Return A of the pod ``namespace/name``, or of the PodTemplate of the workload of that name.
+    """Return A of the pod ``namespace/name``, of the first pod of the workload of that name, or, where it has none, of its PodTemplate.
 
     Raises:
         UnknownPod: there is neither.
         InputError: the pod's annotations cannot be read.
     """
     pods = [p for p in snapshot.pods if not kube_objects.is_terminal(p)]
-    chosen = next((p for p in pods if kube_objects.pod_key(p) == name), None) or _template(snapshot, name)
+    chosen = next((p for p in pods if kube_objects.pod_key(p) == name), None) or _of_workload(snapshot, name)
     if chosen is None:
         ended = any(kube_objects.pod_key(p) == name for p in snapshot.pods)
         raise UnknownPod(f"{name}: {'the pod has ended' if ended else 'no such pod or workload in the snapshot'}")
@@ -49,7 +50,7 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
         own, own_views = parse(chosen, symmetric=policy.shorthand == "symmetric"), views(chosen)
     except AnnotationError as error:
         raise InputError([str(error)]) from error
-    found = Matrix(name, [_name(v) for v in own_views], warnings=list(own.warnings))
+    found = Matrix(kube_objects.pod_key(chosen), [_name(v) for v in own_views], warnings=list(own.warnings))
     others: list[tuple[Hints, list[ContainerView]]] = [(own, own_views)]
     for pod in pods:
         if pod is not chosen:
@@ -76,17 +77,22 @@ def _name(view: ContainerView) -> str:
     return f"{view.namespace}/{view.pod}/{view.container}"
 
 
-def _template(snapshot: Snapshot, name: str) -> kube_objects.Pod | None:
-    """The pod that a workload of this name would make."""
-    for objects in snapshot.workloads.values():
+def _of_workload(snapshot: Snapshot, name: str) -> kube_objects.Pod | None:
+    """The first pod of a workload of this name. Without pods, the pod that it would make: beside pods of its own that would be one more
+    replica than there is."""
+    owned = OwnedPods(snapshot)
+    for kind, objects in snapshot.workloads.items():
         for workload in objects:
             namespace = workload.metadata.namespace or "default"
-            if f"{namespace}/{workload.metadata.name}" == name:
-                template = kinds.pod_template(workload)
-                if template is not None and template[1].spec is not None:
-                    source = template[1].metadata or kube_objects.ObjectMeta()
-                    metadata = kube_objects.ObjectMeta(
-                        name=workload.metadata.name, namespace=namespace, labels=source.labels, annotations=source.annotations
-                    )
-                    return kube_objects.Pod(metadata=metadata, spec=template[1].spec)
+            if f"{namespace}/{workload.metadata.name}" != name:
+                continue
+            if pods := owned.of(kind, namespace, workload.metadata.name or ""):
+                return snapshot.pods[pods[0]]
+            template = kinds.pod_template(workload)
+            if template is not None and template[1].spec is not None:
+                source = template[1].metadata or kube_objects.ObjectMeta()
+                metadata = kube_objects.ObjectMeta(
+                    name=workload.metadata.name, namespace=namespace, labels=source.labels, annotations=source.annotations
+                )
+                return kube_objects.Pod(metadata=metadata, spec=template[1].spec)
     return None

@@ -685,6 +685,35 @@ def test_affinity_of_a_workload(bench: Bench, kind: str) -> None:
     }
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_affinity_of_a_workload_with_pods_counts_each_replica_once(bench: Bench, replicas: int, tmp_path: Path) -> None:
+    """All containers named "b" of the namespace: those of each other replica, and of no more than there are."""
+    text = "a:\n- scope: {key: namespace, operator: Equals, values: [shop]}\n  match: {key: name, operator: Equals, values: [b]}\n"
+    made = deployment(text)
+    made["spec"]["replicas"] = replicas
+    app = tmp_path / "app.yaml"
+    app.write_text(json.dumps(made))
+    result = bench.invoke("explain", [node("n1")], "-w", str(app), "--affinity", "shop/web", "-f", "json")
+    found = json.loads(result.stdout)
+    assert found["pod"].startswith("shop/web-")
+    assert len([pair for pair in found["affinity"] if pair["from"] == found["containers"][0]]) == replicas
+
+
+def test_affinity_of_a_running_container_by_its_id(bench: Bench) -> None:
+    text = "dog:\n- scope: {operator: AlwaysTrue}\n  match: {key: id, operator: Equals, values: [4f2a]}\n  weight: 9\n"
+    dog = hinted(containers(pod("guard", namespace="farm"), "dog"), affinity=text)
+    sheep = containers(pod("meadow", namespace="farm", node_name="n1"), "sheep", "wolf")
+    sheep["status"]["containerStatuses"] = [{"name": "sheep", "containerID": "containerd://4f2a"}, {"name": "wolf", "containerID": "x"}]
+    result = bench.invoke("explain", [node("n1"), dog, sheep], "--affinity", "farm/guard", "-f", "json")
+    assert json.loads(result.stdout)["affinity"] == [{"from": "farm/guard/dog", "to": "farm/meadow/sheep", "weight": 9}]
+
+
+def test_affinity_with_a_malformed_pattern_is_named(bench: Bench) -> None:
+    made = hinted(containers(pod("p"), "a", "b"), affinity="a: [{match: {key: name, operator: Matches, values: ['b[']}}]")
+    result = bench.invoke("explain", [node("n1"), made], "--affinity", "default/p", "-f", "json")
+    assert "entry 0, match: 'b[': malformed pattern: expected a character in a class, so that the pattern matches nothing" in result.stderr
+
+
 def test_affinity_under_the_switches(bench: Bench) -> None:
     def pairs(*options: str, policy: Object | None = None) -> dict[tuple[str, str], int]:
         result = bench.invoke("explain", [node("n1"), deployment()], "--affinity", "shop/web", "-f", "json", *options, policy=policy)

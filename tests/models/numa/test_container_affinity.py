@@ -356,6 +356,8 @@ def test_not_exist_is_the_same_operator() -> None:
         ("{key: name, operator: MatchesAny, values: []}", "MatchesAny without values is never true"),
         ("{key: name, operator: NotIn, values: null}", "NotIn without values is always true"),
         ("{key: name, operator: MatchesNone}", "MatchesNone without values is always true"),
+        ("{key: name, operator: Matches, values: ['[']}", "'[': malformed pattern: expected a character in a class"),
+        ("{key: name, operator: MatchesNone, values: ['a*', 'b[c']}", "'b[c': malformed pattern: a class is not closed"),
     ],
 )
 def test_odd_expressions_are_warned_of(expression: str, remark: str) -> None:
