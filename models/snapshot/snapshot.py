@@ -16,6 +16,7 @@ from models.snapshot import interning, sources
 from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
 from models.snapshot.gc_pause import no_gc
+from models.snapshot.object_names import NameCheck
 from models.snapshot.yaml_reader import YamlError, documents
 
 _YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
@@ -198,6 +199,7 @@ class _Intake:
         self._snapshot = Snapshot()
         self._problems: list[str] = []
         self._pool = interning.Pool()
+        self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
         self._bad_classes = False
 
@@ -234,6 +236,8 @@ class _Intake:
         else:
             problems = validation.problems(obj) if self._validate else []
             defaults.apply(obj)
+        if self._validate:
+            problems = self._names.problems(kind, obj) + problems
         for problem in problems:
             self.problem(source, _identity(kind, obj), problem)
         if problems:

@@ -149,15 +149,15 @@ def test_junit(threshold: str, failures: int) -> None:
 
 def test_names_of_any_kind(tmp_path: Path) -> None:
     """Escaped in XML, without control characters on a terminal, whole in JSON."""
-    path = written(tmp_path, node("n0", cpu="1"), *(pod(name, node_name="n0", cpu="1") for name in HOSTILE))
-    (finding,) = [f for f in document(path).findings if f.code == "KS105"]
-    assert {key.partition("/")[2] for key in finding.pods} < set(HOSTILE)
+    path = written(tmp_path, node("n0", cpu="1"), *(pod(f"p{i}", selector={name: name}) for i, name in enumerate(HOSTILE)))
+    found = document(path).findings
+    assert all(any(name in f"{finding.title}{finding.message}{finding.fix}" for finding in found) for name in HOSTILE)
     xml = audit(path, "-f", "junit")
     ET.fromstring(xml.stdout_bytes)
     assert b"<script>" not in xml.stdout_bytes
     table = audit(path, "-f", "table").stdout
     assert not set(table) & {"\x00", "\x07", "\u202e"}
-    assert "[bold]" in table or "[bold]x[/bold]" not in "".join(finding.pods[:10])
+    assert "[bold]x[/bold]" in table
     assert yaml.safe_load(audit(path, "-f", "yaml").stdout) == json.loads(audit(path, "-f", "json").stdout)
 
 

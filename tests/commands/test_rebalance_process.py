@@ -224,20 +224,29 @@ _NAMES = ["[red]x[/red]", "\x1b[31mx\u202ey", "x\ntouch pwned\n#", "'a[$(touch p
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", _NAMES)
-def test_hostile_names_are_neither_interpreted_nor_run(name: str, tmp_path: Path) -> None:
+def test_hostile_names_are_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     odd = pod("web", node_name=name, owner=f"ReplicaSet/{name}", labels={"app": name, "pod-template-hash": name})
     odd["metadata"]["uid"] = name
     snapshot = write(tmp_path / "odd.json", node(name), node("n2"), odd)
-    table = run("rebalance", snapshot, "--drain", name, "-f", "table").stdout.decode()
-    assert not [c for c in table if c != "\n" and unicodedata.category(c) in ("Cc", "Cf")]
-    if name.startswith("["):
-        assert name in table
-    _kubectl(tmp_path, [node(name), node("n2"), odd])
-    script = tmp_path / "plan.sh"
-    run("rebalance", snapshot, "--drain", name, "-f", "kubectl", "-o", script)
-    done = _carry_out(tmp_path, script)
-    assert done.returncode == 1
-    assert "pwned" not in os.listdir(tmp_path)
+    done = run("rebalance", snapshot, "--drain", name, "-f", "kubectl", "-o", tmp_path / "plan.sh", code=1)
+    said = done.stderr.decode()
+    assert not [c for c in said if c != "\n" and unicodedata.category(c) in ("Cc", "Cf")]
+    for field in ("metadata.name", "metadata.uid", "spec.nodeName"):
+        assert f": {field}: got " in said
+    assert os.listdir(tmp_path) == ["odd.json"]
+
+
+def test_a_uid_reaches_no_script_unless_it_is_one(tmp_path: Path) -> None:
+    """It once was read as an index of bash, which runs what stands in it."""
+    odd = pod("web", node_name="n1", owner="ReplicaSet/web")
+    odd["metadata"]["uid"] = "x]$(touch pwned)"
+    snapshot = write(tmp_path / "odd.json", node("n1"), node("n2"), odd)
+    for words in (["solve", snapshot], ["rebalance", snapshot, "--drain", "n1", "-f", "kubectl"], ["audit", snapshot], ["explain", snapshot]):
+        done = run(*words, code=1)
+        assert (done.stdout, done.stderr.decode().splitlines()) == (b"", [
+            f"kubestow: {snapshot}: Pod default/web: metadata.uid: got 'x]$(touch pwned)', "
+            "expected a UUID, or up to 128 letters, digits, '.', ':', '_' and '-'"
+        ])  # fmt: skip
 
 
 # --- carrying out -----------------------------------------------------------------------------------------------------

@@ -69,10 +69,11 @@ def _made(*objects: dict[str, Any]) -> Callable[[Path], Path]:
 
 
 def _hostile(folder: Path) -> Path:
-    """Names that would be markup, another script, or turn the text around; more pods than fit."""
-    bad = [pod(f"{EVIL}{i}", cpu="3", namespace="</script>", labels={"a": EVIL}) for i in range(3)]
-    bad.append(pod("\u202egnorw", cpu="1", node_name="<b>n"))
-    return write(folder / "hostile.json", [node("<b>n", cpu="4", labels={"topology.kubernetes.io/zone": '"><img src=x>'}), *bad])
+    """Labels and values that would be markup, another script, or turn the text around; more pods than fit."""
+    bad = [pod(f"p{i}", cpu="3", labels={"a": EVIL}, selector={EVIL: "\u202egnorw"}) for i in range(3)]
+    bad.append(pod("runs", cpu="1", node_name="n"))
+    zone = {"topology.kubernetes.io/zone": '"><img src=x>'}
+    return write(folder / "hostile.json", [node("n", cpu="4", labels=zone), node("m", labels={EVIL: "</script>"}), *bad])
 
 
 def _template(folder: Path) -> Path:
@@ -166,7 +167,7 @@ CASES = {
     "nothing": Case(_made(), title="Snapshot of 0 nodes, 0 pods", words=("The snapshot has no nodes.", NO_PODS)),
     "manifests only": Case(_of("gang-mutual-workload"), title="Snapshot of 0 nodes", words=("The snapshot has no nodes.",)),
     "hostile": Case(_hostile, ("solve",), title="Placement of 3 pods", words=(EVIL,)),
-    "hostile snapshot": Case(_hostile, title="Snapshot of 1 node, 4 pods", words=(EVIL,)),
+    "hostile snapshot": Case(_hostile, title="Snapshot of 2 nodes, 4 pods", words=(EVIL,)),
     "many pods": Case(
         _generated("--nodes", "700", "--pods", "21000", "--bound", "100"),
         title="Snapshot of 700 nodes, 21,000 pods",

@@ -44,7 +44,7 @@ def controlled(kind: str, name: str, replicas: int | None, owner: str | None = N
     metadata: Object = {"name": name, "namespace": "default"}
     if owner is not None:
         above, _, called = owner.partition("/")
-        metadata["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": above, "name": called, "uid": owner, "controller": True}]
+        metadata["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": above, "name": called, "uid": called, "controller": True}]
     version = "v1" if kind == "ReplicationController" else "apps/v1"
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {} if replicas is None else {"replicas": replicas}}
 

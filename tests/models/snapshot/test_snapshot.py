@@ -111,9 +111,9 @@ def test_yaml_flow_style_in_a_yaml_file(file: Any) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le-bom"])
 def test_byte_order_marks(file: Any, encoding: str) -> None:
-    text = json.dumps(pod("größe"), ensure_ascii=False)
+    text = json.dumps(pod("a", nodeSelector={"size": "größe"}), ensure_ascii=False)
     content = b"\xff\xfe" + text.encode("utf-16-le") if encoding == "utf-16-le-bom" else text.encode(encoding)
-    assert names(load([file(content)])) == ["größe"]
+    assert [p.spec.nodeSelector for p in load([file(content)]).pods] == [{"size": "größe"}]
 
 
 def test_gzip_of_anything_whatever_its_name(file: Any, stdin: Any) -> None:
@@ -260,8 +260,9 @@ def test_a_bad_object_is_named_with_its_file_and_the_others_still_checked(file: 
 
 
 def test_line_breaks_and_controls_in_names_stay_on_one_line(file: Any) -> None:
-    (line,) = problems(file(pod("a\nb\x1b[31m\u2028", overhead={"cpu": "?"})))
-    assert "Pod prod/a\\nb\\x1b[31m\\u2028: spec.overhead.cpu" in line
+    named, other = problems(file(pod("a\nb\x1b[31m\u2028", overhead={"cpu": "?"})))
+    assert "Pod prod/a\\nb\\x1b[31m\\u2028: metadata.name: got" in named
+    assert "Pod prod/a\\nb\\x1b[31m\\u2028: spec.overhead.cpu" in other
 
 
 # --- duplicates -------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def rolling(surge: int | str | None = None, unavailable: int | str | None = None
 
 def replica_set(name: str = OLD) -> Object:
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "web", "controller": True}
-    metadata = {"name": name, "namespace": "default", "uid": f"ReplicaSet/{name}", "ownerReferences": [owner]}
+    metadata = {"name": name, "namespace": "default", "uid": f"ReplicaSet-{name}", "ownerReferences": [owner]}
     template = {"metadata": {"labels": {**APP, "pod-template-hash": name}}, "spec": pod("t")["spec"]}
     spec = {"replicas": 1, "selector": {"matchLabels": {**APP, "pod-template-hash": name}}, "template": template}
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
