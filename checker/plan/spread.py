@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from checker.rules import matching, spread
+from checker.rules import spread
 from models.kube import objects
 
 Counts = Mapping[str, int]
@@ -118,24 +118,6 @@ class Tallies(spread.SpreadState):
         self._by_tally: dict[spread.Count, list[Watch]] = {}
         self._domains: dict[tuple[frozenset[str], str], frozenset[str]] = {}
 
-    def counted(self, pod: objects.Pod, profile: matching.Profile, node: str | None) -> Iterator[tuple[spread.Count, str]]:
-        """Return the tallies that count the pod on the node, and in which domain."""
-        if node is not None and not objects.is_terminating(pod):
-            labels = self._nodes[node].metadata.labels or {}
-            for tally in self._matched(pod, profile):
-                if node in tally.census.eligible:
-                    yield tally, labels[tally.census.key]
-
-    def _matched(self, pod: objects.Pod, profile: matching.Profile) -> list[spread.Count]:
-        watched = self._watched.get(profile[0])
-        if watched is None:
-            return []
-        found = self._profiles.get(profile)
-        if found is None:
-            labels = pod.metadata.labels or {}
-            found = self._profiles[profile] = [c for c in watched.candidates(labels) if matching.selects(c.census.selector, labels)]
-        return found
-
     def values(self, tally: spread.Count) -> frozenset[str]:
         """Return the domains with an eligible node."""
         memo = tally.census.eligible, tally.census.key
@@ -148,20 +130,6 @@ class Tallies(spread.SpreadState):
         return Flow(tally, self.values(tally), moves)
 
     # --- a pod and its constraints ------------------------------------------------------------------------------------------
-
-    def faults(self, own: spread.Spread, node: str) -> Iterator[str]:
-        """Constraints that a running pod breaks on its node now, itself included in the counts where they count it."""
-        if own.fault is not None:
-            yield f"a topology spread constraint cannot be read: {own.fault}"
-        for constraint in own.constraints:
-            domain = self._domain(constraint, node)
-            if domain is None:
-                yield f"the node lacks the topology key {constraint.tally.census.key} of a spread constraint"
-                continue
-            least = constraint.tally.minimum(constraint.min_domains)
-            skew = constraint.tally.domains.get(domain, 0) + self._uncounted(constraint, node) - least
-            if skew > constraint.max_skew:
-                yield constraint.why(domain, skew, least)
 
     def _domain(self, constraint: spread.Constraint, node: str) -> str | None:
         return (self._nodes[node].metadata.labels or {}).get(constraint.tally.census.key)

@@ -146,7 +146,7 @@ class Board:
         """The pod is on the node (``by`` -1: no more), as required affinity and spread count."""
         runner = there.runner
         self.asks.count(runner.member, there.node, by)
-        for tally, domain in self.tallies.counted(runner.pod, runner.member.profile, there.node):
+        for tally, domain in self.tallies.counted(runner.pod, self.nodes[there.node], runner.member.profile):
             tally.change(domain, by)
 
     # --- what others hold a pod to ------------------------------------------------------------------------------------------
@@ -240,6 +240,6 @@ class Board:
             self.put(there)
         if member.terms.affinity and self.asks.is_lonely(member, there.node):
             found.add("InterPodAffinity")
-        if any(self.tallies.faults(runner.spread, there.node)):
+        if spread.faults(runner.spread, node, running=True):
             found.add("PodTopologySpread")
         return frozenset(found)

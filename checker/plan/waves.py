@@ -55,8 +55,8 @@ class Wave:
         change = Change(entry, runner, runner.at, runner.presence(entry.target) if entry.target is not None else None)
         for ask in board.asks.answered(runner.member):
             change.ways[ask] = Removal(board.asks.place(ask, runner.node), board.asks.place(ask, entry.target))
-        before = dict(board.tallies.counted(runner.pod, runner.member.profile, runner.node))
-        after = dict(board.tallies.counted(runner.pod, runner.member.profile, entry.target))
+        nodes = board.nodes.get(runner.node or ""), board.nodes.get(entry.target or "")
+        before, after = (dict(board.tallies.counted(runner.pod, node, runner.member.profile)) for node in nodes)
         change.moves = {tally: Move(before.get(tally), after.get(tally)) for tally in (before | after)}
         return change
 

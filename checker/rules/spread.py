@@ -5,7 +5,7 @@ Source: kube-scheduler plugin podtopologyspread (common.go, filtering.go).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -187,23 +187,27 @@ class SpreadState:
                 self._watched.setdefault(census.namespace, matching.Shelf()).file(census.selector, count)
         return count
 
-    def add(self, pod: objects.Pod, node: objects.Node, profile: matching.Profile, by: int = 1) -> None:
-        """Count the pod in, or out again (``by`` -1). ``profile``: its namespace and labels."""
-        if objects.is_terminating(pod):
-            return
+    def counted(self, pod: objects.Pod, node: objects.Node | None, profile: matching.Profile) -> Iterator[tuple[Count, str]]:
+        """Return what counts the pod on the node, and in which domain. ``profile``: its namespace and labels."""
         watched = self._watched.get(profile[0])
-        if watched is None:
+        if watched is None or node is None or objects.is_terminating(pod):
             return
         if profile not in self._profiles:
             labels = pod.metadata.labels or {}
             self._profiles[profile] = [c for c in watched.candidates(labels) if matching.selects(c.census.selector, labels)]
         for count in self._profiles[profile]:
             if node.metadata.name in count.census.eligible:
-                count.change((node.metadata.labels or {})[count.census.key], by)
+                yield count, (node.metadata.labels or {})[count.census.key]
+
+    def add(self, pod: objects.Pod, node: objects.Node, profile: matching.Profile, by: int = 1) -> None:
+        """Count the pod in, or out again (``by`` -1)."""
+        for count, domain in self.counted(pod, node, profile):
+            count.change(domain, by)
 
 
-def faults(spread: Spread, node: objects.Node) -> list[str]:
-    """Return why the rule rejects a pod with these constraints on the node, against the pods added so far."""
+def faults(spread: Spread, node: objects.Node, *, running: bool = False) -> list[str]:
+    """Return why the rule rejects a pod with these constraints on the node, against the pods added so far; ``running``: it is one of
+    them, on a node that may count nothing."""
     if spread is NO_SPREAD:
         return []
     if spread.fault is not None:
@@ -211,12 +215,14 @@ def faults(spread: Spread, node: objects.Node) -> list[str]:
     labels = node.metadata.labels or {}
     found = []
     for constraint in spread.constraints:
-        domain = labels.get(constraint.tally.census.key)
+        tally = constraint.tally
+        domain = labels.get(tally.census.key)
         if domain is None:
-            found.append(f"the node lacks the topology key {constraint.tally.census.key} of a spread constraint")
+            found.append(f"the node lacks the topology key {tally.census.key} of a spread constraint")
             continue
-        least = constraint.tally.minimum(constraint.min_domains)
-        skew = constraint.tally.domains.get(domain, 0) + constraint.own - least
+        least = tally.minimum(constraint.min_domains)
+        counted = running and node.metadata.name in tally.census.eligible
+        skew = tally.domains.get(domain, 0) + (0 if counted else constraint.own) - least
         if skew > constraint.max_skew:
             found.append(constraint.why(domain, skew, least))
     return found
