@@ -10,7 +10,7 @@ Values are negative costs, so that every tier is maximised.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import gcd
 from typing import TYPE_CHECKING
@@ -84,13 +84,14 @@ class Spread(Strategy):
         self.used = np.maximum(whole - cluster.free[:, :width], 0)
         self.demand = cluster.demand[:, :width]
 
-    def _load(self, used: Ints) -> Ints:
-        """int64[N, 2]: utilisation in thousandths, rounded up; nodes without the resource have none."""
-        safe = np.maximum(self.total, 1)
+    def _load(self, used: Ints, total: Ints | None = None) -> Ints:
+        """int64[N, 2]: utilisation in thousandths, rounded up; nodes without the resource have none. ``total``: of other nodes."""
+        total = self.total if total is None else total
+        safe = np.maximum(total, 1)
         if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:  # beyond what 64 bits multiply
             safe, used = safe.astype(object), used.astype(object)
         found = np.minimum(used // safe, CAP) * 1000 - (-(used % safe) * 1000) // safe
-        return np.asarray(np.where(self.total > 0, np.minimum(found, CAP), 0), dtype=np.int64)
+        return np.asarray(np.where(total > 0, np.minimum(found, CAP), 0), dtype=np.int64)
 
     def value(self, counts: Ints) -> int:
         return -int(bend(self._load(self.used + counts.T @ self.demand)).sum())
@@ -146,7 +147,7 @@ class Spread(Strategy):
     def added(self, free: Ints, g: int) -> Ints:
         """Return int64[N]: what one more pod of class g costs on each node; ``free``: int64[N, R] left now."""
         used = np.maximum(self.total - free[:, : self.total.shape[1]], 0)
-        return np.asarray((bend(self._load(used + self.demand[g])) - bend(self._load(used))).sum(axis=1), dtype=np.int64)
+        return self.cost(used + self.demand[g]) - self.cost(used)
 
     def cost(self, used: Ints) -> Ints:
         """Return int64[N]: what each node costs that uses so much (int64[N, 2])."""
@@ -154,43 +155,47 @@ class Spread(Strategy):
 
     def cost_on(self, n: int, used: Ints) -> Ints:
         """Return int64[K]: what node n costs with each of several uses (int64[K, 2])."""
-        total = np.broadcast_to(self.total[n], used.shape)
-        safe = np.maximum(total, 1)
-        if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:
-            safe, used = safe.astype(object), used.astype(object)
-        load = np.where(total > 0, np.minimum(np.minimum(used // safe, CAP) * 1000 - (-(used % safe) * 1000) // safe, CAP), 0)
-        return np.asarray(bend(np.asarray(load, dtype=np.int64)).sum(axis=1), dtype=np.int64)
+        return np.asarray(bend(self._load(used, self.total[n])).sum(axis=1), dtype=np.int64)
 
-    def encode(self, encoding: Encodes) -> Points:
-        """The value as a linear expression: utilisation above its row, cost above the tangents of f."""
+    def encode(self, encoding: Encodes, rest: Ints | None = None, start: Ints | None = None) -> Points:
+        """Return the value as a linear expression: utilisation above its row, cost above the tangents of f. ``rest``: int64[G, N], pods
+        that stay where the model does not move any; ``start``: int64[G, N], running pods, which may be more than nodes have room for."""
         from solver.cpsat.linear_sum import Points
 
         points, model = Points(), encoding.model
-        for n in range(self.cluster.n_nodes):
-            here = encoding.classes_on(n)
-            for r in range(self.demand.shape[1]):
-                total, used = int(self.total[n, r]), int(self.used[n, r])
-                if total <= 0:
-                    continue
-                now = min(-(-1000 * used // total), CAP)
-                asking = [g for g in here if self.demand[g, r]]
-                if not asking or now == CAP:  # nothing comes to such a node that asks for more
-                    points.constant -= int(bend(np.array([now]))[0])
-                    continue
-                most = max(now, 1000)
-                load = model.new_int_var(now, most, "")
-                variables = [encoding.x[g, n] for g in asking]
-                # Divided by what demands and total have in common; what is used is rounded up, which changes nothing in whole numbers.
-                unit = gcd(total, *(1000 * int(self.demand[g, r]) for g in asking))
-                weights = [1000 * int(self.demand[g, r]) // unit for g in asking]
-                if total // unit * most > _LARGEST:
-                    raise OverflowError("utilisation beyond what CP-SAT can sum")
-                model.add(encoding.weighted_sum(variables, weights) - -1000 * used // unit <= total // unit * load)
-                cost = model.new_int_var(int(bend(np.array([now]))[0]), int(bend(np.array([most]))[0]), "")
-                for k in range(now // STEP, -(-most // STEP)):
-                    model.add(cost >= (2 * k + 1) * load - STEP * k * (k + 1))
-                points.add(cost, -1, int(bend(np.array([now]))[0]), int(bend(np.array([most]))[0]))
+        held = self.used if rest is None else self.used + rest.T @ self.demand
+        before = held if start is None else self.used + start.T @ self.demand
+        for n, r in np.argwhere(self.total > 0).tolist():
+            total, used = int(self.total[n, r]), int(held[n, r])
+            now = min(-(-1000 * used // total), CAP)
+            lowest = int(bend(np.array([now]))[0])
+            asking = [g for g in encoding.classes_on(n) if self.demand[g, r]]
+            if not asking or (now == CAP and start is None):  # nothing comes to such a node that asks for more
+                points.constant -= lowest
+                continue
+            most = max(now, 1000, -(-1000 * int(before[n, r]) // total))
+            load = model.new_int_var(now, most, "")
+            # Divided by what demands and total have in common; what is used is rounded up, which changes nothing in whole numbers.
+            unit = gcd(total, *(1000 * int(self.demand[g, r]) for g in asking))
+            if total // unit * most > _LARGEST:
+                raise OverflowError("utilisation beyond what CP-SAT can sum")
+            weights = [1000 * int(self.demand[g, r]) // unit for g in asking]
+            asked = encoding.weighted_sum([encoding.x[g, n] for g in asking], weights)
+            model.add(asked - -1000 * used // unit <= total // unit * load)
+            highest = int(bend(np.array([most]))[0])
+            cost = model.new_int_var(lowest, highest, "")
+            for k in _kinks(now // STEP, -(-most // STEP)):
+                model.add(cost >= (2 * k + 1) * load - STEP * k * (k + 1))
+            points.add(cost, -1, lowest, highest)
         return points
+
+
+def _kinks(first: int, end: int) -> Iterator[int]:
+    """Pieces of the cost that get a tangent: all of the first ones, then ever fewer, which only loosens the bound."""
+    k = first
+    while k < end:
+        yield k
+        k += max(1, (k - first) // 32)
 
 
 class Pack(Strategy):
@@ -219,15 +224,7 @@ class Pack(Strategy):
         free = np.maximum(self.cluster.free, 0)
         for r in range(len(self.cluster.resources)):
             lack = int((counts.sum(axis=1) * self.cluster.demand[:, r]).sum()) - int(free[self.used, r].sum())
-            rest = [(int(p), int(f)) for p, f in zip(self.price[~self.used], free[~self.used, r], strict=True) if f]
-            rest.sort(key=lambda node: Fraction(*node))
-            cost = Fraction(0)
-            for price, room in rest:
-                if lack <= 0:
-                    break
-                cost += price * Fraction(min(room, lack), room)
-                lack -= room
-            more = max(more, -((-cost.numerator) // cost.denominator))
+            more = max(more, cheapest(self.price[~self.used], free[~self.used, r], lack))
         return -base - more
 
     def encode(self, encoding: Encodes) -> Points:
@@ -248,6 +245,18 @@ class Pack(Strategy):
                 if any(weights):
                     model.add(encoding.weighted_sum([*variables, open_], [*weights, -room]) <= 0)
         return points
+
+
+def cheapest(price: Ints, room: Ints, need: int) -> int:
+    """Return what nodes cost at least that have so much room together: fractions of the cheapest per unit, rounded up."""
+    kinds, number = np.unique(np.stack([price, room], axis=1)[room > 0], axis=0, return_counts=True)
+    cost = Fraction(0)
+    for (each, space), k in sorted(zip(kinds.tolist(), number.tolist(), strict=True), key=lambda kind: Fraction(*kind[0])):
+        if need <= 0:
+            break
+        cost += each * Fraction(min(need, k * space), space)
+        need -= k * space
+    return -((-cost.numerator) // cost.denominator)
 
 
 def occupies(pod: Pod) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import gcd
 
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
 from solver.cpsat.linear_sum import Points
+from solver.objective.tie_break import cheapest
 from solver.rebalance.problem.end_state import EndState
 from solver.rebalance.target.rules import TargetRules
 from solver.rebalance.tiers.measures import Measures
@@ -40,8 +39,7 @@ class Freed(Tier):
         most = 0
         for want, room in zip(wanted, rooms, strict=True):
             need = want - int(room[kept].sum())
-            nodes = np.flatnonzero(~kept & (room > 0))
-            most = max(most, _fewest(room[nodes], need) if measures.price is None else _cheapest(room[nodes], measures.price[nodes], need))
+            most = max(most, cheapest(measures.worth[~kept], room[~kept], need))
         if measures.price is None:
             return min(int(np.count_nonzero(problem.freeable)) - most, measures.enough)
         return -(int(measures.price[~problem.freeable].sum()) + most)
@@ -83,25 +81,3 @@ def _rows(rules: TargetRules, n: int, classes: list[int]) -> list[tuple[list[int
         demand = cluster.demand[:, r]
         rows.append(([int(demand[g]) for g in classes], max(int(cluster.free[n, r]), int(start @ demand))))
     return rows
-
-
-def _fewest(room: Ints, need: int) -> int:
-    """Return how many nodes hold so much at least, the roomiest first."""
-    count = 0
-    for space in sorted(room.tolist(), reverse=True):
-        if need <= 0:
-            break
-        need -= space
-        count += 1
-    return count
-
-
-def _cheapest(room: Ints, price: Ints, need: int) -> int:
-    """Return what nodes cost at least that hold so much: fractions of the cheapest per unit, rounded up."""
-    cost = Fraction(0)
-    for each, space in sorted(zip(price.tolist(), room.tolist(), strict=True), key=lambda node: Fraction(*node)):
-        if need <= 0:
-            break
-        cost += each * Fraction(min(need, space), space)
-        need -= space
-    return -((-cost.numerator) // cost.denominator)
