@@ -5,7 +5,8 @@ A sequence of (class, node, pods) keeps the pods of a unit next to each other; :
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from models.cluster.cluster import Cluster
 from solver.rules.base import Rule
@@ -13,8 +14,7 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread
 
 Step = tuple[int, int, int]
-#: Ways of parting a gang's steps that are tried.
-READINGS = 20_000
+S = TypeVar("S")
 
 
 class Binder:
@@ -31,6 +31,11 @@ class Binder:
         for rule in self.rules:
             rule.place(g, n, k) if k > 0 else rule.remove(g, n, -k)
 
+    def take_back(self, steps: Sequence[Step]) -> None:
+        """Take pods away again, the last first."""
+        for g, n, k in reversed(steps):
+            self.put(g, n, -k)
+
     def accepts(self, g: int, n: int) -> bool:
         """Return whether all rules accept one more pod of class g on node n."""
         return not any(rule.rejects(g)[n] for rule in self.rules)
@@ -43,18 +48,17 @@ class Binder:
             cells[g, n] = cells.get((g, n), 0) + k
         if not self.pods.admits_unit([(g, n, k) for (g, n), k in cells.items()]):
             return False
-        done: list[tuple[int, int]] = []
+        done: list[Step] = []
         fine = True
         for g, n in [(g, n) for g, n, k in unit for _ in range(k)]:
             if any(rule.rejects(g)[n] for rule in self._others):
                 fine = False
                 break
             self.put(g, n, 1)
-            done.append((g, n))
+            done.append((g, n, 1))
         if fine and all(self.spread.admits(g, n) for g, n in cells):
             return True
-        for g, n in reversed(done):
-            self.put(g, n, -1)
+        self.take_back(done)
         return False
 
     def units(self, classes: Sequence[int], level: int) -> list[list[int]]:
@@ -116,11 +120,10 @@ def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
             done += part
         else:
             return parts
-        for g, n, k in reversed(done):
-            binder.put(g, n, -k)
-    found = _step_by_step(binder, run)
+        binder.take_back(done)
+    found = part_by_depth(run, lambda part: _bind(binder, part, together=len(part) > 1), binder.take_back)
     if found is not None:
-        return found
+        return [(part, len(part) > 1) for part in found]
     gang = binder.cluster.classes[run[0][0]].gang
     raise ValueError("no order" if gang is None else f"no order for gang {binder.cluster.gangs[gang].name}")
 
@@ -138,44 +141,40 @@ def _by_class(run: Sequence[Step], units: Sequence[Sequence[int]]) -> list[tuple
     return parts
 
 
-def _step_by_step(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]] | None:
-    """Consecutive steps of one gang, each alone where that is accepted, else with as few of those after it as are accepted together: by
-    depth first, since what was bound so far is the same however it was parted."""
-    parts: list[tuple[list[Step], bool]] = []
+def part_by_depth(run: list[S], bind: Callable[[list[S]], bool], undo: Callable[[list[S]], None]) -> list[list[S]] | None:
+    """Return consecutive steps in parts, each alone where ``bind`` takes it, else with as few of those after it as it takes together; all
+    are bound then. None (and nothing bound) if there is no way.
+
+    By depth first, since what was bound so far is the same however it was parted: no start of a part is looked at twice.
+    """
+    parts: list[list[S]] = []
     start, length = 0, 1
     dead: set[int] = set()
-    for _ in range(READINGS):
-        if start == len(run):
-            return parts
+    while start < len(run):
         if start in dead or start + length > len(run):
             dead.add(start)
             if not parts:
                 return None
-            part, _ = parts.pop()
-            for g, n, k in reversed(part):
-                binder.put(g, n, -k)
+            part = parts.pop()
+            undo(part)
             start, length = start - len(part), len(part) + 1
-        elif _bind(binder, run[start : start + length], together=length > 1):
-            parts.append((run[start : start + length], length > 1))
+        elif bind(run[start : start + length]):
+            parts.append(run[start : start + length])
             start, length = start + length, 1
         else:
             length += 1
-    for part, _ in reversed(parts):
-        for g, n, k in reversed(part):
-            binder.put(g, n, -k)
-    return None
+    return parts
 
 
 def _bind(binder: Binder, part: Sequence[Step], *, together: bool) -> bool:
     if together:
         return binder.bind(part)
-    done: list[tuple[int, int]] = []
+    done: list[Step] = []
     for g, n, k in part:
         for _ in range(k):
             if not binder.accepts(g, n):
-                for h, m in reversed(done):
-                    binder.put(h, m, -1)
+                binder.take_back(done)
                 return False
             binder.put(g, n, 1)
-            done.append((g, n))
+            done.append((g, n, 1))
     return True

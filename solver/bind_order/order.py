@@ -146,10 +146,6 @@ class _Search:
         """Return whether kubelets have a say on pods of the class."""
         return any(rule.arrivals_only and rule.concerned(g) for rule in self.rules)
 
-    def _put(self, g: int, n: int, k: int) -> None:
-        for rule in self.rules:
-            rule.place(g, n, k) if k > 0 else rule.remove(g, n, -k)
-
     def _accepted(self, g: int, nodes: Ints) -> Ints:
         ok = np.ones(len(nodes), dtype=bool)
         for rule in self.rules:
@@ -196,8 +192,7 @@ class _Search:
                             self._take(left, sequence, g, n, left[g][n])
             moved = moved or (late and self._bind_units(waiting, left, sequence, split=True))
         done = not any(left.values())
-        for g, n, k in reversed(sequence):
-            self._put(g, n, -k)
+        self.binder.take_back(sequence)
         return sequence if done else None
 
     def _bind_units(self, waiting: list[Sequence[int]], left: _Left, sequence: Sequence_, *, split: bool = False) -> bool:
@@ -217,7 +212,7 @@ class _Search:
         return moved
 
     def _take(self, left: _Left, sequence: Sequence_, g: int, n: int, k: int) -> None:
-        self._put(g, n, k)
+        self.binder.put(g, n, k)
         sequence.append((g, n, k))
         left[g][n] -= k
         if not left[g][n]:
@@ -238,13 +233,13 @@ class _Search:
             if not any(remaining):
                 for chosen in path:
                     for i in chosen:
-                        self._put(*cells[i], -1)
+                        self.binder.put(*cells[i], -1)
                 return [(*cells[i], 1) for chosen in path for i in chosen], True
             work += 1
             if choices[-1] and work <= 2 * states:
                 chosen = choices[-1].pop()
                 if len(chosen) == 1:
-                    self._put(*cells[chosen[0]], 1)
+                    self.binder.put(*cells[chosen[0]], 1)
                 elif not self.binder.bind([(*cells[i], 1) for i in chosen]):
                     continue
                 for i in chosen:
@@ -258,12 +253,12 @@ class _Search:
             if not path or len(dead) > states:
                 for chosen in path:
                     for i in chosen:
-                        self._put(*cells[i], -1)
+                        self.binder.put(*cells[i], -1)
                 return None, not path and complete
             chosen = path.pop()
             for i in chosen:
                 remaining[i] += 1
-                self._put(*cells[i], -1)
+                self.binder.put(*cells[i], -1)
 
     def _gang_sizes(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
         """The pods that are left of each gang."""

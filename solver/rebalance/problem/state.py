@@ -137,8 +137,7 @@ class PlanState:
         """Bind pods of a gang, (class, node, number), as a unit; return the steps, or None (and the state as it was) if that is refused."""
         if any(self.problem.closed[n] for _, n, _ in part) or not binder.bind(part):
             return None
-        for g, n, k in reversed(part):
-            binder.put(g, n, -k)
+        binder.take_back(part)
         steps = [Step(g, -1, n) for g, n, k in part for _ in range(k)]
         for step in steps:
             self.apply(step)

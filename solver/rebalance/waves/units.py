@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solver.bind_order.gang_units import Binder
+from solver.bind_order.gang_units import Binder, part_by_depth
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 
@@ -35,35 +35,24 @@ def binding_units(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list
 
 
 def _parts(state: PlanState, binder: Binder, run: list[Step]) -> list[list[Step]]:
-    """Consecutive bindings of one gang, each alone where that is accepted, else with as few of those after it as are accepted together:
-    by depth first, as in :mod:`solver.bind_order.gang_units`. The state is then that after them."""
-    parts: list[list[Step]] = []
-    start, length = 0, 1
-    dead: set[int] = set()
-    while start < len(run):
-        if start in dead or start + length > len(run):
-            dead.add(start)
-            if not parts:
-                parts = [run]  # accepted in a way that is not known here
-                for step in run:
-                    state.apply(step)
-                break
-            part = parts.pop()
-            for step in reversed(part):
-                state.undo(step)
-            start, length = start - len(part), len(part) + 1
-        elif _bind(state, binder, run[start : start + length]):
-            parts.append(run[start : start + length])
-            start, length = start + length, 1
-        else:
-            length += 1
+    """Consecutive bindings of one gang, each alone where that is accepted, else with as few of those after it as are accepted together. The
+    state is then that after them."""
+
+    def bind(part: list[Step]) -> bool:
+        if len(part) > 1:
+            return state.bind_unit(binder, [(step.g, step.b, 1) for step in part]) is not None
+        if state.accepts(part[0]):
+            state.apply(part[0])
+            return True
+        return False
+
+    def undo(part: list[Step]) -> None:
+        for step in reversed(part):
+            state.undo(step)
+
+    parts = part_by_depth(run, bind, undo)
+    if parts is None:  # accepted in a way that is not known here
+        for step in run:
+            state.apply(step)
+        return [run]
     return parts
-
-
-def _bind(state: PlanState, binder: Binder, part: list[Step]) -> bool:
-    if len(part) > 1:
-        return state.bind_unit(binder, [(step.g, step.b, 1) for step in part]) is not None
-    if state.accepts(part[0]):
-        state.apply(part[0])
-        return True
-    return False
