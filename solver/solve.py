@@ -15,6 +15,7 @@ from checker.violation import insist
 from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
+from models.cluster.pod_terms import looks_everywhere, namespace_labels
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.edits.binding import bound_as
@@ -170,11 +171,11 @@ def _refuse_domain_blocking(snapshot: Snapshot, scope: Scope) -> None:
         InputError: naming pod and term.
     """
     problems = []
+    namespaces = namespace_labels(snapshot)
     for i in scope.pending:
         pod = snapshot.pods[i]
         for term in required_terms(pod, "podAntiAffinity"):
-            selector = term.namespaceSelector
-            if selector is not None and not selector.matchLabels and not selector.matchExpressions and term.topologyKey != HOSTNAME:
+            if term.topologyKey != HOSTNAME and looks_everywhere(term, namespaces):
                 where = "spec.affinity.podAntiAffinity"
                 problems.append(
                     f"Pod {pod_key(pod)}: {where}: required over all namespaces with topologyKey {term.topologyKey!r}, "

@@ -476,6 +476,45 @@ def test_refuse_all_namespaces_anti_affinity(bench: Bench) -> None:
     assert where(bench.solve(running, {"refuseAllNamespacesAntiAffinity": True})) == {"p": "n2"}
 
 
+def space(name: str, **labels: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def expressed(key: str, operator: str, *values: str) -> Object:
+    return {"namespaceSelector": {"matchExpressions": [{"key": key, "operator": operator, **({"values": list(values)} if values else {})}]}}
+
+
+#: Teams with an object each, or with nothing but pods.
+_TEAMS = {"objects": [space("b", team="x"), space("c")], "pods": [pod("q", namespace="b"), pod("q", namespace="c")]}
+_NAME = "kubernetes.io/metadata.name"
+
+
+@pytest.mark.parametrize("teams", _TEAMS)
+@pytest.mark.parametrize(
+    "term",
+    [
+        expressed(_NAME, "NotIn", "nobody"),
+        expressed(_NAME, "NotIn", "b"),  # all that are to come, and most of those there are
+        expressed(_NAME, "Exists"),
+        expressed(_NAME, "In", "a", "b", "c", "d"),
+        expressed("nobody/has", "DoesNotExist"),
+        {"namespaces": ["a"], **expressed(_NAME, "In", "b", "c")},
+        {"namespaces": ["a", "b", "c"]},
+    ],
+)
+def test_every_way_to_say_all_namespaces_is_refused(term: Object, teams: str, bench: Bench) -> None:
+    hog = pod("hog", namespace="a", affinity=selfish("zone", **term))
+    line = bench.refused([node("n1", labels={"zone": "z"}), hog, *_TEAMS[teams]], {"refuseAllNamespacesAntiAffinity": True})
+    assert line.startswith("Pod a/hog: spec.affinity.podAntiAffinity: required over all namespaces with topologyKey 'zone'")
+
+
+@pytest.mark.parametrize("term", [expressed(_NAME, "In", "a", "b"), {"namespaces": ["c"]}, expressed("team", "Exists"), {}])
+def test_some_namespaces_are_not_all(term: Object, bench: Bench) -> None:
+    hog = pod("hog", namespace="a", affinity=selfish("zone", **term))
+    items = [node("n1", labels={"zone": "z"}), hog, *_TEAMS["objects"]]
+    assert where(bench.solve(items, {"refuseAllNamespacesAntiAffinity": True})) == {"a/hog": "n1"}
+
+
 # --- bad policies -----------------------------------------------------------------------------------------------------------
 
 
