@@ -28,5 +28,8 @@ _MODULES: Final = (
     hygiene,
     control_plane,
 )
-CHECKS: Final[tuple[Callable[[ClusterView], Iterator[Finding]], ...]] = tuple(module.check for module in _MODULES)
+#: Each check, with the codes of what it may find.
+CHECKS: Final[dict[Callable[[ClusterView], Iterator[Finding]], frozenset[str]]] = {
+    module.check: frozenset(code.code for code in module.CODES) for module in _MODULES
+}
 CODES: Final[dict[str, Code]] = {code.code: code for module in _MODULES for code in module.CODES}

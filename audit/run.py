@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from audit.catalogue import CHECKS
 from audit.checks.control_plane.check import describe
+from audit.selection import EVERYTHING, Chosen, Reported, report
 from audit.view.view import ClusterView
 from models.cluster import unmodelled
 from models.documents.audit import SEVERITIES, Audit, Finding
@@ -22,13 +23,14 @@ from solver.runtime.options import OnProgress, Progress
 class AuditOptions:
     """Choices of an audit. ``machine_labels``: node labels that name physical machines, the first that all control-plane nodes have counts;
     ``stage_labels``: labels of the stages beyond, by name (zones, clouds, locations); both empty: the defaults. ``time_limit``: seconds for
-    all of it; checks that search take at most a quarter."""
+    all of it; checks that search take at most a quarter. ``chosen``: what is to be reported."""
 
     policy: Policy = DEFAULT
     daemon_namespaces: tuple[str, ...] = ()
     machine_labels: tuple[str, ...] = ()
     stage_labels: dict[str, str] = field(default_factory=dict)
     time_limit: float = 60.0
+    chosen: Chosen = EVERYTHING
 
 
 def audit(
@@ -39,10 +41,23 @@ def audit(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> Audit:
-    """Look for what is wrong. ``stop`` may be set from another thread: checks that search then end, and say so in ``notChecked``.
+    """Look for what is wrong: :func:`examine` without what is said beside the document."""
+    return examine(snapshot, options, on_progress=on_progress, stop=stop, began=began)[0]
+
+
+def examine(
+    snapshot: Snapshot,
+    options: AuditOptions,
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> tuple[Audit, Reported]:
+    """Look for what is wrong. ``stop`` may be set from another thread: checks that search then end, and say so in ``notChecked``. Checks
+    none of whose codes are chosen are left out.
 
     Raises:
-        InputError: quantities that cannot be summed.
+        InputError: quantities that cannot be summed, or namespaces that there are not.
     """
     started = time.monotonic() if began is None else began
     view = ClusterView(
@@ -55,15 +70,20 @@ def audit(
         deadline=started + options.time_limit,
         stop=stop or threading.Event(),
     )
-    findings: list[Finding] = []
-    for check in CHECKS:
+    options.chosen.check(view)
+    found: list[Finding] = []
+    for check, codes in CHECKS.items():
+        if not any(map(options.chosen.has, codes)):
+            continue
         if on_progress is not None:
             name = check.__module__.rpartition(".")[2].replace("_", " ")
             on_progress(Progress("audit", None, None, None, None, time.monotonic() - started, name))
-        findings += check(view)
-    findings.sort(key=lambda f: (SEVERITIES.index(f.severity), f.code, f.object))
+        found += check(view)
+    found.sort(key=lambda f: (f.code, f.object))
+    reported = report(view, found, options.chosen)
+    findings = sorted(reported.findings, key=lambda f: (SEVERITIES.index(f.severity), f.code, f.object))
     pending = select(snapshot).pending
-    return Audit(
+    document = Audit(
         SnapshotRef(
             snapshot.sha256,
             len(snapshot.nodes),
@@ -76,4 +96,6 @@ def audit(
         describe(view),
         list(dict.fromkeys(view.not_checked)),
         unmodelled.find(snapshot, (snapshot.pods[i] for i in pending), tiers=options.policy.networkTiers),
+        reported.selection,
     )
+    return document, reported

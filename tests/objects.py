@@ -33,7 +33,9 @@ def pod(
     metadata: Object = {"name": name, "namespace": namespace, "labels": labels or {}}
     if owner is not None:
         kind, _, owner_name = owner.partition("/")
-        metadata["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": kind, "name": owner_name, "uid": owner.replace("/", "-"), "controller": True}]
+        metadata["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": kind, "name": owner_name, "uid": owner.replace("/", "-"), "controller": True}
+        ]
     found: Object = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": memory}}}], **spec}
     optional = {
         "priority": priority,

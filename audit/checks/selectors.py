@@ -32,7 +32,7 @@ _NULL: Final = Code(
     "A rule has no label selector, which matches no pod",
     "A missing labelSelector is not an empty one: it matches nothing. Required affinity then never holds, and anti-affinity and spread have"
     " no effect.",
-    "Write the selector that was meant; {} matches every pod.",
+    "Write the selector that was meant. In affinity and anti-affinity {} matches every pod; topology spread counts no pod with it.",
 )  # fmt: skip
 _EMPTY: Final = Code(
     "KS204", "selector-empty", "info",
@@ -96,9 +96,10 @@ def _judge(view: ClusterView, matches: LabelMatches, subject: Subject, term: Pod
     if term.selector is None:
         never = term.kind == "affinity" and term.required
         effect = "no pod can ever meet it, so its own are never placed" if never else "it has no effect"
+        fix = "Write the selector that was meant" + ("; {} counts no pod either." if term.kind == "spread" else "; {} matches every pod.")
         yield _NULL.found(
             subject.name, f"{what} over {term.key} without a labelSelector: {effect}", field=field, rule=term.rule,
-            severity="error" if never else None,
+            severity="error" if never else None, fix=fix,
         )  # fmt: skip
         return
     if not term.selector:

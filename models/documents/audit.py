@@ -82,6 +82,16 @@ class ControlPlane(Doc, omit_defaults=True):
     machineLabel: Annotated[str | None, Meta(description="The node label that names machines.")] = None
 
 
+class Selection(Doc, omit_defaults=True):
+    """What was chosen of the findings."""
+
+    select: Annotated[list[str], Meta(description="The codes that were looked for, or their beginnings; all if empty.")] = []
+    ignore: Annotated[list[str], Meta(description="The codes that were not looked for, or their beginnings.")] = []
+    namespaces: Annotated[list[str], Meta(description="The namespaces that were asked for; all if empty.")] = []
+    elsewhere: Annotated[int, Meta(description="Findings left out because they concern none of these namespaces.")] = 0
+    known: Annotated[int, Meta(description="Findings left out because the baseline knows them.")] = 0
+
+
 class Audit(Doc):
     """An audit."""
 
@@ -94,15 +104,16 @@ class Audit(Doc):
     notChecked: Annotated[list[str], Meta(description="What could not be looked at, and why.")] = []
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
     notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
+    selection: Annotated[Selection | None, Meta(description="What was chosen of the findings, where not all are shown.")] = None
     apiVersion: str = API_VERSION
     kind: str = "Audit"
 
 
-_ORDER: Final = ("apiVersion", "kind", "snapshot", "counts", "findings", "controlPlane", "notChecked", "unmodelled", "notes")
+_ORDER: Final = ("apiVersion", "kind", "snapshot", "counts", "findings", "selection", "controlPlane", "notChecked", "unmodelled", "notes")
 
 
 def to_builtins(audit: Audit) -> dict[str, Any]:
-    """Return plain dicts and lists, in the document's order; ``controlPlane`` is left out where there is none."""
+    """Return plain dicts and lists, in the document's order; ``selection`` and ``controlPlane`` are left out where there is none."""
     plain = msgspec.to_builtins(audit)
     return {key: plain[key] for key in _ORDER if plain[key] is not None}
 

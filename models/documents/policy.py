@@ -5,16 +5,15 @@ A policy is YAML, all fields optional. What differs from the defaults is written
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
+from models.documents import settings_file
 from models.kube import objects, quantity, topology_objects
-from models.snapshot import yaml_reader
 from models.snapshot.interning import ANNOTATIONS
-from models.snapshot.snapshot import InputError, Snapshot
+from models.snapshot.snapshot import Snapshot
 
 Strategy = Literal["spread", "pack", "none"]
 Shorthand = Literal["directed", "symmetric"]
@@ -207,25 +206,7 @@ def read(path: str) -> Policy:
         InputError: not YAML, an unknown field, or a value out of range; the message names file and field.
         OSError: the file cannot be read.
     """
-    try:
-        data = Path(path).read_bytes()
-        found: list[Any] = [d for d in yaml_reader.documents(data) if d is not None]
-    except (yaml_reader.YamlError, UnicodeError) as error:
-        raise InputError([f"{path}: {error}"]) from error
-    if not found:
-        return DEFAULT
-    if len(found) > 1:
-        raise InputError([f"{path}: one Policy expected, {len(found)} documents found"])
-    try:
-        return msgspec.convert(found[0], Policy)
-    except msgspec.ValidationError as error:
-        raise InputError([f"{path}: Policy: {_readable(str(error))}"]) from error
-
-
-def _readable(text: str) -> str:
-    """Return msgspec's "what - at `$.where`" with the field first."""
-    what, _, where = text.rpartition(" - at `")
-    return f"{where.rstrip('`').removeprefix('$.')}: {what}" if what else text
+    return settings_file.read(path, Policy)
 
 
 def node_topologies(policy: Policy, snapshot: Snapshot) -> dict[str, topology_objects.NodeResourceTopology]:

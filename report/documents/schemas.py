@@ -1,8 +1,8 @@
 """JSON Schemas (2020-12) of every document that kubestow prints or reads besides Kubernetes objects, made from the Structs.
 
 A schema accepts what the Structs accept: a field is required where reading fails without it, so documents of an older kubestow stay valid
-as fields with defaults are added. Unknown fields are let through in results, as a reader has to do, and refused in a policy. Beyond the
-types it says what ``__post_init__`` asks for, as far as a schema can.
+as fields with defaults are added. Unknown fields are let through in results, as a reader has to do, and refused in files that say how a
+command is to work. Beyond the types it says what ``__post_init__`` asks for, as far as a schema can.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from models.documents import answers
 from models.documents.audit import Audit
+from models.documents.audit_selection import AuditBaseline, AuditConfig
 from models.documents.placement import API_VERSION, Placement
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import RebalancePlan
@@ -34,6 +35,8 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "explain-per-node": (answers.NodeExplanation, "answer of explain --per-node"),
     "explain-affinity": (answers.ContainerAffinity, "answer of explain --affinity"),
     "policy": (Policy, "Policy"),
+    "audit-config": (AuditConfig, "configuration of audit"),
+    "audit-baseline": (AuditBaseline, "baseline of audit"),
 }
 
 #: The grammar of k8s.io/apimachinery/pkg/api/resource as models.kube.quantity reads it, in the regular expressions of all languages.

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.documents.audit import SEVERITIES, Audit, ControlPlane, Finding
+from models.documents.audit import SEVERITIES, Audit, ControlPlane, Finding, Selection
 from report.documents.output import counted, one_line
 from report.terminal.canvas import grid, heading, plain
 
@@ -42,9 +42,12 @@ def _at_or_above(threshold: str) -> tuple[str, ...]:
 
 def audit_line(audit: Audit) -> str:
     """Return one line: how many findings of each severity."""
+    known = audit.selection.known if audit.selection is not None else 0
+    beside = f" ({known:,} known from the baseline)" if known else ""
     if not audit.findings:
-        return "nothing found"
-    return ", ".join(_number(severity, audit.counts.get(severity, 0)) for severity in SEVERITIES if audit.counts.get(severity, 0))
+        return f"nothing{' new' * bool(known)} found{beside}"
+    numbers = (_number(severity, audit.counts.get(severity, 0)) for severity in SEVERITIES if audit.counts.get(severity, 0))
+    return ", ".join(numbers) + beside
 
 
 def _number(severity: str, number: int) -> str:
@@ -68,6 +71,9 @@ def audit_table(audit: Audit, titles: Mapping[str, str]) -> Iterator[RenderableT
             yield Padding(Text("→ ", style="green").append_text(plain(fix, style="green")), (0, 0, 0, 2))
     if audit.controlPlane is not None:
         yield from _control_plane(audit.controlPlane)
+    if audit.selection is not None:
+        yield heading("Not shown")
+        yield from (Padding(plain(text), (0, 0, 0, 2)) for text in _left_out(audit.selection))
     if audit.notChecked:
         yield heading("Not checked")
         for text in audit.notChecked:
@@ -82,6 +88,17 @@ def audit_table(audit: Audit, titles: Mapping[str, str]) -> Iterator[RenderableT
             yield Padding(plain(f"{entry.pod}: {entry.field}: {entry.effect}"), (0, 0, 0, 2))
         if len(audit.unmodelled) > _LISTED:
             yield Padding(plain(f"… and {len(audit.unmodelled) - _LISTED} more", style="dim"), (0, 0, 0, 2))
+
+
+def _left_out(selection: Selection) -> Iterator[str]:
+    if selection.select:
+        yield f"codes other than {', '.join(selection.select)}"
+    if selection.ignore:
+        yield f"codes {', '.join(selection.ignore)}"
+    if selection.namespaces:
+        yield f"{counted(selection.elsewhere, 'finding')} about nothing in {', '.join(selection.namespaces)}"
+    if selection.known:
+        yield f"{counted(selection.known, 'finding')} that the baseline knows"
 
 
 def _entry(finding: Finding) -> Text:

@@ -244,3 +244,65 @@ def test_as_a_program(tmp_path: Path) -> None:
     process.stdout.close()
     assert b"Traceback" not in process.stderr.read()
     assert process.wait(60) != 0
+
+
+# --- which findings -------------------------------------------------------------------------------------------------------------
+
+
+def test_codes_can_be_chosen() -> None:
+    assert audit(ERROR, "--ignore", "ks105", "--fail-on", "error").exit_code == 0
+    assert audit(ERROR, "--select", "KS1,KS9").exit_code == 4
+    assert "codes KS105" in audit(ERROR, "--ignore", "KS105", "-f", "table").stdout
+    assert json.loads(audit(ERROR, "--ignore", "KS105").stdout)["selection"]["ignore"] == ["KS105"]
+    assert "selection" not in json.loads(audit(ERROR).stdout)
+
+
+@pytest.mark.parametrize("text", ["KS77", "X", "KS1,", ""])
+def test_codes_that_there_are_not_are_refused(text: str) -> None:
+    for option in ("--select", "--ignore"):
+        result = audit(ERROR, option, text)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert option in result.stderr
+
+
+def test_a_baseline_hides_what_is_known(tmp_path: Path) -> None:
+    known = tmp_path / "known.json"
+    written_to = audit(ERROR, "--write-baseline", known)
+    assert written_to.exit_code == 0
+    assert f"written to {known}" in written_to.stderr
+    later = audit(ERROR, "--baseline", known, "--fail-on", "info", "-f", "table")
+    assert later.exit_code == 0
+    assert "known from the baseline" in later.stdout
+    gone = audit(ERROR.replace(".yaml", "-fixed.yaml"), "--baseline", known)
+    assert "of its findings are gone" in gone.stderr
+    assert audit(ERROR, "--baseline", known, "--write-baseline", known).exit_code == 0
+
+
+@pytest.mark.parametrize("option", ["--baseline", "--config"])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("nonsense: 1", "nonsense"), ("kind: Policy", "kind"), ("findings: 1\nselect: 1\n", ""), ("a: [", "a: ["), ("ignore: [KS77]", "KS77")],
+)
+def test_files_that_are_none_are_refused(tmp_path: Path, option: str, text: str, why: str) -> None:
+    path = tmp_path / "audit.yaml"
+    path.write_text(text)
+    result = audit(ERROR, option, path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"kubestow: {path}: ")
+    assert why in line or text == "a: [" or option == "--baseline"
+
+
+def test_a_file_gives_severities(tmp_path: Path) -> None:
+    path = tmp_path / "audit.yaml"
+    path.write_text("severities: {KS105: warning}\n")
+    result = audit(ERROR, "--config", path)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["counts"]["error"] == 0
+    path.write_text("severities: {KS105: fatal}\n")
+    assert audit(ERROR, "--config", path).exit_code == 1
+
+
+def test_a_baseline_that_cannot_be_written_is_told_before_the_audit(tmp_path: Path) -> None:
+    result = audit(ERROR, "--write-baseline", tmp_path / "no" / "such" / "file")
+    assert (result.exit_code, result.stdout) == (1, "")

@@ -255,9 +255,7 @@ def spoilt(value: Any, mark: str) -> Any:
         if "metadata" in value:
             metadata = {key: spoilt(each, mark) if key == "labels" else each for key, each in value["metadata"].items()}
             value = {**{key: spoilt(each, mark) for key, each in value.items()}, "metadata": metadata}
-        return {
-            spoilt(key, mark) if key in _WORDS else key: each if key in _NAMING else spoilt(each, mark) for key, each in value.items()
-        }
+        return {spoilt(key, mark) if key in _WORDS else key: each if key in _NAMING else spoilt(each, mark) for key, each in value.items()}
     if isinstance(value, list):
         return [spoilt(each, mark) for each in value]
     return f"{value}{mark}" if isinstance(value, str) and value in _WORDS else value

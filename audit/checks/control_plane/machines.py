@@ -9,7 +9,7 @@ from audit.checks.control_plane.failure_domains import HOST_ID, lacking, spread
 from audit.checks.control_plane.layout import Layout
 from audit.checks.control_plane.members import Component
 from audit.view.finding import some
-from models.documents.audit import Finding, Severity
+from models.documents.audit import Finding
 
 #: What the findings about all of it are of.
 WHOLE = "ControlPlane"
@@ -33,8 +33,8 @@ def _doubled(found: Layout) -> Iterator[Finding]:
         (node,) = found.members.nodes
         message = f"node {node} is its only node, so that nothing there is double; at least two are required"
         pods = found.view.keys([i for part in found.members.components for i in part.pods])
-        severity: Severity | None = "warning" if len(found.labels) == 1 else None  # where there is no other node, it is meant
-        yield codes.NOT_DOUBLED.found(WHOLE, message, pods=pods, nodes=[node], severity=severity)
+        # Nothing is broken: who sets up one node means it. One of several nodes that lacks a component is another matter.
+        yield codes.NOT_DOUBLED.found(WHOLE, message, pods=pods, nodes=[node], severity="warning")
         return
     for part in found.members.components:
         if len(part.homes) == 1:

@@ -15,6 +15,7 @@ from tests.audit.checks.unsatisfiable.test_check import affinity, deployment, to
 from tests.objects import Object, node, pod
 
 INSTANCES = Path(__file__).resolve().parents[3] / "instances" / "audit"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OWN = [code.code for code in selectors.CODES]
 
 
@@ -78,18 +79,18 @@ def test_keeping_away_from_others_is_no_mistake() -> None:
 
 def test_all_but_its_own_is_meant() -> None:
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}}
-    rule = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    rule = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
     assert codes([deployment("web", 3, rule), deployment("noisy", 1)]) == []
     assert codes([deployment("web", 3, rule)]) == []  # all others, of which there are none yet
 
 
 def test_anti_affinity_that_misses_its_own_by_one_label() -> None:
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web", "tier": "front"}}}
-    rule = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    rule = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
     objects = [deployment("back", 3, rule, app="web", tier="back"), deployment("front", 1, app="web", tier="front")]
     assert codes(objects) == ["KS202"]
     own = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"tier": "back"}}}}
-    variants = {"requiredDuringSchedulingIgnoredDuringExecution": [term], "preferredDuringSchedulingIgnoredDuringExecution": [own]}
+    variants = {REQUIRED: [term], "preferredDuringSchedulingIgnoredDuringExecution": [own]}
     rule = together({"podAntiAffinity": variants})
     objects = [deployment("back", 3, rule, app="web", tier="back"), deployment("front", 1, app="web", tier="front")]
     assert codes(objects) == []  # another rule keeps its replicas apart
@@ -103,17 +104,22 @@ def test_one_replica_needs_no_spread() -> None:
 
 @pytest.mark.parametrize(("kind", "severity"), [("podAffinity", "error"), ("podAntiAffinity", "warning")])
 def test_no_selector(kind: str, severity: str) -> None:
-    rule = together({kind: {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}})
+    rule = together({kind: {REQUIRED: [{"topologyKey": "zone"}]}})
     (finding,) = found([deployment("web", 2, rule)])
     assert (finding.code, finding.severity) == ("KS203", severity)
 
 
 def test_no_selector_for_spread() -> None:
-    assert codes([deployment("web", 2, spread(None))]) == ["KS203"]
+    """An empty one is no way out: topology spread counts no pod with it."""
+    (finding,) = found([deployment("web", 2, spread(None))])
+    assert finding.code == "KS203"
+    assert "{} counts no pod either" in finding.fix
+    (finding,) = found([deployment("web", 2, together({"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}))])
+    assert "{} matches every pod" in finding.fix
 
 
 def test_an_empty_selector_of_anti_affinity_is_told_once() -> None:
-    rule = together({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "labelSelector": {}}]}})
+    rule = together({"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone", "labelSelector": {}}]}})
     (finding,) = found([deployment("web", 2, rule)])
     assert (finding.code, finding.severity) == ("KS204", "info")
     assert "in namespace default" in finding.message

@@ -25,7 +25,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import cli
-from models.documents import answers, audit, placement, policy, rebalance_plan
+from models.documents import answers, audit, audit_selection, placement, policy, rebalance_plan
 from models.documents.placement import API_VERSION
 from models.snapshot.snapshot import InputError
 from report.documents import schemas
@@ -89,7 +89,7 @@ def test_older_tools_take_them(name: str) -> None:
 def test_every_struct_of_a_document_has_its_place() -> None:
     structs = {
         kind.__name__
-        for module in (answers, audit, placement, rebalance_plan, policy)
+        for module in (answers, audit, audit_selection, placement, rebalance_plan, policy)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not kind.__name__.startswith("_") and kind is not placement.Doc
     }
@@ -117,15 +117,24 @@ def test_results_say_what_they_are_first(name: str, kind: str) -> None:
     assert schema["required"][:2] == ["apiVersion", "kind"]
 
 
-def test_a_policy_needs_no_field_and_takes_no_unknown_one() -> None:
-    schema = ALL["policy-v1alpha1.json"]
+#: Files that people write, by name, with the kind that they may state.
+WRITTEN = {
+    "policy-v1alpha1.json": "Policy",
+    "audit-config-v1alpha1.json": "AuditConfig",
+    "audit-baseline-v1alpha1.json": "AuditBaseline",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), WRITTEN.items())
+def test_a_policy_needs_no_field_and_takes_no_unknown_one(name: str, kind: str) -> None:
+    schema = ALL[name]
     assert schema["required"] == []
-    assert schema["properties"]["kind"] == {"const": "Policy", "default": "Policy"}
+    assert schema["properties"]["kind"] == {"const": kind, "default": kind}
     for part in objects(schema).values():
         assert part["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("name", sorted(set(ALL) - {"policy-v1alpha1.json"}))
+@pytest.mark.parametrize("name", sorted(set(ALL) - set(WRITTEN)))
 def test_results_let_fields_of_a_later_version_through(name: str) -> None:
     of_policies = set(ALL["policy-v1alpha1.json"]["$defs"]) | {"Policy"}
     for part, schema in objects(ALL[name]).items():
