@@ -99,7 +99,7 @@ class Reader:
     def json(self, data: Buffer, source: str) -> None:
         """All JSON documents in ``data``, one after the other."""
         try:
-            head = _head(data)
+            head = head_of(data)
         except JSON_ERRORS:
             for document in self._documents(data, source):
                 self._document(document, source, "", 0, (None, None))
@@ -107,22 +107,10 @@ class Reader:
             self._unfold(head, data, source, "", 0, (None, None))
 
     def _documents(self, data: Buffer, source: str) -> Iterator[Buffer]:
-        """Cuts concatenated documents apart."""
-        rest = memoryview(data)
-        while True:
-            try:
-                _RAW.decode(rest)
-            except JSON_ERRORS as error:
-                trailing = _TRAILING.search(str(error))
-                if trailing is None:
-                    self.sink.problem(source, "", _json_message(error))
-                    return
-                cut = int(trailing[1]) - 1  # msgspec counts the offending byte in
-                yield rest[:cut]
-                rest = rest[cut:]
-            else:
-                yield rest
-                return
+        try:
+            yield from documents_of(data)
+        except JSON_ERRORS as error:
+            self.sink.problem(source, "", _json_message(error))
 
     def _document(self, data: Buffer, source: str, where: str, depth: int, inherited: _Type) -> None:
         quick = _QUICK_HEAD.match(data)
@@ -130,7 +118,7 @@ class Reader:
             self._object(data, quick[1].decode(), quick[2].decode(), source, where)
             return
         try:
-            head = _head(data)
+            head = head_of(data)
         except JSON_ERRORS:
             self._odd_document(data, source, where, depth, inherited)
         else:
@@ -138,7 +126,7 @@ class Reader:
 
     def _unfold(self, head: _Document, data: Buffer, source: str, where: str, depth: int, inherited: _Type) -> None:
         api_version, kind = head.apiVersion or inherited[0], head.kind or inherited[1]
-        if not _is_list(kind, head.items is not None):
+        if not is_list(kind, head.items is not None):
             self._object(data, api_version, kind, source, where)
         elif depth >= _MAX_LIST_DEPTH:
             self.sink.problem(source, where, f"lists are nested deeper than {_MAX_LIST_DEPTH}")
@@ -204,7 +192,7 @@ class Reader:
             self.sink.problem(source, where_or_name, f"apiVersion: got {lenient_decode.shorten(api_version)}, expected text such as v1")
             return
         items = value.get("items")
-        if _is_list(kind, items is not None):
+        if is_list(kind, items is not None):
             if depth >= _MAX_LIST_DEPTH:
                 self.sink.problem(source, where, f"lists are nested deeper than {_MAX_LIST_DEPTH}")
             elif not isinstance(items, list | tuple | None):
@@ -259,8 +247,30 @@ class Reader:
         self.sink.found(found, obj, source)
 
 
-def _head(data: Buffer) -> _Document:
-    """Kind and items of a document; a bare array counts as a List.
+def documents_of(data: Buffer) -> Iterator[Buffer]:
+    """Cut concatenated documents apart.
+
+    Raises:
+        msgspec.DecodeError: not JSON (and the others of ``JSON_ERRORS``).
+    """
+    rest = memoryview(data)
+    while True:
+        try:
+            _RAW.decode(rest)
+        except JSON_ERRORS as error:
+            trailing = _TRAILING.search(str(error))
+            if trailing is None:
+                raise
+            cut = int(trailing[1]) - 1  # msgspec counts the offending byte in
+            yield rest[:cut]
+            rest = rest[cut:]
+        else:
+            yield rest
+            return
+
+
+def head_of(data: Buffer) -> _Document:
+    """Return kind and items of a document; a bare array counts as a List.
 
     Raises:
         msgspec.DecodeError: not one JSON object or array of the expected shape (and the others of ``JSON_ERRORS``).
@@ -268,7 +278,7 @@ def _head(data: Buffer) -> _Document:
     return _Document(kind="List", items=_ARRAY.decode(data)) if _IS_ARRAY.match(data) else _DOCUMENT.decode(data)
 
 
-def _is_list(kind: Any, has_items: bool) -> bool:
+def is_list(kind: Any, has_items: bool) -> bool:
     """Return whether a document is a list of objects; an empty one may write ``items: null``."""
     return isinstance(kind, str) and kind.endswith("List") and (has_items or kind == "List" or kind.removesuffix("List") in kinds.KINDS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import msgspec
 
 from models.kube import defaults, kinds, objects, pod_requests, storage_objects, topology_objects, validation, workload_objects
 from models.kube.lenient_decode import shorten
-from models.snapshot import interning, sources
+from models.snapshot import duplicate_keys, interning, sources
 from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
 from models.snapshot.gc_pause import no_gc
@@ -22,6 +23,8 @@ from models.snapshot.yaml_reader import YamlError, documents
 _YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
 #: YAML beyond this is worth a hint: it reads about a hundred times slower than JSON.
 _LARGE_YAML: Final = 10_000_000
+#: Seconds for which decoding keeps the interpreter lock from the thread beside it, which needs it often and never for long.
+_SWITCH: Final = 0.0005
 #: Names listed in one warning line.
 _LISTED: Final = 3
 #: Documents of our own, and the options that take them.
@@ -122,8 +125,11 @@ def load(paths: Sequence[str], *, manifests: bool = False) -> Snapshot:
             except ValueError as error:
                 intake.problem(label, "", str(error))
                 continue
-            with _digesting(data, digests):
-                _read(intake, data, label)
+            as_json = _is_json(data, label)
+            with _looking_through(data, digests, as_json) as twice:
+                _read(intake, data, label, as_json)
+            for name, message in twice:
+                intake.problem(label, name, message)
             del data
         snapshot = intake.finish()
     snapshot.sha256 = sources.combine(digests)
@@ -158,10 +164,14 @@ def _fingerprint(item: object) -> bytes:
         return sources.digest(b"")
 
 
-def _read(intake: _Intake, data: sources.Content, label: str) -> None:
-    reader = Reader(intake)
+def _is_json(data: sources.Content, label: str) -> bool:
     start = bytes(data[:4096]).lstrip()[:1] or bytes(data).lstrip()[:1]
-    if start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data)):
+    return start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data))
+
+
+def _read(intake: _Intake, data: sources.Content, label: str, as_json: bool) -> None:
+    reader = Reader(intake)
+    if as_json:
         reader.json(data, label)
         return
     if len(data) > _LARGE_YAML:
@@ -180,14 +190,25 @@ def _read(intake: _Intake, data: sources.Content, label: str) -> None:
 
 
 @contextmanager
-def _digesting(data: sources.Content, digests: list[bytes]) -> Iterator[None]:
-    """Hash in a second thread (hashlib lets go of the interpreter lock) while the data are decoded."""
-    thread = threading.Thread(target=lambda: digests.append(sources.digest(data)), daemon=True)
+def _looking_through(data: sources.Content, digests: list[bytes], as_json: bool) -> Iterator[list[tuple[str, str]]]:
+    """Hash, and find duplicate keys of JSON, in a second thread while the data are decoded: hashlib and numpy let go of the interpreter
+    lock. Gives a list that has the duplicate keys in the end, of which object and what."""
+    twice: list[tuple[str, str]] = []
+
+    def look() -> None:
+        digests.append(sources.digest(data))
+        if as_json:
+            twice.extend(duplicate_keys.problems(data))
+
+    thread = threading.Thread(target=look, daemon=True)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH)
     thread.start()
     try:
-        yield
+        yield twice
     finally:
         thread.join()
+        sys.setswitchinterval(interval)
 
 
 class _Intake:

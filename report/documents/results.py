@@ -16,7 +16,7 @@ from models.documents import rebalance_plan as plans
 from models.documents.placement import API_VERSION, Cause, Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube.objects import pod_key
-from models.snapshot import sources, yaml_reader
+from models.snapshot import duplicate_keys, sources, yaml_reader
 from models.snapshot.snapshot import InputError, Snapshot
 from report.documents import yaml_text
 
@@ -161,6 +161,8 @@ def _decode(raw: bytes, what: str) -> object:
         raise ValueError(f"empty, expected a {what} document")
     if not raw.lstrip().startswith(b"{"):
         return _one_yaml_document(raw, what)
+    for _, problem in duplicate_keys.problems(raw):
+        raise ValueError(problem)
     try:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError as error:
