@@ -96,6 +96,6 @@ def examine(
         describe(view),
         list(dict.fromkeys(view.not_checked)),
         unmodelled.find(snapshot, (snapshot.pods[i] for i in pending), tiers=options.policy.networkTiers),
-        reported.selection,
+        selection=reported.selection,
     )
     return document, reported

@@ -151,7 +151,7 @@ def test_names_of_any_kind(tmp_path: Path) -> None:
     """Escaped in XML, without control characters on a terminal, whole in JSON."""
     path = written(tmp_path, node("n0", cpu="1"), *(pod(f"p{i}", selector={name: name}) for i, name in enumerate(HOSTILE)))
     found = document(path).findings
-    assert all(any(name in f"{finding.title}{finding.message}{finding.fix}" for finding in found) for name in HOSTILE)
+    assert all(any(name in f"{finding.name}{finding.message}{finding.fix}" for finding in found) for name in HOSTILE)
     xml = audit(path, "-f", "junit")
     ET.fromstring(xml.stdout_bytes)
     assert b"<script>" not in xml.stdout_bytes
