@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from checker.objective.tiers import objective_faults
 from checker.placement_document import document_faults, units, why_not_movable, why_not_pending
@@ -25,8 +24,6 @@ from models.snapshot.snapshot import Snapshot
 
 __all__ = ["Judge", "Violation", "rejecting_rules", "verify"]
 
-_PLAIN: Final = objects.NodeSpec()
-_UNSCHEDULABLE: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 Fault = tuple[str, str]  # rule, why
 
 
@@ -159,18 +156,10 @@ class Judge:
     def _other_faults(self, pod: objects.Pod, node: objects.Node) -> list[Fault]:
         """All rules but InterPodAffinity and PodTopologySpread."""
         name = node.metadata.name or ""
-        spec, node_spec = pod.spec, node.spec or _PLAIN
-        found: list[Fault] = []
-        if node_spec.unschedulable and matching.untolerated_taint(spec.tolerations, [_UNSCHEDULABLE]):
-            found.append(("NodeUnschedulable", "the node is cordoned"))
+        spec = pod.spec
+        found = matching.node_faults(spec, node)
         if spec.nodeName and spec.nodeName != name and objects.pod_key(pod) not in self._free:
             found.append(("NodeName", f"the pod belongs on node {spec.nodeName}"))
-        taint = matching.untolerated_taint(spec.tolerations, node_spec.taints) if node_spec.taints else None
-        if taint:
-            found.append(("TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"))
-        refused = matching.node_affinity_fault(spec, node)
-        if refused:
-            found.append(("NodeAffinity", refused))
         held = self._held[name]
         ports = self._asked.ports(pod)
         clash = resources.clashing_port(ports, held.ports) if ports else None

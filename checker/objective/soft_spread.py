@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity, taints_of
+from checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity
 from checker.rules import matching, resources, spread
 from checker.violation import is_mirror
 from models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
@@ -19,7 +19,6 @@ from models.snapshot.snapshot import Snapshot
 
 #: Points of one pod above what a spread constraint allows.
 SPREAD_POINTS: Final = -100
-_UNSCHEDULABLE: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class _Constraint(NamedTuple):
@@ -81,14 +80,10 @@ class UsableNodes:
         """Return whether ``pod``, one of the carrier's, could use the node."""
         answers = self._memo.setdefault(carrier, {})
         if node not in answers:
-            answers[node] = carrier.pinned in (None, node) and self._accepts(pod.spec, node) and self._fits(carrier, pod, node)
+            answers[node] = (
+                carrier.pinned in (None, node) and not matching.node_faults(pod.spec, self._nodes[node]) and self._fits(carrier, pod, node)
+            )
         return answers[node]
-
-    def _accepts(self, spec: objects.PodSpec, name: str) -> bool:
-        node = self._nodes[name]
-        if node.spec and node.spec.unschedulable and matching.untolerated_taint(spec.tolerations, [_UNSCHEDULABLE]):
-            return False
-        return not matching.untolerated_taint(spec.tolerations, taints_of(node)) and matching.node_affinity_fault(spec, node) is None
 
     def _fits(self, carrier: _Carrier, pod: objects.Pod, node: str) -> bool:
         if not self._capacity:

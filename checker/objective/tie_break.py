@@ -48,7 +48,7 @@ def points(
     total = 0
     for node in snapshot.nodes:
         if node.metadata.name in occupied:
-            price = _price(node, policy.priceLabel)
+            price = price_of(node, policy.priceLabel)
             if price is None:
                 return None
             total += price
@@ -96,7 +96,8 @@ def _stays(pod: objects.Pod) -> bool:
     return not any(owner.controller and owner.kind == "DaemonSet" for owner in owners)
 
 
-def _price(node: objects.Node, label: str) -> int | None:
+def price_of(node: objects.Node, label: str) -> int | None:
+    """Return what a node costs by this label, in thousandths; 1 without a label, None where it cannot be read."""
     if not label:
         return 1
     raw = (node.metadata.labels or {}).get(label)

@@ -21,7 +21,7 @@ from models.documents.placement import FamilyResult, TierResult
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
 from models.gangs.gangs import Gang
-from models.kube import objects, quantity
+from models.kube import objects
 
 #: Units of balance that are worth one point of preferences.
 _POINT: Final = 100
@@ -168,11 +168,7 @@ class Ledger:
             return len(free) if most is None else min(len(free), self._free_before + most)
         total = 0
         for name, node in self._board.nodes.items():
-            raw = (node.metadata.labels or {}).get(label)
-            try:
-                price = None if raw is None else quantity.ceil(quantity.parse(raw) * 1000)
-            except quantity.QuantityError:
-                price = None
+            price = tie_break.price_of(node, label)
             if price is None:
                 return None
             total -= price if name not in free else 0

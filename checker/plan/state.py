@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 from checker.plan.affinity import Asks, State
 from checker.plan.spread import Stake, Tallies
@@ -17,8 +16,6 @@ from checker.rules import affinity, matching, resources, spread
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 
-_PLAIN: Final = objects.NodeSpec()
-_CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 Fault = tuple[str, str]  # rule, why
 
 
@@ -174,11 +171,7 @@ class Board:
         """Return every rule of this class that may reject the pod, which is nowhere now, on a node. ``others``: pods counted there now that
         may as well be away."""
         pod, node = runner.pod, self.nodes[name]
-        found: list[Fault] = []
-        spec = node.spec or _PLAIN
-        if spec.unschedulable and matching.untolerated_taint(pod.spec.tolerations, [_CORDON]):
-            found.append(("NodeUnschedulable", "the node is cordoned"))
-        found += self._static_faults(pod, node, spec.taints or ())
+        found: list[Fault] = matching.node_faults(pod.spec, node)
         ports, held = self.ports(pod), self.held[name]
         clash = resources.clashing_port(ports, held.ports) if ports else None
         if clash:
@@ -196,16 +189,6 @@ class Board:
             why = self.volumes.full(pod, node.metadata.name or "", others)
             if why is not None:
                 yield "NodeVolumeLimits", why
-
-    @staticmethod
-    def _static_faults(pod: objects.Pod, node: objects.Node, taints: Iterable[objects.Taint]) -> Iterator[Fault]:
-        """Return what no other pod has a part in, but for a cordon."""
-        taint = matching.untolerated_taint(pod.spec.tolerations, taints)
-        if taint:
-            yield "TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"
-        refused = matching.node_affinity_fault(pod.spec, node)
-        if refused:
-            yield "NodeAffinity", refused
 
     def fits(self, runner: Runner, name: str) -> bool:
         """Return whether a running pod would fit where it is, taken out and counted by its spec."""
@@ -225,8 +208,7 @@ class Board:
         if there is None:
             return frozenset()
         pod, node, member = runner.pod, self.nodes[there.node], runner.member
-        taints = [t for t in (node.spec.taints if node.spec else None) or () if t.key != _CORDON.key]
-        found = {rule for rule, _ in self._static_faults(pod, node, taints)}
+        found = {rule for rule, _ in matching.node_faults(pod.spec, node, running=True)}
         if not self.fits(runner, there.node):
             found.add("NodeResourcesFit")
         ports = self.ports(pod)

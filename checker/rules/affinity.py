@@ -280,18 +280,12 @@ class AffinityState:
         return found[1]
 
     def add(self, member: Member, node: objects.Node) -> None:
-        labels = node.metadata.labels or {}
-        for tally in self._seen(member).counted:
-            tally.enter(member, labels)
-        for tally in self._owns(member):
-            tally.enter(member, labels)
+        for tally in (*self._seen(member).counted, *self._owns(member)):
+            tally.enter(member, node.metadata.labels or {})
 
     def remove(self, member: Member, node: objects.Node) -> None:
-        labels = node.metadata.labels or {}
-        for tally in self._seen(member).counted:
-            tally.leave(member, labels)
-        for tally in self._owns(member):
-            tally.leave(member, labels)
+        for tally in (*self._seen(member).counted, *self._owns(member)):
+            tally.leave(member, node.metadata.labels or {})
 
     def faults(self, member: Member, node: objects.Node) -> list[str]:
         """Return why the rule rejects the pod on the node, against the pods added so far (the pod itself must not be among them)."""

@@ -61,6 +61,7 @@ class Requirement(NamedTuple):
         return int(value) > int(self.values[0]) if self.operator == "Gt" else int(value) < int(self.values[0])
 
 
+_CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 #: Requirements in a canonical order, all of which must hold; ``None`` selects nothing, ``()`` everything.
 Selector = tuple[Requirement, ...] | None
 
@@ -205,6 +206,20 @@ def untolerated_taint(tolerations: Sequence[objects.Toleration] | None, taints: 
         if hard and not any(tolerates(toleration, taint) for toleration in tolerations or ()):
             return taint
     return None
+
+
+def node_faults(spec: objects.PodSpec, node: objects.Node, *, running: bool = False) -> list[tuple[str, str]]:
+    """Return the rules in which no other pod has a part and that reject a pod on the node, with the reason. ``running``: it is there
+    already, and a cordon turns nobody out."""
+    found: list[tuple[str, str]] = []
+    if node.spec is not None:
+        if node.spec.unschedulable and not running and untolerated_taint(spec.tolerations, [_CORDON]):
+            found.append(("NodeUnschedulable", "the node is cordoned"))
+        taint = untolerated_taint(spec.tolerations, (t for t in node.spec.taints or () if not running or t.key != _CORDON.key))
+        if taint:
+            found.append(("TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"))
+    refused = node_affinity_fault(spec, node)
+    return [*found, ("NodeAffinity", refused)] if refused else found
 
 
 def in_topology_terms(terms: Sequence[storage_objects.TopologySelectorTerm] | None, labels: Labels) -> bool:
