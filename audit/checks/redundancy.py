@@ -14,7 +14,7 @@ from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS, Ids
 from models.documents.audit import Finding
 from models.kube.objects import PodAffinityTerm
-from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, canonical, label_key_requirements, selector_matches, tolerates
+from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, Tolerations, canonical, label_key_requirements, selector_matches, tolerates
 
 ZONE: Final = "topology.kubernetes.io/zone"
 #: Kinds whose pods stand in for each other; Jobs and DaemonSets have other reasons for where their pods run, and others are unknown.
@@ -182,7 +182,7 @@ class _Cluster:
         key = _encoder.encode((spec.nodeSelector, affinity, spec.tolerations))
         found = self._takes.get(key)
         if found is None:
-            found = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(spec.tolerations or (), HARD_EFFECTS)
+            found = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(Tolerations(spec.tolerations), HARD_EFFECTS)
             for required in (
                 affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None,
                 affinity.requiredDuringSchedulingRequiredDuringExecution if affinity is not None else None,

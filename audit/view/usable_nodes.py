@@ -16,7 +16,7 @@ from models.cluster.compile import compile_cluster
 from models.documents.audit import Severity
 from models.documents.policy import Multipliers, Policy
 from models.kube.objects import Pod
-from models.kube.selectors import Bools, tolerates
+from models.kube.selectors import Bools
 from models.snapshot.scope import Scope
 from models.workloads.replicas import job
 from solver.rules.base import PLENTY
@@ -68,8 +68,7 @@ class UsableNodes:
         cluster, table = self.cluster, self.cluster.nodes
         own = cluster.toleration_sets[cluster.classes[self._class[subject.name]].tolerations]
         kept = [
-            any(t.effect in HARD_EFFECTS and not is_transient(t) and not any(tolerates(o, t) for o in own) for t in table.taints(n))
-            for n in range(table.size)
+            any(t.effect in HARD_EFFECTS and not is_transient(t) and not own.cover(t) for t in table.taints(n)) for n in range(table.size)
         ]
         return ~np.array(kept, dtype=bool)
 

@@ -136,7 +136,7 @@ class _NodePoints:
     def _untolerated(self, spec: objects.PodSpec, node: str) -> int:
         if not self._soft[node]:
             return 0
-        met = [taint for taint in self._soft[node] if not any(matching.tolerates(t, taint) for t in spec.tolerations or ())]
+        met = [taint for taint in self._soft[node] if not matching.tolerated(spec.tolerations, taint)]
         return TAINT_POINTS * len(met)
 
 

@@ -8,8 +8,8 @@ Source: k8s.io/apimachinery/pkg/labels, k8s.io/component-helpers/scheduling/core
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -22,8 +22,32 @@ Profile = tuple[str, frozenset[tuple[str, str]]]  # namespace and labels: all th
 _VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?\Z")
 _WHOLE: Final = re.compile(r"[0-9]+\Z")
 _INT64_LIMIT: Final = 2**63
+_HARD: Final = frozenset({"NoSchedule", "NoExecute"})
 _LABEL_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _NODE_OPERATORS: Final = _LABEL_OPERATORS | {"Gt", "Lt"}
+#: What is looked through one by one, and how many objects are remembered together with what was made of them.
+_FEW: Final = 16
+_REMEMBERED: Final = 4096
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Once(Generic[T, R]):
+    """What is made of an object, worked out once: the object itself is the key, and has to stay as it is."""
+
+    def __init__(self, make: Callable[[T], R]) -> None:
+        self._make = make
+        self._made: dict[int, tuple[T, R]] = {}
+
+    def __call__(self, thing: T) -> R:
+        """Return what is made of it."""
+        found = self._made.get(id(thing))
+        if found is None:  # an object that is held here keeps its id to itself
+            if len(self._made) >= _REMEMBERED:
+                self._made.clear()
+            found = self._made[id(thing)] = thing, self._make(thing)
+        return found[1]
 
 
 def text(*parts: object) -> bytes | str:
@@ -49,9 +73,9 @@ class Requirement(NamedTuple):
         value = labels.get(self.key)
         match self.operator:
             case "In":
-                return value is not None and value in self.values
+                return value is not None and self._lists(value)
             case "NotIn":
-                return value is None or value not in self.values
+                return value is None or not self._lists(value)
             case "Exists":
                 return value is not None
             case "DoesNotExist":
@@ -60,8 +84,16 @@ class Requirement(NamedTuple):
             return False
         return int(value) > int(self.values[0]) if self.operator == "Gt" else int(value) < int(self.values[0])
 
+    def _lists(self, value: str) -> bool:
+        """Return whether the values, which are in order, hold this one."""
+        if len(self.values) <= _FEW:
+            return value in self.values
+        at = bisect_left(self.values, value)
+        return at < len(self.values) and self.values[at] == value
+
 
 _CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_CORDONED: Final = (_CORDON,)
 #: Requirements in a canonical order, all of which must hold; ``None`` selects nothing, ``()`` everything.
 Selector = tuple[Requirement, ...] | None
 
@@ -86,13 +118,15 @@ def _requirement(key: str, operator: str, values: Sequence[str], operators: froz
     return Requirement(key, operator, tuple(sorted(set(values))))
 
 
-@lru_cache(maxsize=4096)
-def _node_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement | None:
-    """An expression of a node selector, None if it is invalid."""
+def _node_requirements(term: objects.NodeSelectorTerm) -> list[Requirement] | None:
+    """The matchExpressions of a node selector term, None if one of them is invalid."""
     try:
-        return _requirement(key, operator, values, _NODE_OPERATORS)
+        return [_requirement(each.key, each.operator, each.values or (), _NODE_OPERATORS) for each in term.matchExpressions or ()]
     except InvalidSelector:
         return None
+
+
+_requirements_of: Final = Once(_node_requirements)
 
 
 def label_selector(selector: objects.LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector:
@@ -116,29 +150,31 @@ def selects(selector: Selector, labels: Labels) -> bool:
     return selector is not None and all(requirement.holds(labels) for requirement in selector)
 
 
-T = TypeVar("T")
-
-
 class Shelf(Generic[T]):
     """Things that have a selector, filed under one of its `In` requirements: a pod then meets only those that may select it."""
 
     def __init__(self) -> None:
-        self._by_label: dict[tuple[str, str], dict[T, None]] = {}
-        self._loose: dict[T, None] = {}
+        self._things: dict[T, int] = {}  # numbers, since a thing with thousands of values takes long to hash
+        self._filed: list[T] = []
+        self._by_label: dict[tuple[str, str], dict[int, None]] = {}
+        self._loose: dict[int, None] = {}
 
     def file(self, selector: Selector, thing: T) -> None:
         anchor = next((requirement for requirement in selector or () if requirement.operator == "In"), None)
+        number = self._things.setdefault(thing, len(self._filed))
+        if number == len(self._filed):
+            self._filed.append(thing)
         if anchor is None:
-            self._loose[thing] = None
+            self._loose[number] = None
         else:
             for value in anchor.values:
-                self._by_label.setdefault((anchor.key, value), {})[thing] = None
+                self._by_label.setdefault((anchor.key, value), {})[number] = None
 
     def candidates(self, labels: Labels) -> Iterator[T]:
         """Return each thing at most once (a pod has one value per label); whether it does select is the caller's to decide."""
-        yield from self._loose
+        yield from map(self._filed.__getitem__, self._loose)
         for pair in labels.items():
-            yield from self._by_label.get(pair, ())
+            yield from map(self._filed.__getitem__, self._by_label.get(pair, ()))
 
 
 def _field_holds(expression: objects.NodeSelectorRequirement, node_name: str) -> bool:
@@ -154,18 +190,50 @@ def term_holds(term: objects.NodeSelectorTerm, labels: Labels, node_name: str) -
     """Return whether a node selector term holds. An empty term holds nowhere; a term with an invalid expression neither."""
     if not term.matchExpressions and not term.matchFields:
         return False
-    for expression in term.matchExpressions or ():
-        requirement = _node_requirement(expression.key, expression.operator, tuple(expression.values or ()))
-        if requirement is None or not requirement.holds(labels):
-            return False
+    requirements = _requirements_of(term)
+    if requirements is None or not all(requirement.holds(labels) for requirement in requirements):
+        return False
     return all(_field_holds(expression, node_name) for expression in term.matchFields or ())
+
+
+class _Alternatives:
+    """The many terms of a node selector, filed under what a node must have for each: its name, or a label. ``loose``: the others."""
+
+    def __init__(self, terms: Sequence[objects.NodeSelectorTerm]) -> None:
+        self._named: dict[str, list[objects.NodeSelectorTerm]] = {}
+        self._labelled: dict[str, dict[str, list[objects.NodeSelectorTerm]]] = {}
+        self._loose: list[objects.NodeSelectorTerm] = []
+        for term in terms:
+            field = next((each for each in term.matchFields or () if each.operator == "In"), None)
+            label = next((each for each in term.matchExpressions or () if each.operator == "In"), None)
+            if field is not None:
+                for name in field.values or ():
+                    self._named.setdefault(name, []).append(term)
+            elif label is not None:
+                by_value = self._labelled.setdefault(label.key, {})
+                for value in label.values or ():
+                    by_value.setdefault(value, []).append(term)
+            else:
+                self._loose.append(term)
+
+    def candidates(self, labels: Labels, node_name: str) -> Iterator[objects.NodeSelectorTerm]:
+        """Yield the terms that may hold on a node."""
+        yield from self._named.get(node_name, ())
+        for key, by_value in self._labelled.items():
+            yield from by_value.get(labels.get(key, ""), ()) if key in labels else ()
+        yield from self._loose
+
+
+_alternatives: Final = Once(_Alternatives)
 
 
 def node_selector_holds(selector: objects.NodeSelector | None, labels: Labels, node_name: str) -> bool:
     """Terms are ORed; no selector holds everywhere, a selector without terms nowhere."""
     if selector is None:
         return True
-    return any(term_holds(term, labels, node_name) for term in selector.nodeSelectorTerms or ())
+    terms = selector.nodeSelectorTerms or ()
+    among = terms if len(terms) <= _FEW else _alternatives(terms).candidates(labels, node_name)
+    return any(term_holds(term, labels, node_name) for term in among)
 
 
 def node_affinity_fault(spec: objects.PodSpec, node: objects.Node) -> str | None:
@@ -199,13 +267,48 @@ def tolerates(toleration: objects.Toleration, taint: objects.Taint) -> bool:
     return toleration.operator in (None, "", "Equal") and (toleration.value or "") == (taint.value or "")
 
 
-def untolerated_taint(tolerations: Sequence[objects.Toleration] | None, taints: Iterable[objects.Taint]) -> objects.Taint | None:
-    """Return the first NoSchedule or NoExecute taint that no toleration covers."""
-    for taint in taints:
-        hard = taint.effect in ("NoSchedule", "NoExecute")
-        if hard and not any(tolerates(toleration, taint) for toleration in tolerations or ()):
-            return taint
-    return None
+_First = Once[Sequence[objects.Taint], objects.Taint | None]
+
+
+class _Tolerations:
+    """Many tolerations, filed by key and value: which effects they cover. Those that ask for no value have the value None."""
+
+    def __init__(self, tolerations: Sequence[objects.Toleration]) -> None:
+        self._effects: dict[tuple[str, str | None], set[str]] = {}
+        for each in tolerations:
+            if each.operator in (None, "", "Equal", "Exists"):
+                value = None if each.operator == "Exists" else each.value or ""
+                self._effects.setdefault((each.key or "", value), set()).add(each.effect or "")
+        self.first_untolerated: _First = Once(lambda taints: self._first(taints, None))
+        self.first_but_cordon: _First = Once(lambda taints: self._first(taints, _CORDON.key))
+
+    def cover(self, taint: objects.Taint) -> bool:
+        found = (self._effects.get((key, value), ()) for key in (taint.key, "") for value in (taint.value or "", None))
+        return any(taint.effect in effects or "" in effects for effects in found)
+
+    def _first(self, taints: Sequence[objects.Taint], but: str | None) -> objects.Taint | None:
+        return next((taint for taint in taints if taint.effect in _HARD and taint.key != but and not self.cover(taint)), None)
+
+
+_filed: Final = Once(_Tolerations)
+
+
+def tolerated(tolerations: Sequence[objects.Toleration] | None, taint: objects.Taint) -> bool:
+    """Return whether one of the tolerations covers the taint."""
+    given = tolerations or ()
+    return any(tolerates(each, taint) for each in given) if len(given) <= _FEW else _filed(given).cover(taint)
+
+
+def untolerated_taint(
+    tolerations: Sequence[objects.Toleration] | None, taints: Sequence[objects.Taint], *, running: bool = False
+) -> objects.Taint | None:
+    """Return the first NoSchedule or NoExecute taint that no toleration covers; of a ``running`` pod but for that of a cordon."""
+    given = tolerations or ()
+    if len(given) > _FEW or len(taints) > _FEW:
+        filed = _filed(given)
+        return (filed.first_but_cordon if running else filed.first_untolerated)(taints)
+    but = _CORDON.key if running else None
+    return next((taint for taint in taints if taint.effect in _HARD and taint.key != but and not tolerated(given, taint)), None)
 
 
 def node_faults(spec: objects.PodSpec, node: objects.Node, *, running: bool = False) -> list[tuple[str, str]]:
@@ -213,9 +316,9 @@ def node_faults(spec: objects.PodSpec, node: objects.Node, *, running: bool = Fa
     already, and a cordon turns nobody out."""
     found: list[tuple[str, str]] = []
     if node.spec is not None:
-        if node.spec.unschedulable and not running and untolerated_taint(spec.tolerations, [_CORDON]):
+        if node.spec.unschedulable and not running and untolerated_taint(spec.tolerations, _CORDONED):
             found.append(("NodeUnschedulable", "the node is cordoned"))
-        taint = untolerated_taint(spec.tolerations, (t for t in node.spec.taints or () if not running or t.key != _CORDON.key))
+        taint = untolerated_taint(spec.tolerations, node.spec.taints or (), running=running)
         if taint:
             found.append(("TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"))
     refused = node_affinity_fault(spec, node)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from models.cluster.volumes import VolumeTable
 from models.documents.policy import Policy
-from models.kube.objects import Pod, Toleration
+from models.kube.objects import Pod
 from models.kube.pod_spec import Port
-from models.kube.selectors import Bools, NodeTable, Requirement, Selector
+from models.kube.selectors import Bools, NodeTable, Requirement, Selector, Tolerations
 from models.numa.containers import ContainerClass, FixedContainers
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
@@ -250,7 +250,7 @@ class Cluster:
     profile: Ids  # [G]
     matchers: Matchers
     node_sets: list[Bools]
-    toleration_sets: list[tuple[Toleration, ...]]
+    toleration_sets: list[Tolerations]
     image_scores: list[Ints]
     fixed_anti: list[FixedTerm]
     fixed_ports: dict[Port, Ids]

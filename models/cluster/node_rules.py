@@ -9,8 +9,8 @@ import numpy as np
 
 from models.cluster.cluster import HARD_EFFECTS
 from models.kube import objects
-from models.kube.objects import Pod, Toleration
-from models.kube.selectors import Bools, NodeTable
+from models.kube.objects import Pod
+from models.kube.selectors import Bools, NodeTable, Tolerations
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -21,7 +21,7 @@ class NodeRules:
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
         self.node_sets: list[Bools] = []
-        self.toleration_sets: list[tuple[Toleration, ...]] = []
+        self.toleration_sets: list[Tolerations] = []
         self._node_set_ids: dict[bytes, int] = {}
         self._node_rule_ids: dict[bytes, int] = {}
         self._toleration_ids: dict[bytes, int] = {}
@@ -58,7 +58,7 @@ class NodeRules:
         key = _encoder.encode(ordered)
         if key not in self._toleration_ids:
             self._toleration_ids[key] = len(self.toleration_sets)
-            self.toleration_sets.append(tuple(ordered))
+            self.toleration_sets.append(Tolerations(ordered))
         return self._toleration_ids[key]
 
     def prefers(self, pod: Pod) -> tuple[tuple[int, int], ...]:

@@ -7,6 +7,7 @@ k8s.io/api/core/v1/toleration.go.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -29,6 +30,9 @@ class Requirement(NamedTuple):
     operator: str
     values: tuple[str, ...]
 
+
+#: Values that are compared one by one.
+_FEW = 16
 
 #: A label selector in canonical form: sorted requirements, all of which must hold. ``()`` matches everything, None nothing.
 Selector = tuple[Requirement, ...]
@@ -57,14 +61,22 @@ def label_key_requirements(
 def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     key, operator, values = requirement
     if operator == "In":
-        return labels.get(key) in values if key in labels else False
+        return key in labels and _among(labels[key], values)
     if operator == "NotIn":
-        return key not in labels or labels[key] not in values
+        return key not in labels or not _among(labels[key], values)
     if operator == "Exists":
         return key in labels
     if operator == "DoesNotExist":
         return key not in labels
     return False  # past validation only: an unknown operator makes the selector match nothing
+
+
+def _among(value: str, values: tuple[str, ...]) -> bool:
+    """Return whether sorted values hold a value, without a look at all of them where they are many."""
+    if len(values) <= _FEW:
+        return value in values
+    at = bisect_left(values, value)
+    return at < len(values) and values[at] == value
 
 
 def selector_matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
@@ -107,6 +119,8 @@ class NodeTable:
         self._taints: list[tuple[Taint, ...]] = [tuple((n.spec.taints if n.spec else None) or ()) for n in nodes]
         self.unschedulable: Bools = np.array([bool(n.spec and n.spec.unschedulable) for n in nodes], dtype=bool)
         self._columns: dict[str, tuple[Codes, list[str]]] = {}
+        self._codes: dict[str, dict[str, int]] = {}
+        self._keyed: dict[tuple[str, ...], Bools] = {}
         sets = {taints_key(t): t for t in self._taints}
         keys = {k: i for i, k in enumerate(sets)}
         self._taint_sets = list(sets.values())
@@ -129,6 +143,7 @@ class NodeTable:
                 value = labels.get(key)
                 if value is not None:
                     codes[n] = index.setdefault(value, len(index))
+            self._codes[key] = index
             found = self._columns[key] = (codes, list(index))
         return found
 
@@ -143,19 +158,26 @@ class NodeTable:
         table = np.array([*wanted, missing], dtype=bool)  # code -1 reads the last entry
         return table[codes]
 
+    def _with_values(self, key: str, values: Iterable[str]) -> Bools:
+        """bool[N]: nodes on which the label has one of the values; they are looked up, whatever the number of values of nodes."""
+        codes, found = self.column(key)
+        index = self._codes[key]
+        table = np.zeros(len(found) + 1, dtype=bool)  # code -1 reads the last entry
+        table[[index[value] for value in values if value in index]] = True
+        return np.asarray(table[codes], dtype=bool)
+
     def _expression(self, requirement: NodeSelectorRequirement) -> Bools:
         key, operator, values = requirement.key, requirement.operator, requirement.values or []
         if not all(_label_value(v) for v in values):
             return np.zeros(self.size, dtype=bool)
-        _, found = self.column(key)
-        if operator == "In":
-            return self._by_value(key, (v in values for v in found), False)
-        if operator == "NotIn":
-            return self._by_value(key, (v not in values for v in found), True)
+        codes, found = self.column(key)
+        if operator in ("In", "NotIn"):
+            among = self._with_values(key, values)
+            return among if operator == "In" else ~among
         if operator == "Exists":
-            return self._by_value(key, (True for _ in found), False)
+            return np.asarray(codes >= 0, dtype=bool)
         if operator == "DoesNotExist":
-            return self._by_value(key, (False for _ in found), True)
+            return np.asarray(codes < 0, dtype=bool)
         limit = _whole(values[0]) if operator in ("Gt", "Lt") and len(values) == 1 else None
         if limit is None:
             return np.zeros(self.size, dtype=bool)
@@ -191,22 +213,23 @@ class NodeTable:
         """bool[N]: nodes that carry all these label values (a pod's nodeSelector)."""
         mask = np.ones(self.size, dtype=bool)
         for key, value in labels.items():
-            _, found = self.column(key)
-            mask &= self._by_value(key, (v == value for v in found), False)
+            mask &= self._with_values(key, (value,))
         return mask
 
     def with_keys(self, keys: Iterable[str]) -> Bools:
-        """bool[N]: nodes that carry all these label keys."""
-        mask = np.ones(self.size, dtype=bool)
-        for key in keys:
-            mask &= self.column(key)[0] >= 0
-        return mask
+        """bool[N]: nodes that carry all these label keys; read-only, as it is shared."""
+        wanted = tuple(keys)
+        if wanted not in self._keyed:
+            mask = np.ones(self.size, dtype=bool)
+            for key in wanted:
+                mask &= self.column(key)[0] >= 0
+            mask.setflags(write=False)
+            self._keyed[wanted] = mask
+        return self._keyed[wanted]
 
-    def tolerated(self, tolerations: Sequence[Toleration], effects: frozenset[str]) -> Bools:
+    def tolerated(self, tolerations: Tolerations, effects: frozenset[str]) -> Bools:
         """bool[N]: nodes all of whose taints of these effects are tolerated."""
-        ok = [
-            all(any(tolerates(t, taint) for t in tolerations) for taint in taints if taint.effect in effects) for taints in self._taint_sets
-        ]
+        ok = [all(tolerations.cover(taint) for taint in taints if taint.effect in effects) for taints in self._taint_sets]
         return np.array(ok, dtype=bool)[self.taint_sets] if ok else np.ones(self.size, dtype=bool)
 
 
@@ -224,3 +247,29 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     if operator == "Exists":
         return True
     return operator == "Equal" and (toleration.value or "") == (taint.value or "")
+
+
+class Tolerations:
+    """The tolerations of a pod, filed by what they look at: whether a taint is covered costs the same for one of them and for thousands."""
+
+    def __init__(self, tolerations: Iterable[Toleration] | None) -> None:
+        self._exists: set[tuple[str, str]] = set()
+        self._equal: set[tuple[str, str, str]] = set()
+        self._others: list[Toleration] = []
+        for toleration in tolerations or ():
+            key, effect, operator = toleration.key or "", toleration.effect or "", toleration.operator or "Equal"
+            if operator == "Exists":
+                self._exists.add((key, effect))
+            elif operator == "Equal":
+                self._equal.add((key, effect, toleration.value or ""))
+            else:
+                self._others.append(toleration)
+
+    def cover(self, taint: Taint) -> bool:
+        """Return whether any of them tolerates the taint; an empty key or effect stands for all."""
+        value = taint.value or ""
+        for key in (taint.key, ""):
+            for effect in (taint.effect, ""):
+                if (key, effect) in self._exists or (key, effect, value) in self._equal:
+                    return True
+        return any(tolerates(each, taint) for each in self._others)

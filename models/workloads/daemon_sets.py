@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from models.kube import objects
-from models.kube.selectors import NodeTable
+from models.kube.selectors import NodeTable, Tolerations
 from models.workloads.replicas import Plan, Slot
 from models.workloads.view import Workload
 
@@ -37,7 +37,7 @@ def tolerations(spec: objects.PodSpec) -> list[objects.Toleration]:
 
 def eligible(spec: objects.PodSpec, nodes: NodeTable) -> list[str]:
     """Names of the nodes that a DaemonSet of this template runs on."""
-    ok = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(tolerations(spec), _HARD)
+    ok = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(Tolerations(tolerations(spec)), _HARD)
     affinity = spec.affinity.nodeAffinity if spec.affinity else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
     if required is not None:

@@ -10,7 +10,7 @@ from models.documents.policy import Policy
 from models.kube import objects
 from models.kube.objects import Pod
 from models.kube.pod_spec import preferred_terms, required_terms
-from models.kube.selectors import UNSCHEDULABLE_TAINT, Selector, canonical, label_key_requirements, selector_matches, tolerates
+from models.kube.selectors import UNSCHEDULABLE_TAINT, Selector, Tolerations, canonical, label_key_requirements, selector_matches
 from models.numa.annotations import has_hints
 from models.numa.container_affinity import AnnotationError, Entry, parse
 from models.numa.container_expressions import Expression
@@ -68,7 +68,8 @@ class Rules:
         if any((t.operator == "Exists") and not t.key and not t.effect for t in given):
             yield Rule("TaintToleration", "tolerates every taint")
             return
-        found = [taint for taint in self._taints if any(tolerates(t, taint) for t in given)]
+        covered = Tolerations(given)
+        found = [taint for taint in self._taints if covered.cover(taint)]
         if found:
             yield Rule("TaintToleration", f"may run on nodes tainted {words.listed([words.taint(taint) for taint in found])}")
 

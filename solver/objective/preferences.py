@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
-from models.kube.selectors import Bools, tolerates
+from models.kube.selectors import Bools
 from solver.objective.container_affinity import ContainerPoints
 from solver.objective.sparse_placement import Placed
 from solver.rules.base import Rule
@@ -191,7 +191,7 @@ class Objective:
         for index in {c.tolerations for c in cluster.classes}:
             row = np.zeros(cluster.n_nodes, dtype=np.int64)
             for n in soft:
-                row[n] = -TAINT_COST * sum(not any(tolerates(t, taint) for t in cluster.toleration_sets[index]) for taint in listed[n])
+                row[n] = -TAINT_COST * sum(not cluster.toleration_sets[index].cover(taint) for taint in listed[n])
             if row.any():
                 rows[index] = row
         return rows

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
-from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, tolerates
+from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
 from solver.rules.base import StaticRule
 
 
@@ -21,7 +21,7 @@ class NodeUnschedulable(StaticRule):
     def never(self, g: int) -> Bools:
         cluster = self.cluster
         tolerations = cluster.toleration_sets[cluster.classes[g].tolerations]
-        if any(tolerates(t, UNSCHEDULABLE_TAINT) for t in tolerations):
+        if tolerations.cover(UNSCHEDULABLE_TAINT):
             return np.zeros(cluster.n_nodes, dtype=bool)
         return cluster.nodes.unschedulable
 
@@ -64,7 +64,7 @@ class TaintToleration(StaticRule):
         tolerations = self.cluster.toleration_sets[self.cluster.classes[g].tolerations]
         for i in np.flatnonzero(mask).tolist():
             mask[i] = any(
-                taint.effect in HARD_EFFECTS and taint.key != UNSCHEDULABLE_TAINT.key and not any(tolerates(t, taint) for t in tolerations)
+                taint.effect in HARD_EFFECTS and taint.key != UNSCHEDULABLE_TAINT.key and not tolerations.cover(taint)
                 for taint in self.cluster.nodes.taints(int(nodes[i]))
             )
         return mask
@@ -74,7 +74,7 @@ class TaintToleration(StaticRule):
         taints: dict[str, None] = {}
         for n in np.flatnonzero(rejected):
             for taint in self.cluster.nodes.taints(int(n)):
-                if taint.effect in HARD_EFFECTS and not any(tolerates(t, taint) for t in tolerations):
+                if taint.effect in HARD_EFFECTS and not tolerations.cover(taint):
                     taints[f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"] = None
         names = list(taints)
         return f"not tolerated: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"

@@ -13,7 +13,7 @@ from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS
 from models.documents.audit import Finding
 from models.kube import objects
-from models.kube.selectors import NodeTable, tolerates
+from models.kube.selectors import NodeTable, Tolerations
 
 _MATCH: Final = Code(
     "KS211", "node-rules-match-no-node", "error",
@@ -99,11 +99,11 @@ def _node_name(view: ClusterView, subject: Subject) -> Iterator[Finding]:
 
 
 def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: Place) -> Finding:
-    own = subject.pod.spec.tolerations or ()
+    own = Tolerations(subject.pod.spec.tolerations)
     taints: dict[str, int] = {}
     for n in np.flatnonzero(place.selected & place.tainted).tolist():
         for taint in view.nodes.taints(n):
-            if taint.effect in HARD_EFFECTS and not any(tolerates(t, taint) for t in own):
+            if taint.effect in HARD_EFFECTS and not own.cover(taint):
                 text = f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
                 taints[text] = taints.get(text, 0) + 1
     cordoned = int(np.count_nonzero(place.selected & place.cordoned))

@@ -15,7 +15,7 @@ from audit.view.view import ClusterView
 from models.cluster.cluster import HARD_EFFECTS
 from models.documents.audit import Finding
 from models.kube.objects import Pod, Taint, controller_of
-from models.kube.selectors import UNSCHEDULABLE_TAINT, tolerates
+from models.kube.selectors import UNSCHEDULABLE_TAINT
 from models.snapshot.scope import is_mirror, select
 from solver.explain.conflict.wording import node_rule
 from solver.numa import zone_pools
@@ -112,11 +112,7 @@ def taints(running: Running) -> Iterator[Finding]:
         for at in np.flatnonzero(rule.never(g)[running.nodes[g]]).tolist():
             n, pods = cells[at]
             for taint in cluster.nodes.taints(n):
-                if (
-                    taint.effect in HARD_EFFECTS
-                    and taint.key != UNSCHEDULABLE_TAINT.key
-                    and not any(tolerates(t, taint) for t in tolerations)
-                ):
+                if taint.effect in HARD_EFFECTS and taint.key != UNSCHEDULABLE_TAINT.key and not tolerations.cover(taint):
                     code = EVICTED if taint.effect == "NoExecute" else TAINT
                     for i in pods:
                         pod = running.snapshot.pods[i]

@@ -14,7 +14,7 @@ from models.documents.placement import Remedy
 from models.kube import objects
 from models.kube.objects import Pod, PodAffinityTerm, Taint
 from models.kube.pod_spec import host_ports, required_terms
-from models.kube.selectors import Selector, canonical, tolerates
+from models.kube.selectors import Selector, Tolerations, canonical
 from models.workloads.ownership import Owners, name
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of
@@ -91,9 +91,9 @@ def _templates(question: PlacementQuestion) -> Iterator[tuple[str, Pod]]:
 def _own(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
     taints = _taints(cluster)
     for owner, pod in _templates(question):
-        who = name(owner)
+        who, own = name(owner), Tolerations(pod.spec.tolerations)
         for taint in taints:
-            if not any(tolerates(t, taint) for t in pod.spec.tolerations or ()):
+            if not own.cover(taint):
                 arguments = {"workload": owner, "key": taint.key, "effect": taint.effect}
                 if taint.value:
                     arguments["value"] = taint.value

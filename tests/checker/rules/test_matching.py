@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from checker.rules import matching
 from models.kube import objects
+from models.kube.selectors import NodeTable, Tolerations, tolerates
 from models.kube.storage_objects import TopologySelectorTerm
 
 
@@ -197,3 +198,45 @@ def test_topology_terms() -> None:
     assert not allowed([term(zone=["a"], rack=["s"])])
     assert not allowed([term(room=["a"])])
     assert not allowed([{}])
+
+
+_KEYS, _EFFECTS = ["", "a", "b"], ["NoSchedule", "NoExecute", "PreferNoSchedule"]
+_TOLERATION = st.builds(
+    objects.Toleration,
+    key=st.sampled_from([*_KEYS, None]),
+    operator=st.sampled_from([None, "", "Equal", "Exists", "Lt"]),
+    value=st.sampled_from([None, "", "x", "y"]),
+    effect=st.sampled_from([None, "", *_EFFECTS]),
+)
+_TAINT = st.builds(objects.Taint, st.sampled_from(["a", "b"]), st.sampled_from(_EFFECTS), st.sampled_from([None, "", "x", "y"]))
+
+
+@given(st.lists(_TOLERATION, max_size=4), _TAINT)
+def test_many_tolerations_cover_what_one_of_them_covers(some: list[objects.Toleration], taint: objects.Taint) -> None:
+    """Where they are many they are looked up, here and in the solver's own reading."""
+    filler = [objects.Toleration(f"other-{i}", "Exists") for i in range(40)]
+    covered = any(matching.tolerates(each, taint) for each in some)
+    assert matching.tolerated(some, taint) is covered
+    assert matching.tolerated([*filler, *some], taint) is covered
+    assert Tolerations(some).cover(taint) is covered is any(tolerates(each, taint) for each in some)
+    hard = taint.effect != "PreferNoSchedule"
+    assert matching.untolerated_taint([*filler, *some], [taint]) == (taint if hard and not covered else None)
+
+
+@given(st.lists(st.sampled_from(["In", "NotIn", "Exists", "name", "not name"]), max_size=6), st.integers(0, 3), st.booleans())
+def test_many_terms_hold_where_one_of_them_does(kinds: list[str], number: int, bare: bool) -> None:
+    def term(kind: str, i: int) -> objects.NodeSelectorTerm:
+        if kind.endswith("name"):
+            field = objects.NodeSelectorRequirement("metadata.name", "In" if kind == "name" else "NotIn", [f"n{i % 4}"])
+            return objects.NodeSelectorTerm(None, [field])
+        values = None if kind == "Exists" else [f"v{i % 4}", "w"]
+        return objects.NodeSelectorTerm([objects.NodeSelectorRequirement("z", kind, values)])
+
+    some = [term(kind, i) for i, kind in enumerate(kinds)]
+    filler = [objects.NodeSelectorTerm([objects.NodeSelectorRequirement("y", "In", [f"u{i}"])]) for i in range(40)]
+    labels = {} if bare else {"z": f"v{number}"}
+    expected = any(matching.term_holds(each, labels, f"n{number}") for each in some)
+    for terms in (some, [*filler, *some]):
+        assert matching.node_selector_holds(objects.NodeSelector(terms), labels, f"n{number}") is expected
+        table = NodeTable([objects.Node(objects.ObjectMeta(f"n{number}", labels=labels))])
+        assert table.selector(objects.NodeSelector(terms)).tolist() == [expected]
