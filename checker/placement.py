@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from checker.claims import reasons
+from checker.claims.document import document_claims
+from checker.claims.preferences import preference_claims
 from checker.objective.tiers import objective_faults
 from checker.placement_document import document_faults, units, why_not_movable, why_not_pending
 from checker.rules import affinity, gangs, matching, resources, spread, volumes
@@ -22,7 +26,7 @@ from models.kube import objects
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
 
-__all__ = ["Judge", "Violation", "rejecting_rules", "verify"]
+__all__ = ["Checked", "Judge", "Violation", "check", "rejecting_rules", "verify"]
 
 Fault = tuple[str, str]  # rule, why
 
@@ -69,6 +73,7 @@ class Judge:
         self._free = frozenset(free)
         self._capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self._held = {name: _Held() for name in self.nodes}
+        self._guards: dict[tuple[int, str], tuple[spread.Spread, objects.Node]] = {}
         self._asked = resources.Shared()
         namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespace_labels, exempt)
@@ -120,10 +125,27 @@ class Judge:
         node = self.nodes[node_name]
         return self._faults(self._candidates[id(pod)], node)
 
+    def disturbs(self, pod: objects.Pod, node_name: str) -> bool:
+        """Return whether one more pod there would leave a domain that received a pod of some spread constraint above its maxSkew."""
+        candidate, node = self._candidates[id(pod)], self.nodes[node_name]
+        if not self._guards:
+            return False
+        self._spread.add(pod, node, candidate.member.profile)
+        fed = [
+            (guard, where) for guard, where in self._guards.values()
+            if any(c.tally.census.namespace == candidate.member.namespace for c in guard.constraints)
+        ]  # fmt: skip
+        disturbed = bool(spread.final_faults(fed))
+        self._spread.add(pod, node, candidate.member.profile, -1)
+        return disturbed
+
     def bind(self, unit: Sequence[tuple[objects.Pod, str]]) -> list[list[Fault]]:
         """Judge the pods of a unit and add them; gives the faults of each. Rules about other pods in the same domain are judged with all
         of the unit present, all others one pod after the other."""
         judged = [(self._candidates[id(pod)], self.nodes[name]) for pod, name in unit]
+        for candidate, node in judged:
+            if candidate.spread.constraints:
+                self._guards.setdefault((id(candidate.spread), node.metadata.name or ""), (candidate.spread, node))
         if len(judged) == 1:  # nobody to see but those before
             candidate, node = judged[0]
             faults = self._faults(candidate, node)
@@ -179,6 +201,23 @@ def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exe
     return sorted({rule for rule, _ in judge.faults(pod, node_name)})
 
 
+class Checked(NamedTuple):
+    """What is wrong with a document, and how many pods that are left were not asked about, since that would take too long."""
+
+    violations: list[Violation]
+    unjudged: int
+
+
+def check(snapshot: Snapshot, placement: Placement) -> Checked:
+    """Return what :func:`verify` does, and what the document says wrongly of pods that are left, of preferences and of itself.
+
+    Raises:
+        QuantityError, InputError: as for :func:`verify`.
+    """
+    with no_gc():
+        return _verify(snapshot, placement, claims=True)
+
+
 def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     """Return every violation of a placement: faults of the document, then of the replay in bind order, then of the final state.
 
@@ -187,10 +226,10 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
         InputError: the declaration of a gang cannot be read.
     """
     with no_gc():
-        return _verify(snapshot, placement)
+        return _verify(snapshot, placement, claims=False).violations
 
 
-def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
+def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checked:
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     refusals = {key: why_not_pending(pod, nodes, placement.snapshot) for key, pod in pods.items()}
@@ -203,7 +242,10 @@ def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     free = {key for key in freed if key in pods and why_not_movable(pods[key], nodes) is None}
     entries = [entry for unit in replayed for entry in unit]
     candidates = [pods[entry.pod] for entry in entries]
-    judge = Judge(snapshot, candidates, absent=named, exempt=placement.snapshot.daemonNamespaces, free=free)
+    left = reasons.Left(snapshot, placement, pods, refusals, roster.gangs, roster.ranks)
+    waiting = left.candidates() if claims else []
+    exempt = placement.snapshot.daemonNamespaces
+    judge = Judge(snapshot, [*candidates, *waiting], absent=named, exempt=exempt, free=free)
     for unit in replayed:
         verdicts = judge.bind([(pods[entry.pod], entry.node) for entry in unit])
         for entry, faults in zip(unit, verdicts, strict=True):
@@ -214,7 +256,14 @@ def _verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
         found.append(Violation(entries[position].pod, entries[position].node, "PodTopologySpread", why))
     found += gangs.gang_faults(snapshot, placement, roster, entries, refusals)
     absent = {key for key in named if key in pods and pods[key].spec.nodeName}
-    return found + objective_faults(snapshot, placement, entries, absent, pending, judge, roster.gangs)
+    found += objective_faults(snapshot, placement, entries, absent, pending, judge, roster.gangs)
+    if claims:
+        found += document_claims(snapshot, placement, refusals)
+        found += left.faults(judge)
+        alone = Judge(snapshot, left.alone(), absent=named, exempt=exempt, free=free) if left.alone() else None
+        found += left.cause_faults(alone)
+        found += preference_claims(snapshot, placement, {entry.pod: entry.node for entry in entries}, absent, roster.gangs)
+    return Checked(found, left.unjudged)
 
 
 def _replayed(groups: list[list[Assignment]], pods: Mapping[str, objects.Pod], nodes: Collection[str]) -> list[list[Assignment]]:

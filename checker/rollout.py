@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from checker.claims.document import count_faults
 from checker.placement import Judge
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Placement, Rollout, Wave
@@ -36,6 +37,8 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
         {objects.pod_key(pod): pod for pod in revision.new}, {objects.pod_key(revision.snapshot.pods[i]) for i in revision.going},
     )  # fmt: skip
     replay.document(found, f"Deployment {revision.workload}", snapshot.sha256)
+    for why in count_faults(snapshot, placement, len(revision.new)):
+        replay.fault(why)
     for number, wave in enumerate(found.waves, 1):
         replay.wave(number, wave)
     replay.end(found)

@@ -48,7 +48,7 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float) -> None:
         shown["verdicts"] = pending.judge()
         shown["causes"] = pending.causes(shown["verdicts"], time_limit)
     else:
-        snapshot, revision, shown["violations"] = judging.judge(original, result, streams)
+        snapshot, revision, shown["violations"], _ = judging.judge(original, result, streams)
         theirs, ours = result.snapshot.sha256, snapshot.sha256
         if theirs and theirs != ours:  # of another snapshot there is nothing to show
             fail([f"the result is of another snapshot: its sha256 is {theirs[:12]}, that of this one {ours[:12]}"])

@@ -277,12 +277,12 @@ class _Pairs:
         memo = own, kind.namespace, tuple(kind.labels.get(key) for key in self._keys[own])
         if memo not in self._terms:
             required = [(term, self._hard_weight) for term in affinity.read_terms(pod).affinity if self._hard_weight]
-            self._terms[memo] = _preferred_terms(pod), required
+            self._terms[memo] = preferred_terms(pod), required
         return self._terms[memo]
 
 
-def _preferred_terms(pod: objects.Pod) -> list[_Weighted]:
-    """The preferred terms of a pod, anti-affinity with negative weights. Terms that cannot be read count nothing."""
+def preferred_terms(pod: objects.Pod) -> list[_Weighted]:
+    """Return the preferred terms of a pod, anti-affinity with negative weights. Terms that cannot be read count nothing."""
     wanted = pod.spec.affinity or objects.Affinity()
     found: list[_Weighted] = []
     for sign, source in ((1, wanted.podAffinity), (-1, wanted.podAntiAffinity)):

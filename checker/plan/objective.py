@@ -51,8 +51,8 @@ class Ledger:
         self, board: Board, policy: Policy, subjects: Collection[str], pending: Collection[str], gangs: Sequence[Gang], *, admits: bool
     ) -> None:
         self._board, self._policy, self._pending = board, policy, frozenset(pending)
-        self._subjects = frozenset(subjects)
-        self._wanted = self._subjects | self._pending if admits else self._subjects
+        self.subjects = frozenset(subjects)
+        self._wanted = self.subjects | self._pending if admits else self.subjects
         self._gangs = gangs if admits else ()
         self._free_before = len(self.freed())
 
@@ -91,7 +91,7 @@ class Ledger:
     def _families(self) -> dict[str, int]:
         """Points by family, without those of containers."""
         return preferences.score(
-            self._board.snapshot, self._placed(), self._subjects, self._policy, pending=self._wanted, gangs=self._gangs
+            self._board.snapshot, self._placed(), self.subjects, self._policy, pending=self._wanted, gangs=self._gangs
         ).families
 
     def _balance(self) -> int | None:
@@ -141,9 +141,9 @@ class Ledger:
 
         match tier.tier:
             case "drained":
-                return -sum(self._is_left(runner, plan.drain) for runner in runners.values())
+                return -sum(self.is_left(runner, plan.drain) for runner in runners.values())
             case "rules":
-                return -sum(len(rules) for key, rules in broken.items() if key in self._subjects)
+                return -sum(len(rules) for key, rules in broken.items() if key in self.subjects)
             case "evictions":
                 gone = [runners[entry.pod].pod.spec.priority or 0 for entry in listed if entry.target is None]
                 return -gone.count(tier.priority or 0)
@@ -158,7 +158,8 @@ class Ledger:
                 return -sum(cost(pod) for pod in moves)
 
     @staticmethod
-    def _is_left(runner: Runner, drain: Collection[str]) -> bool:
+    def is_left(runner: Runner, drain: Collection[str]) -> bool:
+        """Return whether a pod still has to leave a node that is to be drained."""
         return runner.node in drain and runner.steady and not stays_with_node(runner.pod)
 
     def _saved(self, most: int | None) -> int | None:

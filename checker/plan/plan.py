@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from checker.claims.plan import End, plan_claims
 from checker.placement_document import why_not_pending
 from checker.plan.disruption_budgets import Guards
 from checker.plan.document import (
@@ -39,9 +40,10 @@ from models.snapshot.snapshot import Snapshot
 __all__ = ["BUDGET", "summary", "verify_plan"]
 
 
-def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, cost: Cost | None = None) -> list[Violation]:
-    """Return every violation of a plan: faults of the document, of its waves in turn, then of what it claims. A plan for another snapshot
-    has that one violation. ``cost``: of moving a pod (1 by default).
+def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, cost: Cost | None = None, claims: bool = False) -> list[Violation]:
+    """Return every violation of a plan: faults of the document, of its waves in turn, then of what it is said to be worth. A plan for
+    another snapshot has that one violation. ``cost``: of moving a pod (1 by default). ``claims``: whether what it says of obstacles and of
+    itself is judged as well.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -50,7 +52,7 @@ def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, cost: Cost | None = 
     if plan.snapshot.sha256 != snapshot.sha256:
         return [Violation("", "", PLAN, f"the plan is for snapshot {plan.snapshot.sha256}, this is {snapshot.sha256}")]
     with no_gc():
-        return list(_Check(snapshot, plan).faults(cost or cost_of(snapshot, plan.policy or DEFAULT)))
+        return list(_Check(snapshot, plan).faults(cost or cost_of(snapshot, plan.policy or DEFAULT), claims=claims))
 
 
 def summary(snapshot: Snapshot, plan: RebalancePlan) -> tuple[Summary, Summary]:
@@ -131,7 +133,7 @@ class _Check:
 
     # --- faults -------------------------------------------------------------------------------------------------------------
 
-    def faults(self, cost: Cost) -> Iterator[Violation]:
+    def faults(self, cost: Cost, *, claims: bool) -> Iterator[Violation]:
         plan = self.plan
         yield from goal_faults(plan, self.snapshot, self.names, len(self.pending))
         yield from numbering_faults(plan, self.listed, self.roster.gang_of)
@@ -157,6 +159,16 @@ class _Check:
         yield from summary_faults(plan.after, after, "after")
         yield from self._freed_faults(self.ledger.freed() - free)
         yield from self._tier_faults(broken, after, cost)
+        if claims:
+            yield from plan_claims(plan, self._end(broken))
+
+    def _end(self, broken: dict[str, frozenset[str]]) -> End:
+        """What the goals leave undone."""
+        runners, drain = self.board.runners, frozenset(self.plan.drain)
+        left = {key for key, runner in runners.items() if self.ledger.is_left(runner, drain)}
+        waiting = {key for key in self.pending if key not in runners or runners[key].at is None}
+        nodes = {key: runners[key].node if key in runners else None for key in self.pods}
+        return End(nodes, left, broken.keys() & self.ledger.subjects, waiting)
 
     # --- claims -------------------------------------------------------------------------------------------------------------
 

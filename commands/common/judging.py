@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from checker.claims.statement import not_checked
 from checker.violation import Violation
 from commands.common.exit_codes import fail, refuse
 from commands.common.inputs import checked, edit, load_manifests
 from commands.common.options import PolicyChoices, Streams
 from commands.common.searching import Run
+from models.cluster import unmodelled
 from models.documents.placement import Cause, Placement
-from models.documents.policy import Policy
+from models.documents.policy import DEFAULT, Policy
 from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from report.documents import results
 
@@ -22,11 +25,13 @@ if TYPE_CHECKING:
 
 
 class Judged(NamedTuple):
-    """``snapshot``: as the result says that it was edited; ``revision``: the manifests of a rollout; ``violations``: what is wrong."""
+    """``snapshot``: as the result says that it was edited; ``revision``: the manifests of a rollout; ``violations``: what is wrong;
+    ``open``: what is not checked."""
 
     snapshot: Snapshot
     revision: Snapshot | None
     violations: list[Violation]
+    open: list[str]
 
 
 def read_result(path: str, streams: Streams, purpose: str) -> Placement | RebalancePlan:
@@ -39,23 +44,37 @@ def read_result(path: str, streams: Streams, purpose: str) -> Placement | Rebala
 def judge(snapshot: Snapshot, result: Placement | RebalancePlan, streams: Streams) -> Judged:
     """Check a result; a plan for another snapshot is not replayed."""
     if isinstance(result, RebalancePlan):
-        return Judged(snapshot, None, _plan_violations(snapshot, result))
+        return Judged(snapshot, None, [*_plan_violations(snapshot, result), *_unsaid(snapshot, result)], not_checked(result))
     ref, manifests = result.snapshot, streams.manifests
     if ref.workloads and not manifests:
         fail([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
     if ref.rollout is None:
-        from checker.placement import verify
+        from checker.placement import check
 
         given = edit(snapshot, streams, ref.edits)
         if given.workloads != ref.workloads:
             names = [", ".join(found) or "nothing" for found in (given.workloads, ref.workloads)]
             fail([f"-w adds {names[0]}, the result was made with {names[1]}"])
-        return Judged(given.snapshot, None, checked(lambda: list(verify(given.snapshot, result))))
+        found = checked(lambda: check(given.snapshot, result))
+        return Judged(given.snapshot, None, [*found.violations, *_unsaid(given.snapshot, result)], not_checked(result, found.unjudged))
     from checker.rollout import verify_rollout
 
     edited = edit(snapshot, replace(streams, manifests=()), ref.edits).snapshot
     revision = load_manifests(manifests)
-    return Judged(edited, revision, checked(lambda: list(verify_rollout(edited, result, revision))))
+    return Judged(edited, revision, checked(lambda: list(verify_rollout(edited, result, revision))), not_checked(result))
+
+
+def _unsaid(snapshot: Snapshot, result: Placement | RebalancePlan) -> list[Violation]:
+    """What the document should say is not modelled, and does not."""
+    ref = result.snapshot
+    if ref.sha256 != snapshot.sha256:
+        return []
+    scope = select(snapshot, from_scratch=ref.fromScratch, include_gated=ref.includeGated)
+    tiers = (result.policy or DEFAULT).networkTiers
+    said = {(entry.pod, entry.field, entry.effect) for entry in result.unmodelled}
+    found = checked(lambda: list(unmodelled.find(snapshot, (snapshot.pods[i] for i in scope.pending), tiers=tiers)))
+    silent = [entry for entry in found if (entry.pod, entry.field, entry.effect) not in said]
+    return [Violation(entry.pod, "", result.kind, f"{entry.field} is not modelled, and the document does not say so") for entry in silent]
 
 
 def _plan_violations(snapshot: Snapshot, plan: RebalancePlan) -> list[Violation]:
@@ -64,7 +83,7 @@ def _plan_violations(snapshot: Snapshot, plan: RebalancePlan) -> list[Violation]
     if plan.snapshot.sha256 != snapshot.sha256:
         why = f"the plan is for another snapshot: its sha256 is {plan.snapshot.sha256[:12]}, that of this one {snapshot.sha256[:12]}"
         return [Violation("", "", plan.kind, why)]
-    return checked(lambda: list(verify_plan(snapshot, plan)))
+    return checked(lambda: list(verify_plan(snapshot, plan, claims=True)))
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,11 @@ class Verification(Doc):
 
     valid: Annotated[bool, Meta(description="Whether nothing is wrong.")]
     violations: Annotated[list[Violation], Meta(description="The rules that are broken, and by what.")]
+    says: Annotated[
+        list[str], Meta(description="What the document says for itself that decides what is valid, such as exemptions and its policy.")
+    ] = []
+    notChecked: Annotated[list[str], Meta(description="What of the document is not checked.")] = []
+    notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
 
 
 class PodCounts(Doc):

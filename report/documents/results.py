@@ -59,10 +59,12 @@ def plan_document(plan: RebalancePlan) -> dict[str, Any]:
     return plans.to_builtins(plan)
 
 
-def violations_document(violations: Iterable[Violation]) -> dict[str, Any]:
+def violations_document(
+    violations: Iterable[Violation], says: Sequence[str] = (), not_checked: Sequence[str] = (), notes: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return an :class:`answers.Verification`."""
     found = [answers.Violation(v.pod, v.node, v.rule, v.why) for v in violations]
-    return _plain(answers.Verification(not found, found))
+    return _plain(answers.Verification(not found, found, list(says), list(not_checked), list(notes)))
 
 
 def nodes_per_rule(verdict: PodVerdict) -> dict[str, int]:

@@ -34,7 +34,10 @@ def verdict_line(violations: Sequence[Violation], result: Placement | RebalanceP
     return f"{counted(len(violations), 'violation')} in {extent}" if violations else f"valid: {extent}"
 
 
-def violations_table(violations: Sequence[Violation], result: Placement | RebalancePlan) -> Iterator[RenderableType]:
+def violations_table(
+    violations: Sequence[Violation], result: Placement | RebalancePlan, says: Sequence[str] = (), not_checked: Sequence[str] = ()
+) -> Iterator[RenderableType]:
+    """Yield the verdict, what is wrong, what the document says for itself, and what is not checked."""
     yield Text(verdict_line(violations, result), style="bold red" if violations else "bold green")
     if violations:
         yield Text()
@@ -42,6 +45,11 @@ def violations_table(violations: Sequence[Violation], result: Placement | Rebala
         for v in violations:
             table.add_row(plain(v.pod), plain(v.node or ""), plain(v.rule, style="yellow"), plain(v.why))
         yield Padding(table, (0, 0, 0, 2))
+    for title, clauses in (("By its own account", says), ("Not checked", not_checked)):
+        if clauses:
+            yield Text()
+            yield Text(title, style="bold")
+            yield from (Padding(plain(clause), (0, 0, 0, 2)) for clause in clauses)
 
 
 def affinity_table(matrix: Matrix) -> Iterator[RenderableType]:

@@ -193,7 +193,8 @@ def test_names_that_no_api_server_takes_are_refused(text: str, tmp_path: Path) -
     }.items():  # fmt: skip
         result = run("audit", write(tmp_path, objects))
         assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 1), field
-        assert ": got " in result.stderr and ", expected a " in result.stderr
+        assert ": got " in result.stderr
+        assert ", expected a " in result.stderr
         assert field in result.stderr
 
 

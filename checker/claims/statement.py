@@ -1,0 +1,101 @@
+"""What a document says for itself and nothing can contradict: its policy, exemptions, edits; and whether that is what a reader expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from checker.violation import Violation
+from models.documents.placement import Placement
+from models.documents.policy import DEFAULT, Policy
+from models.documents.rebalance_plan import Limits, RebalancePlan
+
+#: What is not checked in a Placement, as a reader should know it.
+PLACEMENT: Final = (
+    "bounds of tiers and what is said to be the best of a family, which no placement proves",
+    "facts and remedies of causes, which take a search",
+    "wording of messages and notes, seconds and the course of the search",
+)
+#: The same of a plan.
+PLAN: Final = (
+    "bounds of tiers, and whether an obstacle is proved, which no plan proves",
+    "wording of reasons, obstacles and notes, seconds and the course of the search",
+)
+_TEXT: Final = 120
+
+
+def not_checked(result: Placement | RebalancePlan, unjudged: int = 0) -> list[str]:
+    """Return what a check of the document leaves open. ``unjudged``: pods that are left and were not asked about."""
+    found = list(PLAN if isinstance(result, RebalancePlan) else PLACEMENT)
+    if result.snapshot.rollout is not None:
+        found.append("why new pods are stuck")
+    if unjudged:
+        found.append(f"why {unjudged} of the pods that are left fit nowhere: they are of too many kinds for so many nodes")
+    return found
+
+
+def assumptions(result: Placement | RebalancePlan) -> list[str]:
+    """Return what the document was made under other than the defaults, by its own account, a clause each."""
+    ref = result.snapshot
+    found = []
+    if ref.daemonNamespaces:
+        found.append(f"pods of these namespaces are exempt from required anti-affinity: {', '.join(ref.daemonNamespaces)}")
+    found += [f"the policy has {field} {_brief(value)} instead of {_brief(usual)}" for field, value, usual in _policy(result, DEFAULT)]
+    if ref.fromScratch:
+        found.append("running pods that may move are placed anew")
+    if ref.includeGated:
+        found.append("pods with scheduling gates are placed too")
+    if ref.workloads:
+        found.append(f"manifests are added: {', '.join(ref.workloads)}")
+    if ref.rollout is not None:
+        found.append(f"a new revision of {ref.rollout} is rolled out")
+    if ref.edits is not None:
+        edits = msgspec.to_builtins(ref.edits)
+        found += [
+            f"the snapshot is edited: {field}{'' if value is True else f' {_brief(value)}'}" for field, value in edits.items() if value
+        ]
+    if isinstance(result, RebalancePlan):
+        limits = list(_differences(result.limits, Limits()))
+        found += [f"the limits have {field} {_brief(value)} instead of {_brief(usual)}" for field, value, usual in limits]
+    return found
+
+
+def policy_faults(result: Placement | RebalancePlan, expected: Policy) -> Iterator[Violation]:
+    """Yield where the document's policy, exemptions included, is not the one that a reader expects."""
+    for field, value, wanted in _policy(result, expected):
+        yield Violation("", "", result.kind, f"the policy has {field} {_brief(value)}, expected {_brief(wanted)}")
+    said, wanted = sorted(result.snapshot.daemonNamespaces), sorted(expected.daemonNamespaces)
+    if said != wanted:
+        why = f"namespaces exempt from required anti-affinity are {', '.join(said) or 'none'}, expected {', '.join(wanted) or 'none'}"
+        yield Violation("", "", result.kind, why)
+
+
+def exemption_faults(result: Placement | RebalancePlan) -> Iterator[Violation]:
+    """Yield the exemptions of a document."""
+    if result.snapshot.daemonNamespaces:
+        why = f"namespaces are exempt from required anti-affinity, expected none: {', '.join(result.snapshot.daemonNamespaces)}"
+        yield Violation("", "", result.kind, why)
+
+
+def _policy(result: Placement | RebalancePlan, other: Policy) -> list[tuple[str, object, object]]:
+    return list(_differences(result.policy or DEFAULT, other))
+
+
+def _differences(one: msgspec.Struct, other: msgspec.Struct, path: str = "") -> Iterator[tuple[str, object, object]]:
+    """Yield the path of each field that differs, and both values."""
+    for field in one.__struct_fields__:
+        mine, theirs = getattr(one, field), getattr(other, field)
+        if isinstance(mine, msgspec.Struct) and type(mine) is type(theirs):
+            yield from _differences(mine, theirs, f"{path}{field}.")
+        elif mine != theirs:
+            yield f"{path}{field}", mine, theirs
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        text = ", ".join(value) or "empty"
+    else:
+        text = msgspec.json.encode(value).decode() if not isinstance(value, str) else value or "empty"
+    return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
