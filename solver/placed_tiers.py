@@ -14,7 +14,7 @@ from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
-from solver.construction.greedy import Construction, complete, construct, rank
+from solver.construction.greedy import complete, construct, rank
 from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import Objective
 from solver.rules.base import Rule
@@ -282,8 +282,7 @@ class PlacedSearch:
 
     def _adopt(self, answer: Answer, counts: Ints) -> None:
         """Take a better placement over if it has a bind order."""
-        old, new = Construction(answer.counts, []), Construction(counts, [])
-        if rank(self.cluster, new) <= rank(self.cluster, old):
+        if rank(self.cluster, counts) <= rank(self.cluster, answer.counts):
             return
         found = find_order(self.cluster, counts, seed=self.options.seed)
         if found.sequence is not None:

@@ -23,6 +23,10 @@ from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 
+#: Passes in other orders, where classes are not too many.
+RESTARTS = 20
+#: States of the exhaustive search.
+STATES = 20_000
 #: Replaying kubelets makes a state of the exhaustive search this many times dearer.
 ALIGNED = 8
 #: Up to so many pods of a gang all their subsets are tried as units.
@@ -41,8 +45,8 @@ class Ordering:
     exhausted: bool = False
 
 
-def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: int = 20_000, seed: int = 0) -> Ordering:
-    """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to ``states``."""
+def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0) -> Ordering:
+    """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to :data:`STATES`."""
     rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster), NodeVolumeLimits(cluster)]
     groups = _groups(rules)
     numa = NodeResourceTopologyMatch(cluster)
@@ -62,16 +66,9 @@ def find_order(cluster: Cluster, counts: Ints, *, restarts: int = 20, states: in
         for g in by_priority
         if g not in tied
     ]
-    for group in groups:
-        left = {g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()}
-        if not left:
-            continue
-        found = _order_group(cluster, rules, left, restarts, states, seed)
-        if found.sequence is None:
-            return found
-        pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
-    for left in alone:
-        found = _order_group(cluster, rules, left, restarts, states, seed)
+    tangled = [{g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()} for group in groups]
+    for left in [*filter(None, tangled), *alone]:
+        found = _order_group(cluster, rules, left, seed)
         if found.sequence is None:
             return found
         pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
@@ -105,18 +102,17 @@ def _groups(rules: Sequence[Rule]) -> list[list[int]]:
     return connected(links, {g for link in links for g in link})
 
 
-def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, restarts: int, states: int, seed: int) -> Ordering:
+def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, seed: int) -> Ordering:
     search = _Search(cluster, rules)
     rng = random.Random(seed)
     sizes = sum(len(nodes) for nodes in left.values())
     levels = search.levels(sorted(left))
-    for attempt in range(restarts if sizes < 5000 else 2):
+    for attempt in range(RESTARTS if sizes < 5000 else 2):
         for units, late in levels:
             sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None, units, late=late)
             if sequence is not None:
                 return Ordering(sequence, [])
-    if any(search.aligned(g) for g in left):
-        states //= ALIGNED
+    states = STATES // ALIGNED if any(search.aligned(g) for g in left) else STATES
     sequence, exhausted = search.exhaustive(left, states)
     return Ordering(sequence, sorted(left), exhausted and sequence is None)
 

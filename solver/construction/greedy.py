@@ -39,14 +39,10 @@ class Construction:
     active: Sequence[Rule] = ()
     soft: SoftState | None = None
 
-    def per_priority(self, cluster: Cluster) -> dict[int, int]:
-        """Return placed pods per priority."""
-        return cluster.per_priority(self.counts.sum(axis=1))
 
-
-def rank(cluster: Cluster, construction: Construction) -> tuple[int, ...]:
-    """Return placed pods, highest priority first: larger is better."""
-    per = construction.per_priority(cluster)
+def rank(cluster: Cluster, counts: Ints) -> tuple[int, ...]:
+    """Return the placed pods of int64[G, N], highest priority first: larger is better."""
+    per = cluster.per_priority(counts.sum(axis=1))
     return tuple(per[p] for p in sorted(per, reverse=True))
 
 
@@ -298,7 +294,7 @@ def construct(
         builder = _Builder(cluster, active if first else rules.build(cluster), limits, even=even and first, soft=soft if first else None)
         builder.run([g for g in order if limits[g].any()], context.stop.is_set if first else context.over)
         found = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
-        if best is None or rank(cluster, found) > rank(cluster, best):
+        if best is None or rank(cluster, found.counts) > rank(cluster, best.counts):
             best = found
         if context.over() or int(best.counts.sum()) == goal:
             break

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 from ortools.sat.python import cp_model
 
+from models.cluster.cluster import Ints
 from solver.runtime.run_context import RunContext
+
+if TYPE_CHECKING:
+    from solver.cpsat.model import PlacementModel
 
 #: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
 DETERMINISTIC_WORKERS = 4
@@ -38,13 +42,6 @@ class Answer:
     status: cp_model.CpSolverStatus
     solution: list[int] | None
     bound: int | None
-
-
-class Short(TypedDict):
-    """Limits of a small solve beside the main ones."""
-
-    seconds: float
-    deterministic: bool
 
 
 class CpSat:
@@ -108,9 +105,12 @@ class CpSat:
             bound = int(np.floor(proved + 1e-6)) if maximise else int(np.ceil(proved - 1e-6))
         return Answer(status, list(solver.response_proto.solution) if solved else None, bound)
 
-    def short(self) -> Short:
-        """Return the time that completing a hint may take."""
-        return {"seconds": min(10.0, max(0.2, self.deadline.left() / 4)), "deterministic": self.options.deterministic}
+    def assignment(
+        self, encoding: PlacementModel, pods: Ints | Mapping[tuple[int, int], int], *, objective: bool = False
+    ) -> list[int] | None:
+        """Return :meth:`PlacementModel.assignment`, in a part of the time that is left."""
+        seconds = min(10.0, max(0.2, self.deadline.left() / 4))
+        return encoding.assignment(pods, seconds=seconds, deterministic=self.options.deterministic, objective=objective)
 
     def done(self) -> bool:
         return self.context.over()

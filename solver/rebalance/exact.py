@@ -145,7 +145,7 @@ class Exact:
         """The best end state that is left, tier after tier; None where none is worth as much as ``least``, or none is found in time.
         ``counts``: a plan's end state to start from; ``last``: the best one before it was cut off."""
         began = self.deadline.left()
-        solution = self.model.assignment(counts, **self.cpsat.short())
+        solution = self.cpsat.assignment(self.model, counts)
         held: list[int] = []
         proved, tied = True, True  # tied: so far as good as ``least``, no better
         model = self.model.model.clone()

@@ -98,7 +98,7 @@ class Lns:
         # with the pods fixed, what the tiers count is free to be as good as it is: all of them at once
         every = [cp_model.LinearExpr.weighted_sum(tier.variables, tier.weights) for tier in points if tier.variables]
         model.model.maximize(cp_model.LinearExpr.sum(every))
-        hint = model.assignment(inside, objective=True, **self.cpsat.short())
+        hint = self.cpsat.assignment(model, inside, objective=True)
         if hint is None:
             return False
         solution, better, solved = hint, False, True

@@ -100,7 +100,8 @@ class Rule(ABC):
         """Put k pods of class g on node n into the state."""
 
     def remove(self, g: int, n: int, k: int = 1) -> None:
-        """Take k pods of class g on node n out of the state."""
+        """Take k pods of class g on node n out of the state; rules that count pods only place fewer."""
+        self.place(g, n, -k)
 
     def path(self) -> object:
         """Return what of the state depends on the order in which pods arrived, not only on which did; None if nothing."""

@@ -66,9 +66,6 @@ class GangScheduling(Rule):
             if codes is not None and inside is not None and codes[n] >= 0:
                 inside[codes[n]] += k
 
-    def remove(self, g: int, n: int, k: int = 1) -> None:
-        self.place(g, n, -k)
-
     def order_links(self) -> list[list[int]]:
         """Return classes of a gang that keeps to one domain hang together."""
         return [sorted(gang.classes) for gang in self.cluster.gangs if gang.key is not None]

@@ -163,9 +163,6 @@ class InterPodAffinity(Rule):
         for i in self._feeds[g]:
             self._attractions[i].add(n, k)
 
-    def remove(self, g: int, n: int, k: int = 1) -> None:
-        self.place(g, n, -k)
-
     def touches(self, g: int) -> bool:
         """Return whether placing pods of the class changes this rule's verdict on other nodes (or on other pods of it)."""
         return bool(self._own[g] or self._matching[g] or self._feeds[g])

@@ -83,9 +83,6 @@ class NodePorts(Rule):
         for port in self.cluster.classes[g].ports:
             self._used[port][n] += k
 
-    def remove(self, g: int, n: int, k: int = 1) -> None:
-        self.place(g, n, -k)
-
     def encode(self, encoding: PlacementModel) -> None:
         """Per (protocol, port): the wildcard classes together with those of each single address take a node at most once."""
         for (protocol, number), addresses in self._addresses.items():

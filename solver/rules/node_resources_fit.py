@@ -66,9 +66,6 @@ class NodeResourcesFit(Rule):
         self.free[nodes] -= pods[:, None] * self.cluster.demand[g]
         self.slots[nodes] -= pods
 
-    def remove(self, g: int, n: int, k: int = 1) -> None:
-        self.place(g, n, -k)
-
     def encode(self, encoding: PlacementModel) -> None:
         """Σ demand · x ≤ max(0, free) per node and resource, divided by the gcd of the demands; rows that cannot bind are left out."""
         if not encoding.partial and not encoding.named:

@@ -170,9 +170,6 @@ class PodTopologySpread(Rule):
                 if tally.codes[n] >= 0:  # a running pod may be on a node without the key
                     tally.owners[tally.codes[n]] += k
 
-    def remove(self, g: int, n: int, k: int = 1) -> None:
-        self.place(g, n, -k)
-
     def level(self, g: int) -> Ints:
         """Return int64[N]: how full the class's fullest constrained domain is on each node; ordering fills the emptier domains first."""
         level = np.zeros(self.cluster.n_nodes, dtype=np.int64)

@@ -198,9 +198,6 @@ class VolumeRestrictions(Rule):
         for key in self._single[g]:
             self._used[key] += k
 
-    def remove(self, g: int, n: int, k: int = 1) -> None:
-        self.place(g, n, -k)
-
     def encode(self, encoding: PlacementModel) -> None:
         users: dict[str, list[int]] = {}
         for g, keys in enumerate(self._single):

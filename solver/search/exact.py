@@ -97,7 +97,7 @@ class Exact:
             if at_most is not None:
                 model.add(missing <= at_most)
             else:
-                add_hint(model, self.encoding.assignment(best.counts, **self.cpsat.short()) or ())
+                add_hint(model, self.cpsat.assignment(self.encoding, best.counts) or ())
             answer = self.cpsat.run(model, seconds, self._reporter(p))
             least = answer.bound
             if at_most is not None:

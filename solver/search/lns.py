@@ -139,7 +139,7 @@ class Lns:
             encoding.model.add(left == 0)
         points = objective_encoding.encode(encoding, search.objective, search.soft)
         encoding.model.maximize(points.expression())
-        add_hint(encoding.model, encoding.assignment(chosen.free, objective=True, **self.cpsat.short()) or ())
+        add_hint(encoding.model, self.cpsat.assignment(encoding, chosen.free, objective=True) or ())
         answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
         placed = chosen.free
         if answer.solution is not None:

@@ -314,7 +314,7 @@ class PreferenceSearch:
         encoding, points = self._model()
         while not self.context.over():
             model = encoding.model.clone()
-            add_hint(model, encoding.assignment(best.counts, objective=True, **self.cpsat.short()) or ())
+            add_hint(model, self.cpsat.assignment(encoding, best.counts, objective=True) or ())
             answer = self.cpsat.run(model, seconds, lambda value, bound: self._report(max(value, best.value), min(bound, best.bound)))
             if answer.bound is not None and self._sound:
                 best.bound = min(best.bound, max(best.value, answer.bound))
@@ -337,7 +337,7 @@ class PreferenceSearch:
             return 0  # no cost is below zero: as good a bound as none
         model.maximize(points.expression())
         bound = points.most + points.constant
-        hint = encoding.assignment(best.counts, objective=True, **self.cpsat.short())
+        hint = self.cpsat.assignment(encoding, best.counts, objective=True)
         held = model.clone()
         add_hint(held, hint or ())
         answer = self.cpsat.run(held, seconds, report)
