@@ -116,6 +116,12 @@ def format_bytes(value: int) -> str:
     """Bytes in the largest binary unit that gives a short number: ``512Mi``, ``1.5Gi``."""
     for shift, suffix in ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
         if abs(value) >= 1 << shift:
-            text = f"{value / (1 << shift):.1f}"
-            return text.removesuffix(".0") + suffix
+            return rounded(value, 1 << shift) + suffix
     return str(value)
+
+
+def rounded(value: int, unit: int) -> str:
+    """Return ``value`` in units for people, half away from zero: two decimals below 10, one below 100, none above: ``7.25``, ``1,290``."""
+    digits = 2 if abs(value) < 10 * unit else 1 if abs(value) < 100 * unit else 0
+    whole, rest = divmod((2 * abs(value) * 10**digits + unit) // (2 * unit), 10**digits)
+    return "-" * (value < 0) + f"{whole:,}" + (f".{rest:0{digits}}".rstrip("0") if rest else "")

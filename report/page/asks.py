@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from models.kube import objects, pod_requests
 from models.kube.objects import Pod
 from models.kube.pod_spec import host_ports
+from report.documents import numbers
 from report.page import words
 
 #: Resources that a shape shows apart.
@@ -39,16 +40,16 @@ def gates(spec: objects.PodSpec) -> Iterator[Rule]:
 
 def resources(request: dict[str, int], spec: objects.PodSpec) -> Iterator[Rule]:
     """Yield what a shape does not show by itself: other resources, requests of the pod as a whole, overhead."""
-    found = [f"{name} {words.amount(name, value)}" for name, value in sorted(request.items()) if name not in _SHOWN]
+    found = [f"{name} {numbers.amount(name, value)}" for name, value in sorted(request.items()) if name not in _SHOWN]
     if found:
         yield Rule("NodeResourcesFit", f"also requests {words.listed(found)}")
     stated = pod_requests.allocatable(spec.resources.requests if spec.resources is not None else None)
-    whole = [f"{name} {words.amount(name, value)}" for name, value in sorted(stated.items()) if pod_requests.pod_level_resource(name)]
+    whole = [f"{name} {numbers.amount(name, value)}" for name, value in sorted(stated.items()) if pod_requests.pod_level_resource(name)]
     if whole:
         yield Rule("NodeResourcesFit", f"asks for {words.listed(whole)} as a whole, whatever its containers ask for")
     overhead = pod_requests.allocatable(spec.overhead)
     if overhead:
-        of = [f"{name} {words.amount(name, value)}" for name, value in sorted(overhead.items())]
+        of = [f"{name} {numbers.amount(name, value)}" for name, value in sorted(overhead.items())]
         yield Rule("NodeResourcesFit", f"its requests include an overhead of {words.listed(of)}")
 
 

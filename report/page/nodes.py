@@ -11,6 +11,7 @@ from models.kube.pod_requests import allocatable
 from models.numa.node_topology import NumaTree, TopologyError, tree
 from models.snapshot import scope
 from models.snapshot.snapshot import InputError, Snapshot
+from report.documents import numbers
 from report.page import words
 from report.page.places import Places, Result
 from report.terminal.usage import zone_of
@@ -140,6 +141,6 @@ def _numa(snapshot: Snapshot, policy: Policy, notes: list[str]) -> dict[str, lis
 
 def _zones(found: NumaTree) -> list[dict[str, Any]]:
     return [
-        {"name": name, "resources": {resource: words.amount(resource, value) for resource, value in sorted(capacity.items())}}
+        {"name": name, "resources": {resource: numbers.amount(resource, value) for resource, value in sorted(capacity.items())}}
         for name, capacity in zip(found.zones, found.capacity, strict=True)
     ]

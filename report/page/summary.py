@@ -17,6 +17,7 @@ from models.edits import edits
 from models.kube.objects import pod_key
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import InputError, Snapshot
+from report.documents.numbers import percent
 from report.documents.output import counted
 from report.documents.results import Violation
 from report.page import words
@@ -152,7 +153,7 @@ def _facts(
     for name, resource in (("CPU requested", "cpu"), ("Memory requested", "memory")):
         total = sum(nodes[resource])
         if total:
-            shares = [f"{_percent(sum(view[resource]), total)}%" for view in usage]
+            shares = [f"{percent(sum(view[resource]), total)}%" for view in usage]
             found.append((name, _change(shares), f"of {words.offer(resource, total)}"))
     used = [f"{sum(1 for count in view['pods'] if count):,}" for view in usage]
     found.append(("Nodes with pods", _change(used)))
@@ -182,12 +183,6 @@ def _bound_of_freed(plan: RebalancePlan) -> list[str]:
         return [f"cost {-tier.value:,}, bound {-tier.bound:,}"]
     before = tier.value - len(plan.freed)
     return [f"bound {tier.bound - before:,}" + (f"; {before:,} more {'was' if before == 1 else 'were'} free before" if before > 0 else "")]
-
-
-def _percent(used: int, total: int) -> int:
-    """Return a rounded percentage, but 100 only for exactly full, as the map does."""
-    rounded = (200 * used + total) // (2 * total)
-    return min(99, rounded) if used < total else max(101, rounded) if used > total else 100
 
 
 def _change(values: Sequence[str]) -> str:

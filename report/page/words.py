@@ -7,6 +7,7 @@ from typing import Final
 
 from models.kube import objects, quantity
 from models.kube.selectors import Requirement, Selector
+from report.documents import numbers
 
 #: Values and names listed in one phrase.
 _LISTED: Final = 8
@@ -17,7 +18,6 @@ _DOMAINS: Final = {
     "topology.kubernetes.io/region": "region",
     "failure-domain.beta.kubernetes.io/region": "region",
 }
-_BYTES: Final = ("memory", "ephemeral-storage", "storage")
 _NUMERIC: Final = {"Gt": ">", "Lt": "<"}
 
 
@@ -104,21 +104,7 @@ def taint(found: objects.Taint) -> str:
 def offer(resource: str, value: int) -> str:
     """Return what nodes have together, in the words of the page: ``74.3 cores``, ``500m``, ``1,290 cores``, ``255 GiB``."""
     if resource == "cpu":
-        return quantity.format_cpu(value) if abs(value) < 1_000 else f"{_rounded(value, 1_000)} core{'' if value == 1_000 else 's'}"
+        return numbers.cpu(value) + ("" if abs(value) < 1_000 else " core" if value == 1_000 else " cores")
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
     power = min(len(units) - 1, max(0, abs(value).bit_length() - 1) // 10)
-    return f"{_rounded(value, 1 << 10 * power)} {units[power]}"
-
-
-def _rounded(value: int, unit: int) -> str:
-    """Return two decimals below 10, one below 100, as the page's script writes amounts."""
-    digits = 2 if abs(value) < 10 * unit else 1 if abs(value) < 100 * unit else 0
-    whole, rest = divmod((2 * value * 10**digits + unit) // (2 * unit), 10**digits)
-    return f"{whole:,}" + (f".{rest:0{digits}}".rstrip("0") if rest else "")
-
-
-def amount(resource: str, value: int) -> str:
-    """Return an amount of a resource as Kubernetes writes it: ``250m``, ``1.5Gi``, ``2``."""
-    if resource == "cpu":
-        return quantity.format_cpu(value)
-    return quantity.format_bytes(value) if resource in _BYTES or resource.startswith("hugepages-") else f"{value:,}"
+    return f"{quantity.rounded(value, 1 << 10 * power)} {units[power]}"

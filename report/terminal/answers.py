@@ -14,6 +14,7 @@ from models.documents.rebalance_plan import RebalancePlan
 from report.documents.output import counted
 from report.documents.results import Violation, nodes_per_rule
 from report.terminal.canvas import Surface, grid, plain
+from report.terminal.columns import Name
 from report.terminal.placement import examples
 
 if TYPE_CHECKING:  # numpy takes longer to import than an answer to print
@@ -41,9 +42,9 @@ def violations_table(
     yield Text(verdict_line(violations, result), style="bold red" if violations else "bold green")
     if violations:
         yield Text()
-        table = grid("pod", "node", "rule", "why")
+        table = grid("pod", "node", "rule", "why", prose=(3,))
         for v in violations:
-            table.add_row(plain(v.pod), plain(v.node or ""), plain(v.rule, style="yellow"), plain(v.why))
+            table.add_row(Name(v.pod), Name(v.node or ""), plain(v.rule, style="yellow"), plain(v.why))
         yield Padding(table, (0, 0, 0, 2))
     for title, clauses in (("By its own account", says), ("Not checked", not_checked)):
         if clauses:
@@ -85,7 +86,7 @@ def explanation(verdicts: Sequence[PodVerdict], surface: Surface, *, per_node: b
     for group in _alike(verdicts):
         first = group[0]
         total = len(first.feasible) + len(first.rejected)
-        title = plain(examples([v.pod for v in group]), style="bold")
+        title = plain(examples([v.pod for v in group], surface), style="bold")
         if len(group) > 1:
             title = Text(f"{counted(len(group), 'pod')}: ", style="bold").append_text(title)
         style = "green" if first.feasible else "red"
@@ -93,7 +94,7 @@ def explanation(verdicts: Sequence[PodVerdict], surface: Surface, *, per_node: b
         if per_node:
             yield Padding(_matrix(first, surface), (0, 0, 1, 2))
         else:
-            yield from _by_rule(first)
+            yield from _by_rule(first, surface)
 
 
 def _alike(verdicts: Sequence[PodVerdict]) -> list[list[PodVerdict]]:
@@ -109,15 +110,15 @@ def _alike(verdicts: Sequence[PodVerdict]) -> list[list[PodVerdict]]:
     return list(groups.values())
 
 
-def _by_rule(verdict: PodVerdict) -> Iterator[RenderableType]:
+def _by_rule(verdict: PodVerdict, surface: Surface) -> Iterator[RenderableType]:
     counts = nodes_per_rule(verdict)
     if counts:
-        table = grid("rule", "nodes", "", right=(1,))
+        table = grid("rule", "nodes", "", right=(1,), prose=(2,))
         for rule, nodes in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             table.add_row(plain(rule, style="yellow"), f"{nodes:,}", plain(verdict.messages.get(rule, "")))
         yield Padding(table, (0, 0, 0, 2))
     if verdict.feasible:
-        yield Padding(plain(f"feasible: {examples(verdict.feasible)}"), (0, 0, 0, 2))
+        yield Padding(plain(f"feasible: {examples(verdict.feasible, surface)}"), (0, 0, 0, 2))
     yield Text()
 
 
@@ -126,14 +127,14 @@ def _matrix(verdict: PodVerdict, surface: Surface) -> RenderableType:
     rules = list(nodes_per_rule(verdict))
     nodes = [*((n, frozenset[str]()) for n in verdict.feasible), *((n, frozenset(r)) for n, r in verdict.rejected.items())]
     longest = max((len(n) for n, _ in nodes), default=0)
-    if longest + sum(len(r) + 2 for r in rules) + 12 <= surface.width:
+    if surface.width is None or longest + sum(len(r) + 2 for r in rules) + 12 <= surface.width:
         table = grid("node", "", *rules)
         for node, rejecting in nodes:
-            table.add_row(plain(node), *_mark(rejecting), *(Text("x" if r in rejecting else "", style="red") for r in rules))
+            table.add_row(Name(node), *_mark(rejecting), *(Text("x" if r in rejecting else "", style="red") for r in rules))
         return table
-    table = grid("node", "", "rejected by")
+    table = grid("node", "", "rejected by", prose=(2,))
     for node, rejecting in nodes:
-        table.add_row(plain(node), *_mark(rejecting), plain(", ".join(sorted(rejecting)), style="yellow"))
+        table.add_row(Name(node), *_mark(rejecting), plain(", ".join(sorted(rejecting)), style="yellow"))
     return table
 
 

@@ -6,38 +6,57 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 
 from report.documents.output import one_line
+from report.terminal.columns import Grid, folded
 
 #: Columns where there is no terminal to ask.
 _WIDTH: Final = 100
+_NARROWEST: Final = 40
 
 
 @dataclass(frozen=True)
 class Surface:
-    """What a table is drawn on. ``encoding``: text that it lacks is replaced, never an error."""
+    """What a table is drawn on. ``width``: of a terminal; None where there is none, and a line is as long as it gets; ``whole``: the width
+    is a wish, and names are whole whatever it is; ``encoding``: text that it lacks is replaced, never an error; ``wide``: with amounts and
+    more columns; ``everything``: lists are not cut."""
 
-    width: int = _WIDTH
+    width: int | None = _WIDTH
     colour: bool = False
     encoding: str = "utf-8"
+    whole: bool = False
+    wide: bool = False
+    everything: bool = False
 
     @property
     def unicode(self) -> bool:
         return self.encoding.lower().replace("-", "").replace("_", "").startswith("utf")
 
+    def most(self, number: int) -> int:
+        """Return how many lines of a list are shown where ``number`` are by default."""
+        return sys.maxsize if self.everything else number
+
+
+def a_file() -> Surface:
+    """Return what is no terminal as a surface; COLUMNS says how wide running text is to be, names are whole."""
+    columns = os.environ.get("COLUMNS", "")
+    return Surface(max(_NARROWEST, int(columns)) if columns.isascii() and columns.isdigit() and len(columns) < 6 else None, whole=True)
+
 
 def standard_output() -> Surface:
     """Return standard output as a surface: colour on a terminal only, and not where NO_COLOR asks for none."""
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Surface(shutil.get_terminal_size((_WIDTH, 24)).columns, colour, getattr(sys.stdout, "encoding", None) or "utf-8")
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    if sys.stdout is None or not sys.stdout.isatty():
+        return replace(a_file(), encoding=encoding)
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Surface(max(_NARROWEST, shutil.get_terminal_size((_WIDTH, 24)).columns), colour, encoding)
 
 
 def render(parts: Sequence[RenderableType], surface: Surface) -> bytes:
@@ -47,7 +66,7 @@ def render(parts: Sequence[RenderableType], surface: Surface) -> bytes:
     file = io.TextIOWrapper(drawn, encoding=surface.encoding, errors="replace", newline="\n")
     console = Console(
         file=file,
-        width=max(40, surface.width),
+        width=surface.width or _WIDTH,
         color_system="standard" if surface.colour else None,
         force_terminal=surface.colour,
         no_color=not surface.colour,
@@ -56,11 +75,33 @@ def render(parts: Sequence[RenderableType], surface: Surface) -> bytes:
         emoji=False,
     )
     for part in parts:
-        console.print(part)
+        for line in _lines(part, surface, 0):
+            line.no_wrap, line.overflow = True, "ignore"
+            console.print(line, soft_wrap=True)
     file.flush()
     if surface.colour:
         return drawn.getvalue()
     return b"".join(line.rstrip() + b"\n" for line in drawn.getvalue().splitlines())
+
+
+def _lines(part: RenderableType, surface: Surface, indent: int) -> Iterator[Text]:
+    """Yield a part line by line: running text broken at blanks, names whole."""
+    if isinstance(part, Padding):
+        yield from [Text()] * part.top
+        yield from _lines(part.renderable, surface, indent + part.left)
+        yield from [Text()] * part.bottom
+        return
+    room = None if surface.width is None else max(1, surface.width - indent)
+    if isinstance(part, Grid):
+        title, found = part.lines(None if surface.wide else room, amounts=surface.wide, whole=surface.whole)
+        if part.title:  # it stands left of what it is the title of
+            yield from title
+        else:
+            found = title + found
+    else:
+        text = part if isinstance(part, Text) else Text(str(part))
+        found = list(text.split(allow_blank=True)) if room is None else folded(text, room)
+    yield from (Text(" " * indent).append_text(line) for line in found)
 
 
 def plain(text: object, style: str = "") -> Text:
@@ -72,9 +113,6 @@ def heading(text: str) -> Text:
     return Text(f"\n{one_line(text)}", style="bold")
 
 
-def grid(*headers: str, right: Sequence[int] = ()) -> Table:
-    """Return a table without lines; ``right``: columns of numbers."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for i, header in enumerate(headers):
-        table.add_column(header, justify="right" if i in right else "left", no_wrap=i in right, overflow="fold")
-    return table
+def grid(*headers: str, right: Sequence[int] = (), prose: Sequence[int] = (), title: str = "") -> Grid:
+    """Return a table without lines; ``right``: columns of numbers, ``prose``: of running text, which may be broken at blanks."""
+    return Grid(headers, right=right, prose=prose, title=title)

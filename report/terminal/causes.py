@@ -2,42 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.placement import Cause, GangResult
+from report.documents.output import counted
 from report.terminal.canvas import grid, heading, plain
+from report.terminal.columns import Name
+from report.terminal.workloads import pods_and_workloads
 
 
-def causes(found: Sequence[Cause]) -> Iterator[RenderableType]:
-    """Yield each cause with its facts and its remedies, cheapest first."""
+@dataclass(frozen=True)
+class _Told:
+    """Causes that read alike once the names of their pods, workloads and gangs are taken out. ``facts``, ``remedies``: as they are told
+    of all of them, each remedy with its options."""
+
+    causes: list[Cause]
+    facts: list[tuple[str, str]]
+    remedies: list[tuple[str, str]]
+
+
+def causes(found: Sequence[Cause], owned: Mapping[str, str] | None = None) -> Iterator[RenderableType]:
+    """Yield each cause with its facts and its remedies, cheapest first; equal ones together. ``owned``: pods with their workloads."""
     if not found:
         return
     yield heading("Why not, and what would help")
-    for cause in found:
-        yield Padding(_title(cause), (0, 0, 0, 2))
-        for fact in cause.facts:
-            rule = plain(f"{fact.rule}: ", style="yellow")
-            yield Padding(rule.append_text(plain(fact.message.removeprefix(f"{fact.rule}: "), style="default")), (0, 0, 0, 4))
-        if cause.waysOut:
-            who = "one of them" if cause.gang is None and 1 == cause.together < len(cause.pods) else "it"
-            yield Padding(plain(f"any one of these lets {who} be placed (each was tried):", style="dim"), (0, 0, 0, 4))
-        for way in cause.waysOut:
-            line = plain(way.message, style="green")
-            if way.options:
-                line.append_text(plain(f"   {' '.join(way.options)}", style="dim"))
+    owned = owned or {}
+    for told in _alike(found, owned):
+        cause = told.causes[0]
+        yield Padding(_title(told.causes, owned), (0, 0, 0, 2))
+        for rule, message in told.facts:
+            yield Padding(plain(f"{rule}: ", style="yellow").append_text(plain(message, style="default")), (0, 0, 0, 4))
+        several = len(told.causes) > 1
+        if told.remedies:
+            who = "one of them" if not several and cause.gang is None and 1 == cause.together < len(cause.pods) else "it"
+            each = "for each of them, " if several else ""
+            yield Padding(plain(f"{each}any one of these lets {who} be placed (each was tried):", style="dim"), (0, 0, 0, 4))
+        for message, options in told.remedies:
+            line = plain(message, style="green")
+            if options:
+                line.append_text(plain(f"   {options}", style="dim"))
             yield Padding(Text("- ").append_text(line), (0, 0, 0, 6))
-        if not cause.waysOut:
+        if not told.remedies:
             yield Padding(plain("no single change that was tried lets it be placed", style="dim"), (0, 0, 0, 4))
 
 
-def _title(cause: Cause) -> Text:
-    name = f"gang {cause.gang}, " if cause.gang is not None else ""
-    pods = cause.pods[0] if len(cause.pods) == 1 else f"{len(cause.pods):,} pods ({cause.pods[0]}, ...)"
-    text = plain(name + pods, style="bold red")
+def _alike(found: Sequence[Cause], owned: Mapping[str, str]) -> list[_Told]:
+    """Return the causes, in the order of the first of each kind."""
+    groups: dict[object, _Told] = {}
+    for cause in found:
+        facts = [(f.rule, f.message.removeprefix(f"{f.rule}: ")) for f in cause.facts]
+        remedies = [(way.message, " ".join(way.options)) for way in cause.waysOut]
+        nameless = _Nameless(cause, owned)
+        general = [(rule, nameless(text)) for rule, text in facts], [(nameless(text), nameless(options)) for text, options in remedies]
+        key = (cause.gang is None, cause.alone, cause.minimal, cause.proved, cause.together, tuple(general[0]), tuple(general[1]))
+        if key not in groups:
+            groups[key] = _Told([cause], facts, remedies)
+        else:
+            told = groups[key]
+            told.causes.append(cause)
+            told.facts[:], told.remedies[:] = general
+    return list(groups.values())
+
+
+class _Nameless:
+    """Takes the names of a cause's pods, workloads and gang out of a text."""
+
+    def __init__(self, cause: Cause, owned: Mapping[str, str]) -> None:
+        words = {owned[pod].partition(" ")[2]: "its workload" for pod in cause.pods if pod in owned}
+        if cause.gang is not None:
+            words[cause.gang] = "the gang"
+        words |= dict.fromkeys(cause.pods, "the pod")
+        names = sorted(words, key=len, reverse=True)
+        self._words = words
+        self._names = re.compile(r"(?<![\w./-])(?:" + "|".join(map(re.escape, names)) + r")(?![\w/-]|\.\w)")
+
+    def __call__(self, text: str) -> str:
+        return self._names.sub(lambda match: self._words[match[0]], text)
+
+
+def _title(found: Sequence[Cause], owned: Mapping[str, str]) -> Text:
+    cause = found[0]
+    pods = [pod for each in found for pod in each.pods]
+    if len(found) > 1 and cause.gang is not None:
+        who = f"{counted(len(pods), 'pod')} of {len(found):,} gangs ({cause.gang}, ...)"
+    elif len(pods) > 1:
+        name = f"gang {cause.gang}, " if cause.gang is not None else ""
+        who = f"{name}{pods_and_workloads(pods, owned)} ({pods[0]}, ...)"
+    else:
+        who = (f"gang {cause.gang}, " if cause.gang is not None else "") + pods[0]
+    text = plain(who, style="bold red")
     how = "cannot be placed" if cause.proved else "no place was found"
     because = "these rules and capacities together rule it out" if len(cause.facts) > 1 else "this alone rules it out"
     if not cause.alone:
@@ -51,11 +110,10 @@ def gangs(found: Sequence[GangResult]) -> Iterator[RenderableType]:
     """A line for each gang: whole, in part, or not placed."""
     if not found:
         return
-    yield heading("Gangs")
-    table = grid("gang", "placed", "of", "needed", "running", "topology", right=(1, 2, 3, 4))
+    table = grid("gang", "placed", "of", "needed", "running", "topology", right=(1, 2, 3, 4), title="Gangs")
     for gang in found:
         style = "green" if gang.placed == gang.pending else "yellow" if gang.placed else "red"
         where = "" if gang.topologyKey is None else f"{gang.topologyKey}{'=' + gang.domain if gang.domain else ''}"
-        numbers = str(gang.pending), str(gang.needed), str(gang.bound or "")
-        table.add_row(plain(gang.gang), Text(str(gang.placed), style=style), *numbers, plain(where))
+        numbers = f"{gang.pending:,}", f"{gang.needed:,}", f"{gang.bound:,}" if gang.bound else ""
+        table.add_row(Name(gang.gang), Text(f"{gang.placed:,}", style=style), *numbers, plain(where))
     yield Padding(table, (0, 0, 0, 2))

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from models.documents.placement import Placement, Preferences, TierResult, Unplaced
+from models.documents.placement import Assignment, Placement, Preferences, TierResult, Unplaced
 from models.documents.rebalance_plan import RebalancePlan
-from models.kube import quantity
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
+from report.documents.numbers import amount
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, plain
 from report.terminal.causes import causes, gangs
+from report.terminal.columns import Bar, Cell, Grid, Name
 from report.terminal.progress import gap_text
 from report.terminal.rollout import rollout
-from report.terminal.usage import RESOURCES, Usage, per_node, per_zone, share
+from report.terminal.usage import RESOURCES, Usage, per_node, per_zone, zone_of
+from report.terminal.workloads import added, added_pods, owners, pods_and_workloads
 
 #: Above this many nodes they are summed by zone, and only the fullest are listed.
 _MANY_NODES: Final = 40
@@ -62,20 +63,22 @@ def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterat
     pending, placed = result.snapshot.pending, len(result.assignments)
     yield Text(outcome(result), style="bold green" if placed == pending else "bold yellow" if placed else "bold red")
     if result.rollout is not None:
-        yield from rollout(result.rollout)
+        yield from rollout(result.rollout, surface)
+    yield from added(result, snapshot, surface)
     yield from gangs(result.gangs)
+    owned = owners(snapshot, (u.pod for u in result.unplaced))
     if result.unplaced:
-        yield from _unplaced(result.unplaced)
-    yield from causes(result.causes)
+        yield from _unplaced(result.unplaced, owned, surface)
+    yield from causes(result.causes, owned)
     if result.rollout is None:  # in a rollout nodes are used by old and new pods in turn
         usages = per_node(snapshot, result)
         if usages:
             yield from _nodes(usages, surface)
         if result.assignments:
-            yield from _assignments(result)
+            yield from _assignments(result, snapshot, surface)
     if result.preferences is not None:
-        yield from _preferences(result, result.preferences)
-    yield from unmodelled_and_notes(result)
+        yield from _preferences(result, result.preferences, surface)
+    yield from unmodelled_and_notes(result, surface)
     yield objective_heading(result)
     if result.objective:
         yield _tiers(result, snapshot)
@@ -96,10 +99,10 @@ def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
     of = Counter(priorities.get(pod, 0) for pod in to_place)
     table = grid("tier", "value", "of", "bound", "gap", right=(1, 2, 3, 4))
     for tier in result.objective:
-        total = "" if tier.tier != "placed" else str(of[tier.priority] if tier.priority is not None else of.total())
+        total = "" if tier.tier != "placed" else f"{of[tier.priority] if tier.priority is not None else of.total():,}"
         name = tier.tier if tier.priority is None else f"{tier.tier}, priority {tier.priority}"
         gap = gap_text(tier.value, tier.bound)
-        table.add_row(plain(name), str(tier.value), total, str(tier.bound), Text(gap, style=_gap_style(tier)))
+        table.add_row(plain(name), f"{tier.value:,}", total, f"{tier.bound:,}", Text(gap, style=_gap_style(tier)))
     return Padding(table, (0, 0, 0, 2))
 
 
@@ -119,7 +122,7 @@ def score_line(result: Placement) -> str | None:
     return f"score {tier.value:,} of at most {tier.bound:,}, {proof}"
 
 
-def _preferences(result: Placement, found: Preferences) -> Iterator[RenderableType]:
+def _preferences(result: Placement, found: Preferences, surface: Surface) -> Iterator[RenderableType]:
     """Yield the score, then by family, then the workloads that lost most, then what was not met."""
     yield heading(f"Preferences: {score_line(result)}")
     table = grid("family", "points", "best alone", "weight", right=(1, 2, 3))
@@ -128,19 +131,18 @@ def _preferences(result: Placement, found: Preferences) -> Iterator[RenderableTy
     yield Padding(table, (0, 0, 0, 2))
     losing = [w for w in found.workloads if w.lost]
     if losing:
-        yield heading(f"Workloads that lost most ({len(losing):,} of {counted(len(found.workloads), 'workload')} with preferences)")
-        table = grid("workload", "points", "lost", right=(1, 2))
-        for workload in losing[:_LOSING]:
-            table.add_row(plain(workload.workload), f"{workload.value:,}", Text(f"{workload.lost:,}", style="yellow"))
+        title = f"Workloads that lost most ({len(losing):,} of {counted(len(found.workloads), 'workload')} with preferences)"
+        table = grid("workload", "points", "lost", right=(1, 2), title=title)
+        for workload in losing[: surface.most(_LOSING)]:
+            table.add_row(Name(workload.workload), f"{workload.value:,}", Text(f"{workload.lost:,}", style="yellow"))
         yield Padding(table, (0, 0, 0, 2))
     if found.unmet:
-        yield heading("Not met, the costliest first")
-        table = grid("lost", "workload", "preference", "pods", right=(0, 3))
-        for unmet in found.unmet[:_LOSING]:
-            table.add_row(Text(f"{unmet.lost:,}", style="yellow"), plain(unmet.workload), plain(unmet.preference), f"{unmet.pods:,}")
+        table = grid("lost", "workload", "preference", "pods", right=(0, 3), prose=(2,), title="Not met, the costliest first")
+        for unmet in found.unmet[: surface.most(_LOSING)]:
+            table.add_row(Text(f"{unmet.lost:,}", style="yellow"), Name(unmet.workload), plain(unmet.preference), f"{unmet.pods:,}")
         yield Padding(table, (0, 0, 0, 2))
-        if len(found.unmet) > _LOSING:
-            yield Padding(plain(f"... and {len(found.unmet) - _LOSING:,} more (-f json lists them)", style="dim"), (0, 0, 0, 2))
+        if len(found.unmet) > surface.most(_LOSING):
+            yield Padding(plain(f"... and {len(found.unmet) - _LOSING:,} more (--all lists them)", style="dim"), (0, 0, 0, 2))
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -148,129 +150,113 @@ def _preferences(result: Placement, found: Preferences) -> Iterator[RenderableTy
 
 def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
     zones = per_zone(usages)
-    suffix = shared_domain(u.name for u in usages)
-    without = f" (names without {suffix})" if suffix else ""
-    if len(usages) <= _MANY_NODES:
-        yield heading(f"Nodes{without}")
-        table = _usage_table("node", surface)
+    if len(usages) <= surface.most(_MANY_NODES):
+        table = _usage_table("node", "Nodes")
         for zone in zones:
             if len(zones) > 1 or zone.zone is not None:
-                table.add_row(plain(_zone_name(zone), style="bold"))
+                table.add_row(plain(_zone_name(zone), style="bold"), *[""] * (1 + len(RESOURCES)))
             for usage in usages:
                 if usage.zone == zone.zone:
-                    _usage_row(table, f"  {usage.name.removesuffix(suffix)}", usage, surface)
+                    _usage_row(table, Name(usage.name, indent=2), usage, surface)
         yield Padding(table, (0, 0, 0, 2))
         return
-    yield heading(f"Zones ({len(usages):,} nodes)")
-    table = _usage_table("zone (nodes)", surface)
+    table = _usage_table("zone (nodes)", f"Zones ({len(usages):,} nodes)")
     for zone in zones:
-        _usage_row(table, f"{_zone_name(zone)} ({zone.nodes:,})", zone, surface)
+        _usage_row(table, plain(f"{_zone_name(zone)} ({zone.nodes:,})"), zone, surface)
     yield Padding(table, (0, 0, 0, 2))
-    yield heading(f"The {_FULLEST} fullest nodes{without}")
-    table = _usage_table("node", surface)
+    table = _usage_table("node", f"The {_FULLEST} fullest nodes")
     for usage in sorted(usages, key=lambda u: ([-part for part in u.fullness()], u.name))[:_FULLEST]:
-        _usage_row(table, usage.name.removesuffix(suffix), usage, surface)
+        _usage_row(table, Name(usage.name), usage, surface)
     yield Padding(table, (0, 0, 0, 2))
-
-
-def shared_domain(names: Iterable[str]) -> str:
-    """Return the domain that all node names end in (``.eu-west-1.compute.internal``), or nothing."""
-    different, shared = set(names), list[str]()
-    for parts in zip(*(reversed(name.split(".")[1:]) for name in different), strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared.insert(0, f".{parts[0]}")
-    return "".join(shared) if len(different) > 1 else ""
 
 
 def _zone_name(zone: Usage) -> str:
     return zone.name if zone.zone is not None else "no zone"
 
 
-def _wide(surface: Surface) -> bool:
-    return surface.width >= 150
+def _usage_table(first: str, title: str) -> Grid:
+    return grid(first, "new", *RESOURCES, right=(1,), title=title)
 
 
-def _usage_table(first: str, surface: Surface) -> Table:
-    table = grid(first, "new", *RESOURCES, right=(1,))
-    for column in table.columns[2:]:
-        column.no_wrap = True
-    return table
+def _usage_row(table: Grid, name: Cell, usage: Usage, surface: Surface) -> None:
+    table.add_row(name, f"+{usage.new:,}" if usage.new else "", *(bar(usage.used[r], usage.allocatable[r], r, surface) for r in RESOURCES))
 
 
-def _usage_row(table: Table, name: str, usage: Usage, surface: Surface) -> None:
-    cells = [_bar(usage.used[r], usage.allocatable[r], r, surface) for r in RESOURCES]
-    table.add_row(plain(name), f"+{usage.new:,}" if usage.new else "", *cells)
-
-
-def _bar(used: int, total: int, resource: str, surface: Surface) -> Text:
-    """Return a bar, the percentage, and the amounts where there is room."""
-    percent = share(used, total)
-    width = 12 if _wide(surface) else 8
-    style = "red" if percent >= 95 else "yellow" if percent >= 80 else "green"
-    eighths = min(share(used, total, width * 8), width * 8)
-    text = Text()
-    if surface.unicode:
-        text.append("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip(), style=style)
-        text.append("·" * (width - len(text)), style="dim")
-    else:
-        text.append("#" * (eighths // 8), style=style)
-        text.append("." * (width - len(text)), style="dim")
-    text.append(f" {percent:3}%")
-    if _wide(surface):
-        text.append(f" {f'{amount(used, resource)}/{amount(total, resource)}':15}", style="dim")
-    return text
-
-
-def amount(value: int, resource: str) -> str:
-    """Return an amount as Kubernetes writes it: ``250m``, ``1.5Gi``, ``110``."""
-    if resource == "cpu":
-        return quantity.format_cpu(value)
-    return quantity.format_bytes(value) if resource == "memory" else str(value)
+def bar(used: int, total: int, resource: str, surface: Surface) -> Bar:
+    """Return the use of a resource as a bar."""
+    return Bar(used, total, f"{amount(resource, used)}/{amount(resource, total)}", surface.unicode)
 
 
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
-def _assignments(result: Placement) -> Iterator[RenderableType]:
+def _assignments(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    """Yield the assignments in bind order, those of the manifests' pods first."""
     ordered = sorted(result.assignments, key=lambda a: a.order)
-    in_gangs, zones = any(a.gang for a in ordered), any(a.containers for a in ordered)
-    yield heading("Assignments, in bind order")
-    table = grid("#", "pod", "node", *(["gang"] if in_gangs else []), *(["NUMA zones"] if zones else []), right=(0,))
-    for a in ordered[:_LISTED]:
-        extra = [plain(a.gang or "")] if in_gangs else []
-        extra += [plain(", ".join(f"{c.name}: {'+'.join(c.zones)}" for c in a.containers))] if zones else []
-        table.add_row(str(a.order), plain(a.pod), plain(a.node), *extra)
+    added = {pod for pods in added_pods(snapshot, result.snapshot.workloads).values() for pod in pods}
+    yield from _listed([a for a in ordered if a.pod in added], "Assignments of the manifests, in bind order", snapshot, surface)
+    of = " of the snapshot" if added else ""
+    yield from _listed([a for a in ordered if a.pod not in added], f"Assignments{of}, in bind order", snapshot, surface)
+
+
+def _listed(found: Sequence[Assignment], title: str, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    if not found:
+        return
+    shown = found[: surface.most(_LISTED)]
+    columns: dict[str, Callable[[Assignment], Cell]] = {
+        "#": lambda a: f"{a.order:,}",
+        "pod": lambda a: Name(a.pod),
+        "node": lambda a: Name(a.node),
+    }
+    if surface.wide:
+        owned = owners(snapshot, (a.pod for a in shown))
+        zones = {node.metadata.name or "": zone_of(node) or "" for node in snapshot.nodes}
+        columns |= {"zone": lambda a: plain(zones.get(a.node, "")), "workload": lambda a: Name(owned.get(a.pod, ""))}
+    if any(a.gang for a in found):
+        columns["gang"] = lambda a: plain(a.gang or "")
+    if any(a.containers for a in found):
+        columns["NUMA zones"] = lambda a: plain(numa_zones(a))
+    table = grid(*columns, right=(0,), title=title)
+    for a in shown:
+        table.add_row(*(cell(a) for cell in columns.values()))
     yield Padding(table, (0, 0, 0, 2))
-    if len(ordered) > _LISTED:
-        yield Padding(plain(f"... and {len(ordered) - _LISTED:,} more (-f json lists all)", style="dim"), (0, 0, 0, 2))
+    if len(found) > len(shown):
+        yield Padding(plain(f"... and {len(found) - len(shown):,} more (--all lists all)", style="dim"), (0, 0, 0, 2))
 
 
-def examples(names: Sequence[str]) -> str:
-    """Return the first few names, with an ellipsis if there are more."""
-    return ", ".join(names[:_EXAMPLES]) + (", ..." if len(names) > _EXAMPLES else "")
+def numa_zones(assignment: Assignment) -> str:
+    """Return the NUMA zones of the containers: ``app: node-0+node-1, sidecar: node-0``."""
+    return ", ".join(f"{c.name}: {'+'.join(c.zones)}" for c in assignment.containers)
 
 
-def _unplaced(unplaced: Sequence[Unplaced]) -> Iterator[RenderableType]:
+def examples(names: Sequence[str], surface: Surface | None = None) -> str:
+    """Return the first few names, with an ellipsis if there are more; on a ``surface`` that shows everything all of them."""
+    most = _EXAMPLES if surface is None else surface.most(_EXAMPLES)
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: Surface) -> Iterator[RenderableType]:
     """Yield pods with the same reasons together, the largest group first."""
     yield heading(f"Not placed ({counted(len(unplaced), 'pod')})")
     groups: dict[tuple[tuple[str, int, str], ...], list[str]] = {}
     for entry in unplaced:
         groups.setdefault(tuple((r.rule, r.nodes, r.message) for r in entry.reasons), []).append(entry.pod)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    for reasons, pods in islice(ordered, _GROUPS):
-        line = Text("  ").append(counted(len(pods), "pod"), style="bold red").append(": ").append_text(plain(examples(pods)))
-        yield line
+    most = surface.most(_GROUPS)
+    for reasons, pods in islice(ordered, most):
+        line = Text(pods_and_workloads(pods, owned), style="bold red").append(": ", style="default")
+        yield Padding(line.append_text(plain(examples(pods, surface), style="default")), (0, 0, 0, 2))
         for rule, nodes, message in reasons:
             on = f" on {counted(nodes, 'node')}" if nodes else ""
             said = f": {message}" if message else ""
             yield Padding(plain(rule, style="yellow").append_text(plain(on + said, style="default")), (0, 0, 0, 6))
-    if len(ordered) > _GROUPS:
-        rest = sum(len(pods) for _, pods in ordered[_GROUPS:])
-        yield plain(f"  ... and {counted(rest, 'pod')} with {counted(len(ordered) - _GROUPS, 'other set')} of reasons", style="dim")
+    if len(ordered) > most:
+        rest = sum(len(pods) for _, pods in ordered[most:])
+        text = f"... and {counted(rest, 'pod')} with {counted(len(ordered) - most, 'other set')} of reasons (--all lists all)"
+        yield Padding(plain(text, style="dim"), (0, 0, 0, 2))
 
 
-def unmodelled_and_notes(result: Placement | RebalancePlan) -> Iterator[RenderableType]:
+def unmodelled_and_notes(result: Placement | RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
     """Yield what of the input is not modelled, by field and effect, then the notes."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in result.unmodelled:
@@ -278,7 +264,7 @@ def unmodelled_and_notes(result: Placement | RebalancePlan) -> Iterator[Renderab
     if groups:
         yield heading("Not modelled")
     for (field, effect), names in groups.items():
-        text = plain(f"{field}: {effect}", style="yellow").append_text(plain(f" ({len(names):,}: {examples(names)})", style="default"))
+        text = plain(f"{field}: {effect}", style="yellow").append_text(plain(f" ({len(names):,}: {examples(names, surface)})", "default"))
         yield Padding(text, (0, 0, 0, 2))
     if result.notes:
         yield heading("Notes")

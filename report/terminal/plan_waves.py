@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Final
 
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube.objects import controller_of, pod_key
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import counted
-from report.terminal.canvas import Surface, heading, plain
-from report.terminal.placement import shared_domain
+from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.columns import GAP, NOTHING, Common
 
 #: Lines listed; nodes named that the pods of one line leave.
 _LINES: Final = 300
 _SOURCES: Final = 4
-#: Columns left of the lines, and between the columns of their tables.
+#: Columns left of the lines.
 _INDENT: Final = 4
-_GAP: Final = 2
 
 _STYLES: Final = {"~": "yellow", "+": "green", "-": "red"}
 
@@ -42,8 +41,8 @@ class _Line:
     sources: dict[str, int] = field(default_factory=dict)
 
     @property
-    def name(self) -> str:
-        return self.pods[0] if len(self.pods) == 1 else f"{self.workload} ({len(self.pods):,} pods)"
+    def called(self) -> str:
+        return self.pods[0] if len(self.pods) == 1 else self.workload
 
 
 def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
@@ -52,26 +51,20 @@ def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator
     by_wave: dict[int, list[Move | Eviction]] = {}
     for step in steps(plan):
         by_wave.setdefault(step.wave, []).append(step)
-    suffix = nodes_domain(plan)
-    names = _name_width([line for lines in found.values() for line in lines][:_LINES], suffix, surface)
+    every = [line for lines in found.values() for line in lines]
+    layout = _Layout.of(every[: surface.most(_LINES)], surface)
+    if layout.note:
+        yield plain(f"({layout.note})", style="dim")
     left_out, shown = 0, 0
     for wave, lines in sorted(found.items()):
-        room = lines[: max(0, _LINES - shown)]
+        room = lines[: max(0, surface.most(_LINES) - shown)]
         shown += len(room)
         left_out += sum(len(line.pods) for line in lines[len(room) :])
         if room:
             yield heading(f"Wave {wave}  {sizes(by_wave[wave])}")
-            yield from _wave(room, names, suffix, surface)
+            yield from _wave(room, layout)
     if left_out:
-        yield plain(f"... and {left_out:,} more steps (-f json lists all)", style="dim")
-
-
-def nodes_domain(plan: RebalancePlan) -> str:
-    """Return the domain that all nodes of the plan's steps and of its summary end in, or nothing."""
-    names = {use.node for side in (plan.before, plan.after) for use in side.nodes}
-    names.update(step.source for step in steps(plan) if step.source is not None)
-    names.update(move.to for move in plan.moves)
-    return shared_domain(names)
+        yield plain(f"... and {left_out:,} more steps (--all lists all)", style="dim")
 
 
 def steps(plan: RebalancePlan) -> list[Move | Eviction]:
@@ -117,46 +110,63 @@ def sizes(members: Iterable[Move | Eviction]) -> str:
     return ", ".join(counted(found[noun], noun) for noun in ("move", "binding", "eviction") if found[noun])
 
 
-def _wave(lines: list[_Line], names: int, suffix: str, surface: Surface) -> Iterator[RenderableType]:
-    reason, table = None, None
+@dataclass(frozen=True)
+class _Layout:
+    """How all lines are written: what of names is left out, and the width of the names in columns."""
+
+    surface: Surface
+    pods: Common = NOTHING
+    nodes: Common = NOTHING
+    width: int = 0
+
+    @classmethod
+    def of(cls, lines: list[_Line], surface: Surface) -> _Layout:
+        """Return the layout that leaves names whole, if they fit, else one without what all of them have in common."""
+        whole = cls(surface)
+        if whole.fits(lines):
+            return replace(whole, width=whole.names(lines))
+        nodes = Common.of(node for line in lines for node in (*line.sources, *([line.target] if line.target else [])))
+        cut = cls(surface, Common.of(line.called for line in lines), nodes)
+        return replace(cut, width=cut.names(lines))
+
+    @property
+    def note(self) -> str:
+        """Return what is left out, nothing if nothing is."""
+        return ", ".join(common.note(what) for common, what in ((self.pods, "pods"), (self.nodes, "nodes")) if common)
+
+    def names(self, lines: list[_Line]) -> int:
+        return max((len(self.name(line)) for line in lines), default=0)
+
+    def fits(self, lines: list[_Line]) -> bool:
+        if self.surface.whole or self.surface.wide or self.surface.width is None:
+            return True
+        routes = max((len(self.route(line)) for line in lines), default=0)
+        marks = max((len(line.mark) for line in lines), default=0)
+        return _INDENT + 1 + 2 * GAP + self.names(lines) + routes + (GAP + marks if marks else 0) <= self.surface.width
+
+    def name(self, line: _Line) -> str:
+        """Return the pod, or the workload with the number of pods."""
+        return self.pods.cut(line.called) + ("" if len(line.pods) == 1 else f" ({len(line.pods):,} pods)")
+
+    def route(self, line: _Line) -> Text:
+        """Return ``n1, n2 (2) → n3``: the nodes left, with the number of pods if it is more than one of several, and the target."""
+        several = len(line.sources) > 1
+        left = [f"{self.nodes.cut(node)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
+        most = self.surface.most(_SOURCES)
+        text = ", ".join(left[:most]) + (f" and {len(left) - most:,} more" if len(left) > most else "")
+        arrow = "→" if self.surface.unicode else "->"
+        return plain(f"{text} {arrow} {self.nodes.cut(line.target)}".strip() if line.target else text)
+
+
+def _wave(lines: list[_Line], layout: _Layout) -> Iterator[RenderableType]:
     marked = any(line.mark for line in lines)  # an empty column would take room
-    for line in lines:
-        if table is None or line.reason != reason:
-            if table is not None:
-                yield Padding(table, (0, 0, 0, _INDENT))
-            reason, table = line.reason, _table(names, marked=marked)
-            if reason:
-                yield Padding(plain(reason, style="dim"), (0, 0, 0, 2))
-        style = _STYLES[line.sign]
-        marks = [plain(line.mark, style=style)] if marked else []
-        table.add_row(Text(line.sign, style=style), plain(line.name), _route(line, suffix, surface), *marks)
-    if table is not None:
+    for reason, members in groupby(lines, key=lambda line: line.reason):
+        if reason:
+            yield Padding(plain(reason, style="dim"), (0, 0, 0, 2))
+        table = grid("", "", "", *([""] if marked else []), prose=(2,))
+        table.show_header, table.least = False, {1: layout.width}
+        for line in members:
+            style = _STYLES[line.sign]
+            marks = [plain(line.mark, style=style)] if marked else []
+            table.add_row(Text(line.sign, style=style), plain(layout.name(line)), layout.route(line), *marks)
         yield Padding(table, (0, 0, 0, _INDENT))
-
-
-def _name_width(lines: list[_Line], suffix: str, surface: Surface) -> int:
-    """Return the width of the names in columns: what routes and marks leave of the surface, at least nearly half of it, and no more than
-    the longest needs."""
-    widest = max((len(line.name) for line in lines), default=0)
-    routes = max((len(_route(line, suffix, surface)) for line in lines), default=0)
-    marks = max((len(line.mark) for line in lines), default=0)
-    room = surface.width - _INDENT - 1 - 2 * _GAP - routes - (_GAP + marks if marks else 0)
-    return min(widest, max(20, surface.width // 2 - 6, room))
-
-
-def _table(names: int, *, marked: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
-    table.add_column(width=1)
-    table.add_column(width=names, overflow="fold")
-    for _ in range(1 + marked):
-        table.add_column(overflow="fold")
-    return table
-
-
-def _route(line: _Line, suffix: str, surface: Surface) -> Text:
-    """Return ``n1, n2 (2) → n3``: the nodes left, with the number of pods if it is more than one of several, and the target."""
-    several = len(line.sources) > 1
-    left = [f"{node.removesuffix(suffix)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
-    text = ", ".join(left[:_SOURCES]) + (f" and {len(left) - _SOURCES:,} more" if len(left) > _SOURCES else "")
-    arrow = "→" if surface.unicode else "->"
-    return plain(f"{text} {arrow} {line.target.removesuffix(suffix)}".strip() if line.target else text)

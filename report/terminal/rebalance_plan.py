@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from rich.console import RenderableType
@@ -11,12 +12,13 @@ from rich.text import Text
 
 from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
 from models.snapshot.snapshot import Snapshot
+from report.documents.numbers import amount, percent
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, plain
-from report.terminal.placement import amount, examples, objective_heading, unmodelled_and_notes
-from report.terminal.plan_waves import nodes_domain, waves
+from report.terminal.columns import Name, Sized, share, usage_style
+from report.terminal.placement import examples, objective_heading, unmodelled_and_notes
+from report.terminal.plan_waves import waves
 from report.terminal.progress import gap_text
-from report.terminal.usage import share
 
 #: Nodes, obstacles and kinds of unmodelled fields listed one by one.
 _LISTED: Final = 20
@@ -30,23 +32,21 @@ def plan_line(plan: RebalancePlan, seconds: float) -> str:
 
 def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     """Yield the parts of the report: what the plan reaches, what it does not, its steps; how good that is comes last."""
-    yield from _header(plan)
-    yield from _obstacles(plan)
+    yield from _header(plan, surface)
+    yield from _obstacles(plan, surface)
     if plan.moves or plan.evictions:
         yield from _gains(plan)
         yield from _nodes(plan, surface)
         yield from waves(plan, snapshot, surface)
     if plan.freed:
-        suffix = nodes_domain(plan)
         yield heading(f"Freed: {counted(len(plan.freed), 'node')}")
-        yield _inset(plain(_names([name.removesuffix(suffix) for name in plan.freed])))
+        yield _inset(plain(_names(plan.freed, surface)))
     if plan.excluded:
-        yield heading("Left where they are")
-        table = grid("pods", "why", "", right=(0,))
+        table = grid("pods", "why", "", right=(0,), prose=(2,), title="Left where they are")
         for group in sorted(plan.excluded, key=lambda group: -len(group.pods)):
-            table.add_row(f"{len(group.pods):,}", plain(group.reason, style="yellow"), plain(examples(group.pods)))
+            table.add_row(f"{len(group.pods):,}", plain(group.reason, style="yellow"), plain(examples(group.pods, surface)))
         yield _inset(table)
-    yield from unmodelled_and_notes(plan)
+    yield from unmodelled_and_notes(plan, surface)
     yield objective_heading(plan)
     if plan.objective:
         yield _tiers(plan)
@@ -60,8 +60,9 @@ def _more(number: int) -> str:
     return f" and {number:,} more" if number > 0 else ""
 
 
-def _names(names: list[str]) -> str:
-    return ", ".join(names[:_LISTED]) + _more(len(names) - _LISTED)
+def _names(names: list[str], surface: Surface) -> str:
+    most = surface.most(_LISTED)
+    return ", ".join(names[:most]) + _more(len(names) - most)
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------
@@ -111,9 +112,9 @@ def _reached(plan: RebalancePlan) -> list[str]:
     return found
 
 
-def _header(plan: RebalancePlan) -> Iterator[Text]:
+def _header(plan: RebalancePlan, surface: Surface) -> Iterator[Text]:
     yield plain(verdict(plan), style="bold yellow" if plan.obstacles else "bold green")
-    goals = [f"drain {_names(plan.drain)}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
+    goals = [f"drain {_names(plan.drain, surface)}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
     limits = _limits(plan.limits)
     within = plain(f" ({', '.join(limits)})" if limits else "", style="dim")
     yield plain(f"goals: {', then '.join(goals)}", style="default").append_text(within)
@@ -176,26 +177,21 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
     if not changed:
         return
     changed.sort(key=lambda pair: (-_change(*pair), pair[0].node))
-    suffix = nodes_domain(plan)
-    yield heading(f"Nodes that change ({len(changed):,})" + (f", names without {suffix}" if suffix else ""))
-    table = grid("node", "pods", "cpu", "memory")
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    listed = changed if len(changed) <= _LISTED else changed[: _LISTED - 1]
-    rows = [(old.node.removesuffix(suffix), old, new) for old, new in listed]
+    table = grid("node", "pods", "cpu", "memory", title=f"Nodes that change ({len(changed):,})")
+    most = surface.most(_LISTED)
+    listed = changed if len(changed) <= most else changed[: most - 1]
     rest = changed[len(listed) :]
-    if rest:
-        rows.append((f"{len(rest):,} more", _total(old for old, _ in rest), _total(new for _, new in rest)))
-    digits = max(len(f"{use.pods:,}") for _, old, new in rows for use in (old, new))
+    rows = [*listed, (_total(old for old, _ in rest), _total(new for _, new in rest))] if rest else listed
+    digits = max(len(f"{use.pods:,}") for old, new in rows for use in (old, new))
     arrow = "→" if surface.unicode else "->"
-    wide = surface.width >= 120
-    for name, old, new in rows:
+    for old, new in rows:
         style = "green" if not new.pods else ""
         cells = [
-            _from_to(old.cpu, old.cpuAllocatable, new.cpu, new.cpuAllocatable, "cpu", arrow, wide=wide),
-            _from_to(old.memory, old.memoryAllocatable, new.memory, new.memoryAllocatable, "memory", arrow, wide=wide),
+            _Change(old.cpu, old.cpuAllocatable, new.cpu, new.cpuAllocatable, "cpu", arrow),
+            _Change(old.memory, old.memoryAllocatable, new.memory, new.memoryAllocatable, "memory", arrow),
         ]
-        table.add_row(plain(name, style=style), Text(f"{old.pods:{digits},} {arrow} {new.pods:{digits},}", style=style), *cells)
+        name = Name(old.node, style) if old.node else plain(f"{len(rest):,} more")
+        table.add_row(name, Text(f"{old.pods:{digits},} {arrow} {new.pods:{digits},}", style=style), *cells)
     yield _inset(table)
 
 
@@ -215,26 +211,38 @@ def _total(uses: Iterator[NodeUse]) -> NodeUse:
     return total
 
 
-def _from_to(old: int, old_total: int, new: int, new_total: int, resource: str, arrow: str, *, wide: bool) -> Text:
-    """Return ``40% → 75%``, with the amounts where there is room."""
-    percent = share(new, new_total)
-    style = "dim" if old == new else "red" if percent >= 95 else "yellow" if percent >= 80 else "green"
-    text = Text(f"{share(old, old_total):3}% {arrow} ").append(f"{percent:3}%", style=style)
-    if wide:
-        text.append(f"  {amount(old, resource)} {arrow} {amount(new, resource)} of {amount(new_total, resource)}", style="dim")
-    return text
+@dataclass(frozen=True)
+class _Change(Sized):
+    """The use of a resource before and after: ``40% → 75%``, with the amounts where there is room."""
+
+    old: int
+    old_total: int
+    new: int
+    new_total: int
+    resource: str
+    arrow: str
+
+    def drawn(self, width: int, *, amounts: bool) -> Text:
+        now = percent(self.new, self.new_total)
+        text = Text(f"{percent(self.old, self.old_total):3}% {self.arrow} ")
+        text.append(f"{now:3}%", style="dim" if self.old == self.new else usage_style(now))
+        if amounts:
+            old, new, total = (amount(self.resource, value) for value in (self.old, self.new, self.new_total))
+            text.append(f"  {old} {self.arrow} {new} of {total}", style="dim")
+        return text
 
 
 # --- what is in the way -----------------------------------------------------------------------------------------------
 
 
-def _obstacles(plan: RebalancePlan) -> Iterator[RenderableType]:
+def _obstacles(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
     if not plan.obstacles:
         return
     yield heading(f"Not reached ({len(plan.obstacles):,})")
-    for obstacle in plan.obstacles[:_LISTED]:
+    most = surface.most(_LISTED)
+    for obstacle in plan.obstacles[:most]:
         sure = "proved" if obstacle.proved else "not proved"
         line = plain(f"{obstacle.goal}: ", style="bold red").append_text(plain(obstacle.message, style="default"))
         yield _inset(line.append(f" ({sure})", style="dim"))
-    if len(plan.obstacles) > _LISTED:
-        yield _inset(plain(f"...{_more(len(plan.obstacles) - _LISTED)} (-f json lists all)", style="dim"))
+    if len(plan.obstacles) > most:
+        yield _inset(plain(f"...{_more(len(plan.obstacles) - most)} (--all lists all)", style="dim"))

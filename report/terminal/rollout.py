@@ -10,22 +10,22 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.placement import Rollout, Wave
-from report.terminal.canvas import grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, plain
 
 #: Waves listed, the last of them at the end, and pods named per cell.
 _WAVES: Final = 20
 _PODS: Final = 4
 
 
-def rollout(found: Rollout) -> Iterator[RenderableType]:
+def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
     """Yield the parts, top to bottom."""
     yield heading(f"Rollout of {found.workload}: {_pace(found)}")
     yield Padding(_verdict(found), (0, 0, 0, 2))
     if found.waves:
-        yield Padding(_waves(found.waves), (0, 0, 0, 2))
-        if len(found.waves) > _WAVES:
+        yield Padding(_waves(found.waves, surface), (0, 0, 0, 2))
+        if len(found.waves) > surface.most(_WAVES):
             yield Padding(
-                plain(f"{len(found.waves) - _WAVES:,} waves in between are left out (-f json lists all)", style="dim"), (0, 0, 0, 2)
+                plain(f"{len(found.waves) - _WAVES:,} waves in between are left out (--all lists all)", style="dim"), (0, 0, 0, 2)
             )
     if found.waysOut:
         yield heading("Goes through with any one of")
@@ -53,17 +53,18 @@ def _verdict(found: Rollout) -> Text:
     return text.append_text(plain(f" ({sure})", style="default"))
 
 
-def _waves(waves: Sequence[Wave]) -> RenderableType:
-    table = grid("wave", "new pods", "wait", "old pods that go", right=(0,))
-    shown = waves if len(waves) <= _WAVES else [*waves[: _WAVES - 1], waves[-1]]
+def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:
+    table = grid("wave", "new pods", "wait", "old pods that go", right=(0,), prose=(1, 2, 3))
+    shown = waves if len(waves) <= surface.most(_WAVES) else [*waves[: _WAVES - 1], waves[-1]]
     for wave in shown:
         create = [f"{entry.pod} on {entry.node}" for entry in wave.create]
-        table.add_row(str(wave.wave), _named(create), _named(wave.waiting), _named(wave.delete))
+        table.add_row(str(wave.wave), _named(create, surface), _named(wave.waiting, surface), _named(wave.delete, surface))
     return table
 
 
-def _named(names: Sequence[str]) -> Text:
-    lines = [plain(name) for name in names[:_PODS]]
-    if len(names) > _PODS:
-        lines.append(plain(f"and {len(names) - _PODS:,} more", style="dim"))
+def _named(names: Sequence[str], surface: Surface) -> Text:
+    most = surface.most(_PODS)
+    lines = [plain(name) for name in names[:most]]
+    if len(names) > most:
+        lines.append(plain(f"and {len(names) - most:,} more", style="dim"))
     return Text("\n").join(lines)

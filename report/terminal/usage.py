@@ -10,6 +10,7 @@ from models.documents.placement import Placement
 from models.kube.objects import Node, is_terminal, pod_key
 from models.kube.pod_requests import allocatable, pod_request
 from models.snapshot.snapshot import Snapshot
+from report.terminal.columns import share
 
 #: What a table shows: mCPU, bytes, pods.
 RESOURCES: Final = ("cpu", "memory", "pods")
@@ -31,13 +32,6 @@ class Usage:
         """Return the shares of the resources in 1/10,000, the largest first, for sorting."""
         shares = sorted((share(self.used[r], self.allocatable[r], 10_000) for r in RESOURCES), reverse=True)
         return shares[0], shares[1], shares[2]
-
-
-def share(used: int, total: int, parts: int = 100) -> int:
-    """Return ``used`` of ``total`` in ``parts`` (per cent), rounded down, so that 100 means full; use of nothing counts as full."""
-    if total <= 0:
-        return parts if used > 0 else 0
-    return parts * used // total
 
 
 def zone_of(node: Node) -> str | None:

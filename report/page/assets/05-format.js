@@ -6,13 +6,16 @@ const plural = (count, one, many) => `${number(count)} ${count === 1 ? one : man
 const signed = (value) => (value > 0 ? `+${number(value)}` : number(value));
 const pods = (count) => plural(count, "pod");
 
-// Millicores: below one core as Kubernetes writes them, else in cores.
-const cpu = (milli) => (Math.abs(milli) < 1000 ? `${milli}m` : trimmed(milli / 1000));
-
-function trimmed(value) {
-  const text = value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0);
-  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+// A number in units, as report/documents writes it: two decimals below 10, one below 100, none above, half away from zero.
+function rounded(value, unit) {
+  const size = Math.abs(Math.round(value));
+  const scale = 10 ** (size < 10 * unit ? 2 : size < 100 * unit ? 1 : 0);
+  const parts = (2n * BigInt(size) * BigInt(scale) + BigInt(unit)) / (2n * BigInt(unit));
+  return `${value < 0 ? "-" : ""}${number(Number(parts) / scale)}`;
 }
+
+// Millicores: below one core as Kubernetes writes them, else in cores.
+const cpu = (milli) => (milli !== 0 && Math.abs(milli) < 1000 ? `${milli}m` : rounded(milli, 1000));
 
 // like: an amount whose unit is too coarse; the next smaller one is taken
 function bytes(value, like) {
@@ -24,7 +27,7 @@ function bytes(value, like) {
     size /= 1024;
     unit += 1;
   }
-  return `${trimmed(size)} ${units[unit]}`;
+  return `${rounded(value, 1024 ** unit)} ${units[unit]}`;
 }
 
 // A part of a whole; where both would read alike and are not, finer.

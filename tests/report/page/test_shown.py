@@ -212,7 +212,7 @@ def test_what_is_almost_full_does_not_read_like_full(report: Open) -> None:
     data["usage"][0]["memory"][1], data["nodes"]["memory"][1] = (17 << 30) - (9 << 20), 17 << 30
     panel = report(data, "#node=worker-001").page.inner_text("#panel .levels")
     assert "99% 16990m of 17000m" in panel
-    assert "99% 17399 MiB of 17408 MiB" in panel
+    assert "99% 17,399 MiB of 17,408 MiB" in panel
 
 
 def test_the_list_of_pods_says_what_its_columns_are(report: Open) -> None:

@@ -103,7 +103,7 @@ def close(text: str, value: int, *, cores: bool) -> bool:
     else:
         number, name = text.split(" ")
         unit = Decimal(1024) ** _UNITS[name]
-    shown = Decimal(number)
+    shown = Decimal(number.replace(",", ""))
     size = abs(shown)
     step = Decimal(1) if unit == 1 else Decimal("0.01") if size < 10 else Decimal("0.1") if size < 100 else Decimal(1)
     return abs(shown * unit - value) <= step * unit * Decimal("0.5001")

@@ -51,7 +51,7 @@ def test_header_tiers_and_groups(placement: Placement, snapshot: Snapshot) -> No
 def test_nodes_stand_under_their_zones(placement: Placement, snapshot: Snapshot) -> None:
     lines = draw(placement, snapshot).split("Nodes\n")[1].splitlines()
     assert [line.split()[0] for line in lines[1:7]] == ["a", "n1", "b", "n2", "no", "n3"]
-    assert lines[2].split() == ["n1", "+1", "████····", "50%", "██······", "25%", "▏·······", "1%"]
+    assert lines[2].split() == ["n1", "+1", "████····", "50%", "██······", "25%", "▏·······", "2%"]
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -79,9 +79,12 @@ def test_many_nodes_are_summed_by_zone(placement: Placement, snapshot: Snapshot,
 
 
 def test_a_domain_that_all_nodes_share_is_said_once(placement: Placement, make_node: Callable[..., Node]) -> None:
-    text = draw(placement, Snapshot(nodes=[make_node("n1.eu.internal"), make_node("n2.eu.internal")]))
+    """Where there is no room for it; bars are the first to go."""
+    snapshot = Snapshot(nodes=[make_node("n1.eu.internal"), make_node("n2.eu.internal")])
+    text = draw(placement, snapshot, 40)
     assert "Nodes (names without .eu.internal)" in text
     assert text.count(".eu.internal") == 1
+    assert draw(placement, snapshot, 60).count(".eu.internal") == 2
 
 
 def test_markup_and_control_characters_in_names_are_shown_as_they_are(
@@ -117,7 +120,7 @@ def test_what_is_not_modelled_is_summed_up(placement: Placement, snapshot: Snaps
 def test_long_lists_are_cut_and_say_so(placement: Placement, snapshot: Snapshot) -> None:
     placement.assignments = [Assignment(f"prod/p{i}", "n1", i + 1, gang="g") for i in range(100)]
     text = draw(placement, snapshot)
-    assert "... and 60 more (-f json lists all)" in text
+    assert "... and 60 more (--all lists all)" in text
     assert "gang" in text
 
 

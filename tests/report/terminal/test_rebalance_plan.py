@@ -105,7 +105,7 @@ def test_the_gains_come_first_and_the_tiers_last(plan: RebalancePlan, snapshot: 
     assert "empty nodes 0 1 +1" in lines
     assert "pods that break NodeAffinity 2 0 -2" in lines
     assert "points of taints 5 5 =" in lines
-    assert "n3 0 → 4 2% → 97% 0% → 50%" in lines
+    assert "n3 0 → 4 3% → 98% 0% → 50%" in squeezed(draw(plan, snapshot, 60))
     assert text.index("Before and after") < text.index("Nodes that change") < text.index("Wave 1") < text.index("Objective")
 
 
@@ -139,7 +139,7 @@ def test_what_is_not_reached_comes_before_the_steps(plan: RebalancePlan, snapsho
     lines = squeezed(text)
     assert "goals: drain n1, then repair (at most 9 moves, evictions allowed, also moves bare pods, 3 points per move)" in " ".join(lines)
     assert "repair: prod/x breaks NodeAffinity (proved)" in lines
-    assert "... and 11 more (-f json lists all)" in lines
+    assert "... and 11 more (--all lists all)" in lines
     assert lines.index("9 daemonset kube-system/d-0, kube-system/d-1, kube-system/d-2, ...") < lines.index("1 bare prod/b")
     assert "spec.resourceClaims: ignored (5: prod/p0, prod/p1, prod/p2, ...)" in lines
     assert lines[lines.index("Notes") + 1 :][:3] == ["the search was cut short", "", "Objective: feasible (exact engine, 2.1 s)"]
@@ -187,15 +187,16 @@ def test_200_moves_fit_the_terminal(plan: RebalancePlan, snapshot: Snapshot, wid
         assert sum(line.strip().startswith("~") for line in text.splitlines()) == 200
         assert len(text.splitlines()) < 300
         assert "41 more" in text
-        assert ("names without .eu-west-1.compute.internal" in text) == bool(domain)
+        assert not domain or domain in text
         assert text.count(".eu-west-1") == bool(domain)
 
 
-def test_long_names_take_the_room_that_routes_leave(plan: RebalancePlan, snapshot: Snapshot) -> None:
+def test_routes_go_below_names_that_leave_them_no_room(plan: RebalancePlan, snapshot: Snapshot) -> None:
     name = f"prod/{'x' * 79}"  # with the seven columns before it, and the nine of the route
     plan.moves, plan.evictions = [Move(1, 1, name, "n1", "n3", "")], []
     assert f"    ~  {name}  n1 → n3" in draw(plan, snapshot, 100).splitlines()
-    assert name not in draw(plan, snapshot, 99)
+    lines = draw(plan, snapshot, 99).splitlines()
+    assert lines[lines.index(f"    ~  {name}") + 1] == f"{' ' * 8}n1 → n3"
     assert "n1 → n3" in draw(plan, snapshot, 99)
 
 
@@ -203,7 +204,7 @@ def test_long_plans_are_cut_and_say_so(plan: RebalancePlan, snapshot: Snapshot) 
     plan.moves, plan.evictions = [Move(i + 1, 1 + i // 100, f"prod/p{i}", "n1", "n2", "") for i in range(1000)], []
     text = draw(plan, snapshot)
     shown = sum(line.strip().startswith("~") for line in text.splitlines())
-    assert f"... and {1000 - shown:,} more steps (-f json lists all)" in text
+    assert f"... and {1000 - shown:,} more steps (--all lists all)" in text
     assert 200 <= shown < 1000
 
 

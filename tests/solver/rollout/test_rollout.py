@@ -107,7 +107,7 @@ def test_anti_affinity_that_only_the_new_template_requires_may_be_made_preferred
 
 def table(placement: Placement) -> str:
     assert placement.rollout is not None
-    return render(list(drawn(placement.rollout)), Surface(120)).decode()
+    return render(list(drawn(placement.rollout, Surface(120))), Surface(120)).decode()
 
 
 def test_the_table_tells_it() -> None:

@@ -1,0 +1,90 @@
+"""The workloads of manifests, a row each: how many of their pods have a node, on how many nodes, in which zones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.documents.placement import Placement
+from models.kube.objects import is_terminal, pod_key
+from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import Owners
+from report.documents.output import counted
+from report.terminal.canvas import Surface, grid, plain
+from report.terminal.columns import Name
+from report.terminal.usage import zone_of
+
+#: Workloads, and zones or nodes of one, that are listed.
+_LISTED: Final = 40
+_PLACES: Final = 4
+
+
+def owners(snapshot: Snapshot, pods: Iterable[str]) -> dict[str, str]:
+    """Return the owner of each of these pods (``namespace/name``), ``Kind namespace/name``; none of what the snapshot lacks."""
+    wanted, found = set(pods), Owners(snapshot)
+    return {key: found.of(pod) for pod in snapshot.pods if (key := pod_key(pod)) in wanted} if wanted else {}
+
+
+def pods_and_workloads(pods: Iterable[str], owned: Mapping[str, str]) -> str:
+    """Return ``7 pods of 7 workloads``, or ``2 pods`` where they are of one, or some of none."""
+    named = list(pods)
+    workloads = {owned.get(pod, "Pod") for pod in named}
+    several = len(workloads) > 1 and not any(workload.startswith("Pod") for workload in workloads)
+    return counted(len(named), "pod") + (f" of {counted(len(workloads), 'workload')}" if several else "")
+
+
+def added_pods(snapshot: Snapshot, workloads: Iterable[str]) -> dict[str, list[str]]:
+    """Return the pods of each of these workloads (``Kind namespace/name``) that are not over."""
+    found: dict[str, list[str]] = {workload: [] for workload in workloads}
+    if found:
+        of = Owners(snapshot)
+        for pod in snapshot.pods:
+            if not is_terminal(pod) and (members := found.get(of.of(pod))) is not None:
+                members.append(pod_key(pod))
+    return found
+
+
+def added(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    """Yield the workloads that manifests added."""
+    listed = added_pods(snapshot, result.snapshot.workloads)
+    if not listed:
+        return
+    goes = {a.pod: a.node for a in result.assignments}
+    left_out = {u.pod for u in result.unplaced}
+    everyone = {pod for pods in listed.values() for pod in pods}
+    runs = {
+        key: pod.spec.nodeName
+        for pod in snapshot.pods
+        if pod.spec.nodeName and (key := pod_key(pod)) in everyone and key not in goes and key not in left_out
+    }
+    zones = {node.metadata.name or "": zone_of(node) for node in snapshot.nodes}
+    detailed = surface.wide or surface.everything
+    headers = ["workload", "placed", "of", *(["running before"] if runs else []), "nodes", *(["on"] if detailed else []), "zones"]
+    right = tuple(range(1, 5 if runs else 4))
+    table = grid(*headers, right=right, prose=range(right[-1] + 1, len(headers)), title="Workloads of the manifests")
+    for workload, pods in list(listed.items())[: surface.most(_LISTED)]:
+        where = Counter(node for pod in pods if (node := goes.get(pod, runs.get(pod))) is not None)
+        placed = where.total()
+        style = "green" if placed == len(pods) else "yellow" if placed else "bold red"
+        cells: list[Text | Name | str] = [Name(workload), Text(f"{placed:,}", style=style), f"{len(pods):,}"]
+        cells += [f"{sum(pod in runs for pod in pods):,}"] if runs else []
+        cells += [f"{len(where):,}"] + ([plain(_places(where, surface))] if detailed else [])
+        by_zone: Counter[str] = Counter()
+        for node, number in where.items():
+            by_zone[zones.get(node) or "no zone"] += number
+        table.add_row(*cells, plain(_places(by_zone, surface) if set(by_zone) != {"no zone"} else ""))
+    yield Padding(table, (0, 0, 0, 2))
+    if len(listed) > surface.most(_LISTED):
+        yield Padding(plain(f"... and {len(listed) - _LISTED:,} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+
+
+def _places(found: Mapping[str, int], surface: Surface) -> str:
+    """Return ``a 3, b 1``: places with their numbers of pods."""
+    named = [f"{name} {number:,}" for name, number in sorted(found.items())]
+    most = surface.most(_PLACES)
+    return ", ".join(named[:most]) + (f" and {len(named) - most:,} more" if len(named) > most else "")
