@@ -99,10 +99,13 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     metavar="NS,...",
     help="Report only what concerns objects or pods of these namespaces.",
 )
-@click.option("--config", metavar="FILE", type=click.Path(), help="Which codes count, and how serious each is (YAML).")
-@click.option("--baseline", metavar="FILE", type=click.Path(), help="Leave out the findings that this file knows.")
+@click.option("--config", metavar="FILE", type=click.Path(readable=False), help="Which codes count, and how serious each is (YAML).")
+@click.option("--baseline", metavar="FILE", type=click.Path(readable=False), help="Leave out the findings that this file knows.")
 @click.option(
-    "--write-baseline", metavar="FILE", type=click.Path(), help="Write the findings to FILE, to be known from then on; exits with 0."
+    "--write-baseline",
+    metavar="FILE",
+    type=click.Path(readable=False),
+    help="Write the findings to FILE, to be known from then on; exits with 0.",
 )
 @options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
 @options.output("table", "json", "yaml", "junit")

@@ -16,8 +16,8 @@ from commands.common.exit_codes import refuse
 #: Adds an option to a command.
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-#: A file, or - for standard input or output.
-_FILE = click.Path(allow_dash=True)
+#: A file, or - for standard input or output. One that may not be read is bad input (exit 1), not wrong usage, as click has it.
+_FILE = click.Path(allow_dash=True, readable=False)
 SEED = click.IntRange(0, 2**31 - 1)
 #: What kubectl takes after -o, and formats of our own.
 _FORMS = frozenset(
@@ -195,7 +195,11 @@ edits = _in_order(
 
 policy = _in_order(
     click.option(
-        "--policy", "policy_file", metavar="FILE", type=click.Path(), help="What preferences weigh, and switches of their meaning (YAML)."
+        "--policy",
+        "policy_file",
+        metavar="FILE",
+        type=click.Path(readable=False),
+        help="What preferences weigh, and switches of their meaning (YAML).",
     ),
     click.option(
         "--shorthand",

@@ -369,3 +369,43 @@ def test_a_target_in_a_missing_directory(command: str, tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout, target.parent.exists()) == (1, "", False)
     (line,) = result.stderr.splitlines()
     assert str(tmp_path / "none") in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "audit FILE",
+        "solve FILE",
+        "explain FILE",
+        "rebalance FILE --goal repair",
+        "report FILE -o page.html",
+        "verify good.json --result FILE",
+        "solve good.json -w FILE",
+        "solve good.json --rollout web=FILE",
+        "audit good.json --policy FILE",
+        "audit good.json --config FILE",
+        "audit good.json --baseline FILE",
+    ],
+)
+def test_what_may_not_be_read_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """Whoever runs the tests may read everything, so the permission is withdrawn where it is asked for."""
+    write(tmp_path / "good.json", node("n"), pod("p"))
+    write(tmp_path / "closed.json", node("n"), pod("p"))
+    monkeypatch.chdir(tmp_path)
+    access, read = os.access, open
+
+    def closed(path: Any) -> bool:
+        return isinstance(path, str | bytes | os.PathLike) and os.fspath(path) == "closed.json"
+
+    def refuse(path: Any, *arguments: Any, **options: Any) -> Any:
+        if closed(path):
+            raise PermissionError(13, "Permission denied", "closed.json")
+        return read(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "access", lambda path, mode, **options: not closed(path) and access(path, mode, **options))
+    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr("io.open", refuse)
+    result = CliRunner().invoke(cli.main, words.replace("FILE", "closed.json").split(), catch_exceptions=False)
+    assert (result.exit_code, result.stdout) == (1, ""), result.stderr
+    assert result.stderr == "kubestow: closed.json: cannot be read: Permission denied\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed.json", "good.json"]
