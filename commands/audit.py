@@ -108,7 +108,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     help="Write the findings to FILE, to be known from then on; exits with 0.",
 )
 @options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
-@options.output("table", "json", "yaml", "junit")
+@options.table_output("junit")
 @options.policy
 @options.daemon_namespaces
 @options.strict
@@ -126,6 +126,7 @@ def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_o
     from audit.run import AuditOptions, examine
     from commands.common import inputs, output, searching
     from models.documents.audit import to_builtins
+    from report.documents import csv_rows
     from report.terminal import audit as terminal
 
     picked = _chosen(selecting, CODES)
@@ -137,8 +138,9 @@ def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_o
     titles = {code: kind.title for code, kind in CODES.items() if picked.has(code)}
     output.write_document(
         streams,
-        lambda _: terminal.audit_table(found, titles),
+        lambda surface: terminal.audit_table(found, titles, surface),
         lambda: to_builtins(found),
+        csv=lambda: csv_rows.audit(found),
         junit=lambda: terminal.junit(found, titles, fail_on),
     )
     line = f"{terminal.audit_line(found)}, {run.seconds():.1f} s"

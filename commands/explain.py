@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -53,7 +54,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @options.time_limit(10.0, "Seconds for causes.")
 @options.manifests("-w")
 @options.edits
-@options.output("table", "json", "yaml")
+@options.table_output()
 @options.policy
 @options.scope
 @options.strict
@@ -68,9 +69,10 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     streams.check()
     subject.check()
     from commands.common import inputs, judging, output, searching
-    from report.documents import results
+    from report.documents import csv_rows, results
     from report.terminal import answers
     from report.terminal.causes import causes as causes_text
+    from report.terminal.workloads import owners
     from solver.explain.per_node import UnknownNode, UnknownPod
 
     changes = inputs.what_if(edits, streams)
@@ -90,10 +92,15 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
         fail([f"--node: {error}: no such node in the snapshot"])
     _warn_of_gates(streams, snapshot, pod)
     causes = pending.causes(verdicts, time_limit, whole=workload is not None) if node is None and not per_node else []
+    owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))
     output.write_document(
         streams,
-        lambda surface: [*answers.explanation(verdicts, surface, per_node=per_node), *causes_text(causes)],
+        lambda surface: [
+            *answers.explanation(verdicts, surface, per_node=per_node, owned=owned()),
+            *causes_text(causes, owned()),
+        ],
         lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=snapshot.omissions),
+        csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
     )
     run.end(DONE)
 
@@ -101,7 +108,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
 def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name: str) -> NoReturn:
     """Write the container affinity of a pod or workload, and end the command."""
     from commands.common import inputs, output
-    from report.documents import results
+    from report.documents import csv_rows, results
     from report.terminal import answers
     from solver.explain.affinity_matrix import matrix
     from solver.explain.per_node import UnknownPod
@@ -112,7 +119,12 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
         fail([f"--affinity: {error}"])
     for warning in () if streams.quiet else found.warnings:
         say(f"warning: {warning}")
-    output.write_document(streams, lambda _: answers.affinity_table(found), lambda: results.affinity_document(found))
+    output.write_document(
+        streams,
+        lambda _: answers.affinity_table(found),
+        lambda: results.affinity_document(found),
+        csv=lambda: csv_rows.affinity(found),
+    )
     raise click.exceptions.Exit(DONE)
 
 

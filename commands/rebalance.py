@@ -18,7 +18,7 @@ _GAIN = click.IntRange(0, 10**6)
 
 @click.command()
 @options.snapshots
-@options.output("table", "json", "yaml", "kubectl")
+@options.table_output("kubectl")
 @click.option(
     "--goal",
     "goals",
@@ -54,7 +54,7 @@ def rebalance(
     streams.check()
     from commands.common import inputs, output, searching
     from models.documents.rebalance_plan import Limits
-    from report.documents import results
+    from report.documents import csv_rows, results
     from report.kubectl.script import script
     from report.terminal.rebalance_plan import plan_line, plan_table
     from solver.rebalance.problem.options import PlanOptions
@@ -73,6 +73,7 @@ def rebalance(
         streams,
         lambda surface: plan_table(plan, snapshot, surface),
         lambda: results.plan_document(plan),
+        csv=lambda: csv_rows.plan(plan, snapshot),
         kubectl=lambda: script(plan, snapshot),
     )
     searching.warn_of_gates(streams, choices, "run the script")

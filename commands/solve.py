@@ -14,7 +14,7 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, bundl
 
 @click.command()
 @options.snapshots
-@options.output("table", "json", "yaml", "kubectl")
+@options.table_output("kubectl")
 @options.search
 @click.option("--from-scratch", is_flag=True, help="Place all movable bound pods again, too.")
 @options.manifests("-w", "--workload")
@@ -41,7 +41,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
     _check_usage(streams, search, rollout, edits)
     name, template = _rollout(rollout)
     from commands.common import inputs, output, searching
-    from report.documents import results
+    from report.documents import csv_rows, results
     from report.terminal import placement as terminal
 
     changes = inputs.what_if(edits, streams)
@@ -74,6 +74,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
         streams,
         lambda surface: terminal.placement(placement, snapshot, surface),
         lambda: results.placement_document(placement),
+        csv=lambda: csv_rows.placement(placement, snapshot),
         kubectl=lambda: results.bindings(placement, snapshot),
     )
     searching.warn_of_gates(streams, choices, "create the bindings")

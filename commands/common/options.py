@@ -39,6 +39,7 @@ class Streams:
     result: str | None = None
     output: str | None = None
     form: str | None = None
+    everything: bool = False
     quiet: bool = False
     verbose: bool = False
     strict: bool = False
@@ -155,6 +156,14 @@ def output(*formats: str) -> Decorator:
     """Return -o, and -f with these formats."""
     text = "Form of the result.  [default: table on a terminal, else json]"
     return _in_order(output_file("Write the result to FILE"), click.option("-f", "--format", "form", type=click.Choice(formats), help=text))
+
+
+def table_output(*more: str) -> Decorator:
+    """Return -o, -f with the forms of what has a table (and ``more``), and --all."""
+    return _in_order(
+        output("table", "wide", "csv", "json", "yaml", *more),
+        click.option("--all", "everything", is_flag=True, help="Tables leave nothing out, however long they get."),
+    )
 
 
 def manifests(*names: str) -> Decorator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from commands.common.options import Streams, on_terminal
@@ -13,15 +14,17 @@ from report.documents.output import write_file, write_stdout
 def write_document(
     streams: Streams, table: Callable[[Any], Iterable[Any]], document: Callable[[], object], **others: Callable[[], bytes]
 ) -> None:
-    """Write a result: drawn by ``table`` on a surface, as the JSON or YAML of ``document``, or in one of ``others``, named by its format.
+    """Write a result: drawn by ``table`` on a surface (also for the format wide), as the JSON or YAML of ``document``, or in one of
+    ``others``, named by its format.
 
     By default it is a table on a terminal, and JSON elsewhere.
     """
     form = streams.form or ("table" if streams.printed and on_terminal() else "json")
-    if form == "table":
+    if form in ("table", "wide"):
         from report.terminal import canvas
 
-        surface = canvas.standard_output() if streams.printed else canvas.Surface()
+        surface = canvas.standard_output() if streams.printed else canvas.a_file()
+        surface = replace(surface, wide=form == "wide", everything=streams.everything)
         data = canvas.render(list(table(surface)), surface)
     elif form in others:
         data = others[form]()

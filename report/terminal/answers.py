@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -16,6 +16,7 @@ from report.documents.results import Violation, nodes_per_rule
 from report.terminal.canvas import Surface, grid, plain
 from report.terminal.columns import Name
 from report.terminal.placement import examples
+from report.terminal.workloads import pods_and_workloads
 
 if TYPE_CHECKING:  # numpy takes longer to import than an answer to print
     from solver.explain.affinity_matrix import Matrix
@@ -79,8 +80,11 @@ def _weight(weight: int | None) -> Text:
     return Text("" if weight is None else f"{weight:+d}", style="green" if (weight or 0) > 0 else "red")
 
 
-def explanation(verdicts: Sequence[PodVerdict], surface: Surface, *, per_node: bool) -> Iterator[RenderableType]:
-    """Yield pods with the same answer together, in input order of the first; per rule or, with ``per_node``, per node."""
+def explanation(
+    verdicts: Sequence[PodVerdict], surface: Surface, *, per_node: bool, owned: Mapping[str, str] | None = None
+) -> Iterator[RenderableType]:
+    """Yield pods with the same answer together, in input order of the first; per rule or, with ``per_node``, per node. ``owned``: pods with
+    their workloads."""
     if not verdicts:
         yield Text("no pending pods", style="bold")
     for group in _alike(verdicts):
@@ -88,7 +92,8 @@ def explanation(verdicts: Sequence[PodVerdict], surface: Surface, *, per_node: b
         total = len(first.feasible) + len(first.rejected)
         title = plain(examples([v.pod for v in group], surface), style="bold")
         if len(group) > 1:
-            title = Text(f"{counted(len(group), 'pod')}: ", style="bold").append_text(title)
+            who = pods_and_workloads([v.pod for v in group], owned or {})
+            title = Text(f"{who}: ", style="bold").append_text(title)
         style = "green" if first.feasible else "red"
         yield title.append(": ").append(f"{len(first.feasible):,} of {counted(total, 'node')} feasible", style=style)
         if per_node:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from models.documents.audit import SEVERITIES, Audit, ControlPlane, Finding, Selection
 from report.documents.output import counted, one_line
-from report.terminal.canvas import grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, plain
 
 _STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 #: Findings of one kind that the table lists.
@@ -54,7 +54,7 @@ def _number(severity: str, number: int) -> str:
     return counted(number, severity) if severity != "info" else f"{number:,} info"
 
 
-def audit_table(audit: Audit, titles: Mapping[str, str]) -> Iterator[RenderableType]:
+def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> Iterator[RenderableType]:
     """Yield findings of a kind together, the most serious first; ``titles``: by code, a sentence."""
     ref = audit.snapshot
     yield Text(audit_line(audit), style="bold").append(f"  ({counted(ref.nodes, 'node')}, {counted(ref.pods, 'pod')})", style="dim")
@@ -63,11 +63,11 @@ def audit_table(audit: Audit, titles: Mapping[str, str]) -> Iterator[RenderableT
         title = Text("\n").append_text(plain(severity, style=_STYLE[severity]))
         yield title.append_text(plain(f"  {code}  ", style="bold")).append_text(plain(titles.get(code, findings[0].name)))
         yield Padding(plain(findings[0].why, style="dim"), (0, 0, 0, 2))
-        for finding in findings[:_LISTED]:
-            yield Padding(_entry(finding), (0, 0, 0, 2))
-        if len(findings) > _LISTED:
-            yield Padding(plain(f"… and {len(findings) - _LISTED} more (-f json has all)", style="dim"), (0, 0, 0, 2))
-        for fix in dict.fromkeys(finding.fix for finding in findings[:_LISTED]):
+        for finding in findings[: surface.most(_LISTED)]:
+            yield Padding(_entry(finding, surface), (0, 0, 0, 2))
+        if len(findings) > surface.most(_LISTED):
+            yield Padding(plain(f"… and {len(findings) - _LISTED} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+        for fix in dict.fromkeys(finding.fix for finding in findings[: surface.most(_LISTED)]):
             yield Padding(Text("→ ", style="green").append_text(plain(fix, style="green")), (0, 0, 0, 2))
     if audit.controlPlane is not None:
         yield from _control_plane(audit.controlPlane)
@@ -84,9 +84,9 @@ def audit_table(audit: Audit, titles: Mapping[str, str]) -> Iterator[RenderableT
             yield Padding(plain(note), (0, 0, 0, 2))
     if audit.unmodelled:
         yield heading("Not modelled")
-        for entry in audit.unmodelled[:_LISTED]:
+        for entry in audit.unmodelled[: surface.most(_LISTED)]:
             yield Padding(plain(f"{entry.pod}: {entry.field}: {entry.effect}"), (0, 0, 0, 2))
-        if len(audit.unmodelled) > _LISTED:
+        if len(audit.unmodelled) > surface.most(_LISTED):
             yield Padding(plain(f"… and {len(audit.unmodelled) - _LISTED} more", style="dim"), (0, 0, 0, 2))
 
 
@@ -101,11 +101,12 @@ def _left_out(selection: Selection) -> Iterator[str]:
         yield f"{counted(selection.known, 'finding')} that the baseline knows"
 
 
-def _entry(finding: Finding) -> Text:
+def _entry(finding: Finding, surface: Surface) -> Text:
     text = Text("- ").append_text(plain(finding.object, style="bold")).append_text(plain(f": {finding.message}"))
     if finding.pods and not all(pod in finding.message or pod in finding.object for pod in finding.pods):
-        shown = ", ".join(finding.pods[:_EXAMPLES])
-        more = f" and {len(finding.pods) - _EXAMPLES} more" if len(finding.pods) > _EXAMPLES else ""
+        most = surface.most(_EXAMPLES)
+        shown = ", ".join(finding.pods[:most])
+        more = f" and {len(finding.pods) - most:,} more" if len(finding.pods) > most else ""
         text.append_text(plain(f" [{shown}{more}]", style="dim"))
     return text
 

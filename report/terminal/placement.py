@@ -96,7 +96,9 @@ def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
     """Return the tiers with value and bound; the placed tiers also say how many pods of that priority there were to place."""
     priorities = {pod_key(pod): pod.spec.priority or 0 for pod in snapshot.pods}
     to_place = [*(a.pod for a in result.assignments), *(u.pod for u in result.unplaced if not u.gated)]
-    of = Counter(priorities.get(pod, 0) for pod in to_place)
+    # New pods of a rollout are not in the snapshot; all of them have the priority of their template, which is the tier's.
+    new = next((tier.priority or 0 for tier in result.objective if tier.tier == "placed"), 0)
+    of = Counter(priorities.get(pod, new) for pod in to_place)
     table = grid("tier", "value", "of", "bound", "gap", right=(1, 2, 3, 4))
     for tier in result.objective:
         total = "" if tier.tier != "placed" else f"{of[tier.priority] if tier.priority is not None else of.total():,}"

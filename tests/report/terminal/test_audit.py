@@ -27,7 +27,7 @@ def document(*findings: Finding, control_plane: ControlPlane | None = None) -> A
 
 
 def table(found: Audit) -> str:
-    return render(list(audit_table(found, TITLES)), Surface()).decode()
+    return render(list(audit_table(found, TITLES, Surface())), Surface()).decode()
 
 
 def test_an_audit_that_found_nothing_says_so() -> None:

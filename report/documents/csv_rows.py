@@ -1,0 +1,162 @@
+"""Results as comma-separated values (RFC 4180, lines end in LF): a header, then a row for each pod, step or finding; none is left out."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from models.documents.audit import Audit
+from models.documents.placement import Cause, Placement, Unplaced
+from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import Owners
+from report.documents.output import one_line
+from report.documents.results import nodes_per_rule
+
+if TYPE_CHECKING:  # numpy takes longer to import than rows to write
+    from solver.explain.affinity_matrix import Matrix
+    from solver.explain.per_node import PodVerdict
+
+Row = Sequence[object]
+
+
+def encode(header: Sequence[str], rows: Iterable[Row]) -> bytes:
+    """Return rows as text; None is an empty cell, and names cannot break a line."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(["" if cell is None else one_line(str(cell)) for cell in row] for row in rows)
+    return file.getvalue().encode("utf-8", errors="replace")
+
+
+def placement(result: Placement, snapshot: Snapshot) -> bytes:
+    """Return a row for each pod that was to be placed, in bind order, then those without a node; of a rollout also the pods that go."""
+    zones = _zones(snapshot)
+    waves = {entry.pod: wave.wave for wave in (result.rollout.waves if result.rollout else ()) for entry in wave.create}
+    gone = {pod: wave.wave for wave in (result.rollout.waves if result.rollout else ()) for pod in wave.delete}
+    causes = _by_pod(result.causes)
+    workload = _workloads(snapshot, {*(a.pod for a in result.assignments), *(u.pod for u in result.unplaced), *gone})
+
+    def rows() -> Iterator[Row]:
+        for a in sorted(result.assignments, key=lambda a: a.order):
+            containers = "; ".join(f"{c.name}={'+'.join(c.zones)}" for c in a.containers)
+            where = a.node, zones.get(a.node), a.order, waves.get(a.pod), a.gang, containers
+            yield "placed", a.pod, workload.get(a.pod), *where, None, None, None
+        for u in result.unplaced:
+            told = _told(causes.get(u.pod))
+            yield "gated" if u.gated else "pending", u.pod, workload.get(u.pod), *[None] * 4, u.gang, None, _reasons(u), *told
+        for pod, wave in gone.items():
+            yield "deleted", pod, workload.get(pod), None, None, None, wave, *[None] * 5
+
+    header = "status", "pod", "workload", "node", "zone", "order", "wave", "gang", "numa_zones", "reasons", "cause", "remedies"
+    return encode(header, rows())
+
+
+def explanation(verdicts: Sequence[PodVerdict], causes: Sequence[Cause], snapshot: Snapshot) -> bytes:
+    """Return a row for each pod and each rule that rejects it somewhere, one without a rule where none does."""
+    found = _by_pod(causes)
+    workload = _workloads(snapshot, {v.pod for v in verdicts})
+
+    def rows() -> Iterator[Row]:
+        for v in verdicts:
+            told = _told(found.get(v.pod))
+            pod = v.pod, workload.get(v.pod), len(v.feasible), len(v.feasible) + len(v.rejected)
+            for rule, nodes in nodes_per_rule(v).items() or [(None, None)]:
+                yield *pod, rule, nodes, v.messages.get(rule) if rule is not None else None, *told
+
+    return encode(("pod", "workload", "feasible", "nodes", "rule", "rejected", "message", "cause", "remedies"), rows())
+
+
+def explanation_per_node(verdicts: Sequence[PodVerdict]) -> bytes:
+    """Return a row for each pod and node, with the rules that reject the pod there."""
+
+    def rows() -> Iterator[Row]:
+        for v in verdicts:
+            yield from ((v.pod, node, "yes", None) for node in v.feasible)
+            yield from ((v.pod, node, "no", "; ".join(rules)) for node, rules in v.rejected.items())
+
+    return encode(("pod", "node", "feasible", "rejected_by"), rows())
+
+
+def affinity(matrix: Matrix) -> bytes:
+    """Return a row for each pair of containers that want something of each other."""
+    return encode(("from", "to", "weight"), ((p.source, p.target, p.weight) for p in matrix.pairs))
+
+
+def plan(result: RebalancePlan, snapshot: Snapshot) -> bytes:
+    """Return a row for each step, in the order of the plan, then one for each pod that stays for a reason and for each obstacle."""
+    steps: list[Move | Eviction] = sorted([*result.moves, *result.evictions], key=lambda step: (step.wave, step.step))
+    left = [(pod, group.reason) for group in result.excluded for pod in group.pods]
+    workload = _workloads(snapshot, {*(step.pod for step in steps), *(pod for pod, _ in left)})
+
+    def rows() -> Iterator[Row]:
+        for step in steps:
+            head = step.step, step.wave
+            if isinstance(step, Eviction):
+                yield *head, "evict", step.pod, workload.get(step.pod), step.source, None, None, None, step.reason
+            else:
+                action = "bind" if step.source is None else "move"
+                stopover = "yes" if step.stopover else None
+                yield *head, action, step.pod, workload.get(step.pod), step.source, step.to, step.gang, stopover, step.reason
+        for pod, reason in left:
+            yield None, None, "stay", pod, workload.get(pod), *[None] * 4, reason
+        for obstacle in result.obstacles:
+            yield None, None, "obstacle", *[None] * 6, f"{obstacle.goal}: {obstacle.message}"
+
+    return encode(("step", "wave", "action", "pod", "workload", "from", "to", "gang", "stopover", "reason"), rows())
+
+
+def audit(found: Audit) -> bytes:
+    """Return a row for each finding."""
+    header = "severity", "code", "name", "object", "field", "rule", "domain", "message", "why", "fix", "pods", "nodes"
+    return encode(
+        header,
+        (
+            (
+                f.severity,
+                f.code,
+                f.name,
+                f.object,
+                f.field,
+                f.rule,
+                f.domain,
+                f.message,
+                f.why,
+                f.fix,
+                "; ".join(f.pods),
+                "; ".join(f.nodes),
+            )
+            for f in found.findings
+        ),
+    )
+
+
+def _zones(snapshot: Snapshot) -> dict[str, str]:
+    keys = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+    labels = ((node.metadata.name or "", node.metadata.labels or {}) for node in snapshot.nodes)
+    return {name: next((found[key] for key in keys if found.get(key)), "") for name, found in labels}
+
+
+def _workloads(snapshot: Snapshot, pods: set[str]) -> dict[str, str]:
+    owners = Owners(snapshot)
+    return {key: owners.of(pod) for pod in snapshot.pods if (key := pod_key(pod)) in pods}
+
+
+def _by_pod(causes: Sequence[Cause]) -> dict[str, Cause]:
+    return {pod: cause for cause in reversed(causes) for pod in cause.pods}
+
+
+def _told(cause: Cause | None) -> tuple[str | None, str | None]:
+    """Return a cause and its remedies as a cell each."""
+    if cause is None:
+        return None, None
+    return "; ".join(fact.message for fact in cause.facts), "; ".join(way.message for way in cause.waysOut)
+
+
+def _reasons(unplaced: Unplaced) -> str:
+    return "; ".join(
+        f"{r.rule}{f' on {r.nodes} nodes' if r.nodes else ''}{f': {r.message}' if r.message else ''}" for r in unplaced.reasons
+    )
