@@ -12,7 +12,7 @@ from commands.common.exit_codes import DONE, INCOMPLETE, refuse
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 _COUNT = click.IntRange(0, 2**31 - 1)
-#: Times all moves, and 100 units a point, this stays below 2**53, to which CP-SAT is exact.
+#: Times all moves, and 10,000 units a point, this stays below 2**53, to which CP-SAT is exact.
 _GAIN = click.IntRange(0, 10**6)
 
 

@@ -14,7 +14,7 @@ from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.objective.container_affinity import Zones
 from solver.objective.preferences import Objective
-from solver.objective.tie_break import PodCost, Strategy
+from solver.objective.tie_break import PodCosts, Strategy
 from solver.runtime.run_context import RunContext
 from solver.search.outcome import LARGE, SoftOutcome, Start
 
@@ -116,10 +116,10 @@ class _LaterTiersSearch:
         self._report(value, bound)
         spent = 0.0 if context.options.deterministic else context.deadline.elapsed()
         allowance = max(PARAMETERS.unasked_seconds, PARAMETERS.unasked_share * spent)
-        pod_cost = strategy.pod_cost()
-        if value < bound and pod_cost is not None and asked and not context.stop.is_set():
+        costs = strategy.pod_costs(best.counts)
+        if value < bound and costs is not None and asked and not context.stop.is_set():
             seconds = PARAMETERS.moves * context.deadline.left()
-            self._even_out(pod_cost, min(max(seconds, 0.01), PARAMETERS.moves_seconds))
+            self._even_out(costs, min(max(seconds, 0.01), PARAMETERS.moves_seconds))
             value = strategy.value(best.counts)
             self._report(value, bound)
         fits = int(np.count_nonzero(self.limits)) <= (LARGE if asked else PARAMETERS.unasked_variables)
@@ -136,7 +136,7 @@ class _LaterTiersSearch:
     def _report(self, value: int, bound: int) -> None:
         self.context.report(self.context.phase, "strategy", value, bound)
 
-    def _even_out(self, pod_cost: PodCost, seconds: float) -> None:
+    def _even_out(self, costs: PodCosts, seconds: float) -> None:
         """Move one pod after the other to emptier nodes, no preference losing."""
         from solver.search.annealing import LocalSearch
 
@@ -153,7 +153,7 @@ class _LaterTiersSearch:
             spent = looks / most if self.context.options.deterministic else (time.monotonic() - started) / seconds
             return 1.0 if self.context.stop.is_set() else spent
 
-        if not search.even_out(pod_cost, progress):
+        if not search.even_out(costs, progress):
             return
         found = find_order(self.cluster, search.counts, seed=self.context.options.seed)
         if found.sequence is None:

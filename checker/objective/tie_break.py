@@ -1,12 +1,14 @@
 """The checker's own computation of the strategy tier, from raw objects.
 
-`spread`: Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable rounded up, f = u²/100 at multiples of
-100 and linear between. `pack`: nodes with a pod that is neither a DaemonSet's nor static, counted or priced in thousandths by a label.
+`spread`: Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable rounded up, f = u² for u up to 10,
+at multiples of 10 up to 100 and at multiples of 100 beyond, and linear between; a container without a request counts for 100m of CPU or
+200 MiB of memory. `pack`: nodes with a pod that is neither a DaemonSet's nor static, counted or priced in thousandths by a label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 from checker.rules import resources
@@ -41,7 +43,9 @@ def points(
     if policy.strategy == "spread":
         held = used if used is not None else _used(snapshot, placed, absent)
         known = capacity if capacity is not None else {n.metadata.name or "": resources.node_capacity(n) for n in snapshot.nodes}
-        return -sum(_utilisation(amounts, held.get(name, {})) for name, amounts in known.items())
+        staying = ((pod, pod.spec.nodeName or "", True) for pod in _running(snapshot, placed, absent))
+        coming = ((pod, placed[key], False) for pod in snapshot.pods if (key := objects.pod_key(pod)) in placed)
+        return balance(chain(staying, coming), held, known)
     names = {node.metadata.name or "" for node in snapshot.nodes}
     occupied = {node for node in placed.values() if node in names}
     occupied.update(pod.spec.nodeName or "" for pod in _running(snapshot, placed, absent) if _stays(pod))
@@ -53,6 +57,23 @@ def points(
                 return None
             total += price
     return -total
+
+
+def balance(
+    pods: Iterable[tuple[objects.Pod, str, bool]], used: Mapping[str, resources.Amounts], capacity: Mapping[str, resources.Amounts]
+) -> int:
+    """Return the value of `spread`. ``pods``: each with its node, and whether it is bound; ``used``: what they request of each node."""
+    more: dict[str, resources.Amounts] = {}
+    known: dict[tuple[int, ...], resources.Amounts] = {}
+    for pod, node, bound in pods:
+        spec = pod.spec
+        parts = (id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status) if bound else 0)
+        if parts not in known:  # equal pods share them
+            known[parts] = resources.unstated_requests(pod, bound=bound)
+        for name, amount in known[parts].items():
+            here = more.setdefault(node, {})
+            here[name] = here.get(name, 0) + amount
+    return -sum(_utilisation(whole, used.get(name, {}), more.get(name, {})) for name, whole in capacity.items())
 
 
 def _running(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]) -> Iterator[objects.Pod]:
@@ -78,14 +99,15 @@ def _used(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]
     return found
 
 
-def _utilisation(capacity: resources.Amounts, held: resources.Amounts) -> int:
+def _utilisation(capacity: resources.Amounts, held: resources.Amounts, more: resources.Amounts) -> int:
     cost = 0
     for name in ("cpu", "memory"):
         whole = capacity.get(name, 0)
         if whole >= _LEAST.get(name, 1):  # with next to nothing a node counts as one without
-            share = min(-(-1000 * held.get(name, 0) // whole), _CAP)
-            full, part = divmod(share, 100)
-            cost += 100 * full**2 + part * (2 * full + 1)
+            share = min(-(-1000 * (held.get(name, 0) + more.get(name, 0)) // whole), _CAP)
+            piece = 1 if share < 10 else 10 if share < 100 else 100
+            below = share // piece * piece
+            cost += below**2 + (share - below) * (2 * below + piece)
     return cost
 
 

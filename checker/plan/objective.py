@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from checker.objective import preferences, tie_break
 from checker.plan.document import PLAN, Entry
 from checker.plan.move_cost import Cost
@@ -24,7 +22,7 @@ from models.gangs.gangs import Gang
 from models.kube import objects
 
 #: Units of balance that are worth one point of preferences.
-_POINT: Final = 100
+_POINT: Final = 10_000
 _CONTROL: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _KEPT: Final = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 _SCHEDULERS: Final = ("NodeAffinity", "TaintToleration")
@@ -95,8 +93,10 @@ class Ledger:
         ).families
 
     def _balance(self) -> int | None:
-        """The value of the strategy spread."""
+        """The value of the strategy spread; None without nodes."""
         board = self._board
+        if not board.nodes:
+            return None
         used = {name: held.used for name, held in board.held.items()}
         for name, held in board.held.items():
             for runner in held.resized:
@@ -105,8 +105,8 @@ class Ledger:
                     for amounts, by in ((board.requests(runner.pod, bound=True), -1), (board.requests(runner.pod, bound=False), 1)):
                         for resource, amount in amounts.items():
                             mine[resource] = mine.get(resource, 0) + by * amount
-        policy = msgspec.structs.replace(self._policy, strategy="spread")
-        return tie_break.points(board.snapshot, {}, (), policy, used=used, capacity=board.capacity)
+        there = ((r.pod, r.at.node, r.key not in self._wanted) for r in board.runners.values() if r.at is not None)
+        return tie_break.balance(there, used, board.capacity)
 
     # --- nodes --------------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,9 @@ Amounts = dict[str, int]
 _Exact = dict[str, Fraction]
 _Rounding = Callable[[Fraction], Fraction]
 
+#: A container without a request counts for so much CPU and memory where nodes are compared, and nowhere else.
+_UNSTATED: Final = {"cpu": Fraction(100, 1000), "memory": Fraction(200 * 1024 * 1024)}
+
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
@@ -67,7 +70,7 @@ def _container(container: objects.Container, status: objects.ContainerStatus | N
     return held
 
 
-def _containers(pod: objects.Pod, *, bound: bool, rounding: _Rounding) -> _Exact:
+def _containers(pod: objects.Pod, *, bound: bool, rounding: _Rounding, unstated: Mapping[str, Fraction] | None = None) -> _Exact:
     """max(Σ app + Σ sidecars, max over ordinary init containers of (own + Σ sidecars started before))."""
     statuses: dict[str, objects.ContainerStatus] = {}
     infeasible = False
@@ -77,30 +80,38 @@ def _containers(pod: objects.Pod, *, bound: bool, rounding: _Rounding) -> _Exact
         pending = [c for c in pod.status.conditions or () if c.type == "PodResizePending"]
         infeasible = any(c.reason == "Infeasible" for c in pending)
     total: _Exact = {}
+
+    def asked(container: objects.Container, status: objects.ContainerStatus | None) -> _Exact:
+        own = dict(_container(container, status, infeasible, rounding))
+        for name, amount in (unstated or {}).items():
+            own.setdefault(name, amount)
+        return own
+
     for container in pod.spec.containers or ():
-        _add(total, _container(container, statuses.get(container.name or ""), infeasible, rounding))
+        _add(total, asked(container, statuses.get(container.name or "")))
     sidecars: _Exact = {}
     peak: _Exact = {}
     for container in pod.spec.initContainers or ():
         if _is_sidecar(container):
-            own = _container(container, statuses.get(container.name or ""), infeasible, rounding)
+            own = asked(container, statuses.get(container.name or ""))
             _add(total, own)
             _add(sidecars, own)
         else:
-            own = _container(container, None, infeasible, rounding)
+            own = asked(container, None)
             _add(own, sidecars)
             _raise(peak, own)
     _raise(total, peak)
     return total
 
 
-def pod_requests(pod: objects.Pod, *, bound: bool) -> Amounts:
-    """Effective requests of a pod; zero amounts are left out. ``bound``: its status counts too (in-place resize).
+def pod_requests(pod: objects.Pod, *, bound: bool, unstated: Mapping[str, Fraction] | None = None) -> Amounts:
+    """Effective requests of a pod; zero amounts are left out. ``bound``: its status counts too (in-place resize). ``unstated``: what each
+    container asks for that does not say.
 
     Raises:
         QuantityError: a quantity is malformed or beyond 64 bits.
     """
-    total = _containers(pod, bound=bound, rounding=quantity.milli_round)
+    total = _containers(pod, bound=bound, rounding=quantity.milli_round, unstated=unstated)
     level = pod.spec.resources
     if level is not None:
         limits, requests = level.limits or {}, level.requests or {}
@@ -115,6 +126,17 @@ def pod_requests(pod: objects.Pod, *, bound: bool) -> Amounts:
     _add(total, _exact(pod.spec.overhead, quantity.milli_round))
     amounts = {name: quantity.ceil(value * 1000 if name == "cpu" else value) for name, value in total.items() if counts(name)}
     return {name: amount for name, amount in amounts.items() if amount}
+
+
+def unstated_requests(pod: objects.Pod, *, bound: bool) -> Amounts:
+    """Return what a pod counts for beyond its requests where nodes are compared; nothing where 64 bits do not hold it."""
+    stated = pod_requests(pod, bound=bound)
+    try:
+        supposed = pod_requests(pod, bound=bound, unstated=_UNSTATED)
+    except quantity.QuantityError:
+        return {}
+    more = {name: supposed.get(name, 0) - stated.get(name, 0) for name in _UNSTATED}
+    return {name: amount for name, amount in more.items() if amount}
 
 
 def node_capacity(node: objects.Node) -> Amounts:

@@ -20,6 +20,7 @@ HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 TYPE: Final = "node.kubernetes.io/instance-type"
 ARCH: Final = "kubernetes.io/arch"
+OS: Final = "kubernetes.io/os"
 POOL: Final = "example.com/pool"
 GPU: Final = "nvidia.com/gpu"
 #: Columns of all resource arrays: mCPU, MiB, GiB of ephemeral storage, GPUs, pods.
@@ -74,8 +75,12 @@ class Fleet:
         return f"{self.kinds[n].pool}-{n:05d}"
 
     def labels(self, n: int) -> dict[str, str]:
+        """Return the labels of a node: those that every kubelet sets, those of a cloud, and its pool."""
         kind = self.kinds[n]
-        return {HOST: self.name(n), ZONE: zone_name(int(self.zone[n])), TYPE: kind.type, ARCH: kind.arch, POOL: kind.pool}
+        return {
+            HOST: self.name(n), ZONE: zone_name(int(self.zone[n])), TYPE: kind.type, ARCH: kind.arch, OS: "linux",
+            f"beta.{ARCH}": kind.arch, f"beta.{OS}": "linux", POOL: kind.pool,
+        }  # fmt: skip
 
     def where(self, key: str, values: Sequence[str]) -> Bools:
         """Return the nodes whose label has one of the values, bool[N]."""

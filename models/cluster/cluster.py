@@ -245,6 +245,8 @@ class Cluster:
     slots: Ints  # [N]
     classes: list[PodClass]
     demand: Ints  # [G, R]
+    supposed: Ints  # [G, 2]: what more CPU and memory a pod counts for in balance than it requests
+    fixed_supposed: Ints  # [N, 2]: of fixed pods
     count: Ints  # [G]
     priority: Ints  # [G]
     profile: Ids  # [G]
@@ -299,6 +301,7 @@ class Cluster:
             ],
             classes=[self.classes[g] for g in classes],
             demand=self.demand[chosen],
+            supposed=self.supposed[chosen],
             count=self.count[chosen],
             priority=self.priority[chosen],
             profile=self.profile[chosen],

@@ -52,7 +52,7 @@ def compile_cluster(
     resources, allocatable, slots = _allocatable(nodes, snapshot, [*fixed, *pending])
     used, used_slots = fixed_pods.used(fixed, nodes.size, resources)
     rules, images = NodeRules(nodes), ImageScores(snapshot.nodes if policy.multipliers.imageLocality else ())
-    classes, demand = _classes(reader, rules, images, pending)
+    classes, demand, supposed = _classes(reader, rules, images, pending)
     placed, settled = fixed_pods.placed(snapshot, fixed, nodes.size, profiles)
     return Cluster(
         snapshot=snapshot,
@@ -64,6 +64,8 @@ def compile_cluster(
         slots=slots - used_slots,
         classes=classes,
         demand=np.array([[asked.get(name, 0) for name in resources] for asked in demand], dtype=np.int64).reshape(-1, len(resources)),
+        supposed=np.array(supposed, dtype=np.int64).reshape(-1, 2),
+        fixed_supposed=fixed_pods.supposed(fixed, nodes.size),
         count=np.array([c.count for c in classes], dtype=np.int64),
         priority=np.array([c.priority for c in classes], dtype=np.int64),
         profile=np.array([c.profile for c in classes], dtype=np.int32),
@@ -125,8 +127,9 @@ def _allocatable(nodes: NodeTable, snapshot: Snapshot, templates: Sequence[Templ
 
 def _classes(
     reader: TemplateReader, rules: NodeRules, images: ImageScores, pending: Sequence[Template]
-) -> tuple[list[PodClass], list[dict[str, int]]]:
-    """Merge templates that no rule can tell apart: equal own rules, matched by the same matchers, of one gang. With what each requests."""
+) -> tuple[list[PodClass], list[dict[str, int]], list[tuple[int, int]]]:
+    """Merge templates that no rule can tell apart: equal own rules, matched by the same matchers, of one gang. With what each requests, and
+    what more each counts for in balance."""
     priorities = [template.pod.spec.priority or 0 for template in pending]
     lowest: dict[int, int] = {}  # a gang counts at the lowest priority of its members
     for template, priority in zip(pending, priorities, strict=True):
@@ -134,19 +137,20 @@ def _classes(
             lowest[template.gang] = min(priority, lowest.get(template.gang, priority))
     matchers = reader.matchers
     hits = np.array([matchers.hits(m) for m in range(len(matchers))], dtype=bool).reshape(len(matchers), len(matchers.profiles))
-    found: dict[tuple[object, ...], tuple[PodClass, dict[str, int]]] = {}
+    found: dict[tuple[object, ...], tuple[PodClass, dict[str, int], tuple[int, int]]] = {}
     for template, priority in zip(pending, priorities, strict=True):
         cls = _pod_class(template, rules, hits, prefers=bool(reader.policy.multipliers.nodeAffinity))
         cls.priority = priority if template.gang is None else lowest[template.gang]
         cls.images = images.row(template.pod)
         matched = np.packbits(hits[:, template.profile]).tobytes()
-        key = (signature(cls), template.apart, tuple(sorted(template.demand.items())), matched)
-        same = found.setdefault(key, (cls, template.demand))[0]
+        key = (signature(cls), template.apart, tuple(sorted(template.demand.items())), template.supposed, matched)
+        same = found.setdefault(key, (cls, template.demand, template.supposed))[0]
         if same is not cls:
             same.pods.extend(cls.pods)
-    for cls, _ in found.values():
+    for cls, _, _ in found.values():
         cls.pods.sort()
-    return [cls for cls, _ in found.values()], [demand for _, demand in found.values()]
+    classes, demand, supposed = zip(*found.values(), strict=True) if found else ((), (), ())
+    return list(classes), list(demand), list(supposed)
 
 
 def _pod_class(template: Template, rules: NodeRules, hits: Bools, *, prefers: bool) -> PodClass:

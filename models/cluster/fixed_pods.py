@@ -33,6 +33,15 @@ def used(fixed: Sequence[Template], size: int, resources: Sequence[str]) -> tupl
     return np.minimum(held, _LIMIT).astype(np.int64), slots
 
 
+def supposed(fixed: Sequence[Template], size: int) -> Ints:
+    """Return what more fixed pods count for in balance on each node [N, 2]."""
+    found = np.zeros((size, 2), dtype=np.int64)
+    for template in fixed:
+        if any(template.supposed):
+            found += np.bincount(template.nodes, minlength=size)[:, None] * np.array(template.supposed, dtype=np.int64)
+    return found
+
+
 def placed(snapshot: Snapshot, fixed: Sequence[Template], size: int, profiles: int) -> tuple[PlacedPods, PlacedPods]:
     """Return the fixed pods by profile and node: all of them, and those that are not terminating."""
     node = np.concatenate([np.zeros(0, dtype=np.int32), *(t.nodes for t in fixed)])

@@ -45,13 +45,15 @@ _FIXED_FIELDS: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fi
 class Template:
     """Pods of equal raw rules: everything of a pod that can decide placement, its labels included.
 
-    ``nodes``: of fixed pods, where each of ``pods`` runs. ``soft_spread``: matcher, constraint, keys that eligible nodes carry. ``apart``:
-    the number of running pods that may be moved. ``profile``: filled in once all selectors are known.
+    ``supposed``: what more it counts for in balance than its ``demand``, CPU and memory. ``nodes``: of fixed pods, where each of ``pods``
+    runs. ``soft_spread``: matcher, constraint, keys that eligible nodes carry. ``apart``: the number of running pods that may be moved.
+    ``profile``: filled in once all selectors are known.
     """
 
     pod: Pod
     pods: list[int]
     demand: dict[str, int]
+    supposed: tuple[int, int]
     anti: tuple[AffinityTerm, ...]
     affinity: tuple[int, tuple[str, ...]] | None
     spread: list[tuple[int | None, objects.TopologySpreadConstraint]]
@@ -122,13 +124,14 @@ class TemplateReader:
         try:
             asks = msgspec.structs.replace(pod, status=None) if index in self.running else pod  # what it would ask for if made again
             demand = pod_requests.pod_request(asks)
+            supposed = pod_requests.supposed_more(asks, demand)
         except ValueError as error:
             raise InputError([f"Pod {objects.pod_key(pod)}: requests: {error}"]) from error
         anti, affinity, spread = self._anti(pod), self._affinity(pod), self._spread(pod)
         soft = [] if bound else self._soft_spread(pod)
         pulls = self._pulls(pod) + self._together(index)
         return Template(
-            pod, [index], demand, anti, affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index),
+            pod, [index], demand, supposed, anti, affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index),
             self.running.get(index),
         )  # fmt: skip
 

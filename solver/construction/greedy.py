@@ -63,7 +63,13 @@ class _Builder:
         self.only: Bools | None = None  # nodes to build on
         largest = np.maximum(cluster.allocatable, 1) if even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         self.scale: Floats = np.broadcast_to(1.0 / largest, cluster.free.shape).copy()
-        self.left: Floats = np.asarray((self.fit.free * self.scale).sum(axis=1))
+        #: What pods ask for, and what nodes have left: where they are filled evenly, with what is supposed of pods without requests.
+        self.demand, self.free = cluster.demand, self.fit.free
+        if even:
+            self.demand, self.free = cluster.demand.copy(), cluster.free.copy()
+            self.demand[:, :2] += cluster.supposed
+            self.free[:, :2] = np.maximum(self.free[:, :2], -(2**62)) - cluster.fixed_supposed
+        self.left: Floats = np.asarray((self.free * self.scale).sum(axis=1))
 
     def mask(self, g: int) -> Bools:
         """Return bool[N]: where one more pod of the class may go now."""
@@ -82,7 +88,7 @@ class _Builder:
     def put_many(self, g: int, nodes: Ints, pods: Ints) -> None:
         """pods[i] pods of class g on nodes[i], distinct nodes, in this order."""
         self.fit.place_many(g, nodes, pods)
-        self.left[nodes] -= pods * (self.scale[nodes] @ self.cluster.demand[g])
+        self._take(g, nodes, pods)
         listed = list(zip(nodes.tolist(), pods.tolist(), strict=True))
         for rule in self._concerned[g]:
             if rule is not self.fit:
@@ -93,6 +99,11 @@ class _Builder:
                 self.soft.place(g, n, k)
         self.counts[g, nodes] += pods
         self.sequence += [(g, n, k) for n, k in listed]
+
+    def _take(self, g: int, nodes: Ints, pods: Ints) -> None:
+        self.left[nodes] -= pods * (self.scale[nodes] @ self.demand[g])
+        if self.even:
+            self.free[nodes] -= pods[:, None] * self.demand[g]
 
     def alone(self, g: int) -> bool:
         """Return whether placing the class changes verdicts and points on the chosen node only, so that many pods can be put at once."""
@@ -120,26 +131,26 @@ class _Builder:
 
     def _evenly(self, g: int, nodes: Ints, room: Ints, wanted: int) -> Ints:
         """int64[len(nodes)]: the pods of each node when all are filled up to one utilisation, as high as the pods go."""
-        asked = [r for r in range(min(2, len(self.cluster.resources))) if self.cluster.demand[g, r]]
+        asked = [r for r in range(min(2, len(self.cluster.resources))) if self.demand[g, r]]
         if wanted < len(nodes):  # one each, unless some nodes are so empty that they could take several first
             emptiness = self.left[nodes]
             least = np.partition(emptiness, len(nodes) - wanted)[len(nodes) - wanted]  # argpartition breaks ties as the processor likes
             above = np.flatnonzero(emptiness > least)
             first = np.append(above, np.flatnonzero(emptiness == least)[: wanted - len(above)])
             here = emptiness[first]
-            step = float((self.scale[nodes[first]] @ self.cluster.demand[g]).max(initial=0.0))
+            step = float((self.scale[nodes[first]] @ self.demand[g]).max(initial=0.0))
             if float(here.max() - here.min()) <= step:
                 pods = np.zeros(len(nodes), dtype=np.int64)
                 pods[first] = 1
                 return pods
         total = self.cluster.allocatable[nodes]
-        used = total - self.fit.free[nodes]
+        used = total - self.free[nodes]
 
         def upto(share: int) -> Ints:
             """Return pods that bring no node above ``share`` thousandths."""
             pods = room
             for r in asked:
-                pods = np.minimum(pods, (total[:, r] // 1000 * share - used[:, r]) // self.cluster.demand[g, r])
+                pods = np.minimum(pods, (total[:, r] // 1000 * share - used[:, r]) // self.demand[g, r])
             if not asked:
                 pods = np.minimum(pods, len(nodes) and share * max(1, wanted) // 1000)
             return np.asarray(np.maximum(pods, 0), dtype=np.int64)
@@ -199,7 +210,7 @@ class _Builder:
         """Take away what was placed since the sequence had ``mark`` steps; gives those steps."""
         steps = self.sequence[mark:]
         for g, n, k in reversed(steps):
-            self.left[n] += k * float(self.scale[n] @ self.cluster.demand[g])
+            self._take(g, np.array([n]), np.array([-k]))
             for rule in self._concerned[g]:
                 rule.remove(g, n, k)
             if self.soft is not None:

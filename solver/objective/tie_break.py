@@ -1,8 +1,9 @@
 """The tie-break: what breaks ties once every preference has its due.
 
-`spread` minimises Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable, rounded up. f is u²/100
-between multiples of 100, linearly interpolated: convex, whole numbers, and a node at 90 % costs as much as nine at 30 %. u counts up to
-a thousand times allocatable, which only nodes with less than they run with reach.
+`spread` minimises Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable, rounded up. f is u² up to 10,
+at multiples of 10 up to 100 and at multiples of 100 beyond, linearly interpolated between: convex, whole numbers, also where nodes are all
+but idle, and a node at 90 % costs as much as nine at 30 %. u counts up to a thousand times allocatable, which only nodes with less than
+they run with reach.
 `pack` minimises the nodes that run anything but DaemonSet and static pods, or the sum of their prices, in thousandths.
 Values are negative costs, so that every tier is maximised.
 """
@@ -10,7 +11,7 @@ Values are negative costs, so that every tier is maximised.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import gcd
 from typing import TYPE_CHECKING
@@ -26,8 +27,8 @@ from models.snapshot.snapshot import InputError
 if TYPE_CHECKING:
     from solver.cpsat.linear_sum import Encodes, Points
 
-#: Width of a linear piece of f, in thousandths.
-STEP = 100
+#: Where linear pieces of f become wider, in thousandths: from here on, the width. Each is a multiple of the one before.
+PIECES = ((0, 1), (10, 10), (100, 100))
 #: Beyond a thousand times what is allocatable, in thousandths, more does not cost more: sums of squares stay within 64 bits.
 CAP = 1_000_000
 #: A node with less memory, in bytes, counts as one without: its utilisation may be beyond what 64 bits hold.
@@ -39,14 +40,25 @@ _LARGEST = 2**58
 _COLUMNS = 2  # cpu and memory lead the resources
 
 
-#: int64[N], what one more pod of a class costs on each node, of int64[N, R], the room that is left now, and the class.
-PodCost = Callable[[Ints, int], Ints]
+#: Beyond this sums no longer fit into 64 bits.
+_MOST = 2**63 - 1
 
 
 def bend(u: Ints) -> Ints:
     """Return f(u), elementwise."""
-    k = u // STEP
-    return np.asarray(STEP * k * k + (2 * k + 1) * (u - STEP * k), dtype=np.int64)
+    width = np.select([u < PIECES[1][0], u < PIECES[2][0]], [PIECES[0][1], PIECES[1][1]], PIECES[2][1])
+    low = u - u % width
+    return np.asarray(low * low + (2 * low + width) * (u - low), dtype=np.int64)
+
+
+def kinks(first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the linear pieces (from, to) of f that lie between two utilisations, whole or in part."""
+    low = first
+    while low < end:
+        width = next(width for start, width in reversed(PIECES) if low >= start)
+        low -= low % width
+        yield low, low + width
+        low += width
 
 
 class Strategy(ABC):
@@ -68,21 +80,23 @@ class Strategy(ABC):
             OverflowError: sums beyond what CP-SAT can sum.
         """
 
-    def pod_cost(self) -> PodCost | None:
-        """Return a function that says what one more pod costs; None where moving pods one by one leads nowhere."""
+    def pod_costs(self, counts: Ints) -> PodCosts | None:
+        """Return what one more pod costs in a placement, int64[G, N]; None where moving pods one by one leads nowhere."""
         return None
 
 
 class Spread(Strategy):
-    """Even utilisation."""
+    """Even utilisation. ``used``: int64[N, 2], what fixed pods count for; ``demand``: int64[G, 2], what a pod of each class does: its
+    request, and what is supposed of containers that have none."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         width = min(_COLUMNS, len(cluster.resources))
         whole = cluster.allocatable[:, :width]
         self.total = np.where(whole < np.array([1, LEAST_MEMORY])[:width], 0, whole)
-        self.used = np.maximum(whole - cluster.free[:, :width], 0)
-        self.demand = cluster.demand[:, :width]
+        more = cluster.fixed_supposed[:, :width]
+        self.used = np.minimum(np.maximum(whole - cluster.free[:, :width], 0), _MOST - more) + more
+        self.demand = cluster.demand[:, :width] + cluster.supposed[:, :width]
 
     def _load(self, used: Ints, total: Ints | None = None) -> Ints:
         """int64[N, 2]: utilisation in thousandths, rounded up; nodes without the resource have none. ``total``: of other nodes."""
@@ -117,9 +131,9 @@ class Spread(Strategy):
         segments: list[tuple[float, float, Fraction]] = []  # (slope, room, slope exactly); floats only find the price
         for u, t, k in nodes:
             at = Fraction(1000 * u, t)
-            for piece in range(int(at // STEP), 10):
-                room = Fraction(t * STEP, 1000) if piece > at // STEP else Fraction(t, 1000) * (STEP * (piece + 1) - at)
-                segments.append(((2 * piece + 1) / t, float(room) * k, Fraction((2 * piece + 1) * 1000, t)))
+            for low, high in kinks(int(at), 1000):
+                room = Fraction(t, 1000) * (high - max(at, Fraction(low)))
+                segments.append(((low + high) / t, float(room) * k, Fraction((low + high) * 1000, t)))
         segments.sort(key=lambda segment: segment[0])
         left = float(demand)
         price = Fraction(0)
@@ -135,19 +149,15 @@ class Spread(Strategy):
     def _least(used: int, total: int, price: Fraction) -> Fraction:
         """min over added y ≥ 0 of f(utilisation) - price · y: at the start, or at a kink."""
         at = Fraction(1000 * used, total)
-        k = int(at // STEP)
-        best = STEP * k * k + (2 * k + 1) * (at - STEP * k)
-        for kink in range(k + 1, max(k + 1, 10) + 1):
-            best = min(best, STEP * kink * kink - price * (Fraction(total * STEP * kink, 1000) - used))
+        best = None
+        for low, high in kinks(int(at), max(1000, int(at) + 1)):
+            best = low * low + (low + high) * (at - low) if best is None else best
+            best = min(best, high * high - price * (Fraction(total * high, 1000) - used))
+        assert best is not None
         return best
 
-    def pod_cost(self) -> PodCost:
-        return self.added
-
-    def added(self, free: Ints, g: int) -> Ints:
-        """Return int64[N]: what one more pod of class g costs on each node; ``free``: int64[N, R] left now."""
-        used = np.maximum(self.total - free[:, : self.total.shape[1]], 0)
-        return self.cost(used + self.demand[g]) - self.cost(used)
+    def pod_costs(self, counts: Ints) -> PodCosts:
+        return PodCosts(self, counts)
 
     def cost(self, used: Ints) -> Ints:
         """Return int64[N]: what each node costs that uses so much (int64[N, 2])."""
@@ -157,6 +167,12 @@ class Spread(Strategy):
         """Return int64[K]: what node n costs with each of several uses (int64[K, 2])."""
         return np.asarray(bend(self._load(used, self.total[n])).sum(axis=1), dtype=np.int64)
 
+    def _supposed(self, n: int, r: int, classes: Sequence[int]) -> int:
+        """Return what pods of some classes may count for on a node, at most, beyond their requests, for which alone it has to have room."""
+        chosen, cluster = list(classes), self.cluster
+        pods = min(int(cluster.count[chosen].sum()), max(0, int(cluster.slots[n])))
+        return pods * int(cluster.supposed[chosen, r].max(initial=0))
+
     def encode(self, encoding: Encodes, rest: Ints | None = None, start: Ints | None = None) -> Points:
         """Return the value as a linear expression: utilisation above its row, cost above the tangents of f. ``rest``: int64[G, N], pods
         that stay where the model does not move any; ``start``: int64[G, N], running pods, which may be more than nodes have room for."""
@@ -165,6 +181,7 @@ class Spread(Strategy):
         points, model = Points(), encoding.model
         held = self.used if rest is None else self.used + rest.T @ self.demand
         before = held if start is None else self.used + start.T @ self.demand
+        supposed = self.cluster.fixed_supposed if rest is None else self.cluster.fixed_supposed + rest.T @ self.cluster.supposed
         for n, r in np.argwhere(self.total > 0).tolist():
             total, used = int(self.total[n, r]), int(held[n, r])
             now = min(-(-1000 * used // total), CAP)
@@ -173,7 +190,10 @@ class Spread(Strategy):
             if not asking or (now == CAP and start is None):  # nothing comes to such a node that asks for more
                 points.constant -= lowest
                 continue
-            most = max(now, 1000, -(-1000 * int(before[n, r]) // total))
+            more = -(-1000 * (self._supposed(n, r, asking) + int(supposed[n, r])) // total)
+            most = max(now, 1000, -(-1000 * int(before[n, r]) // total)) + more
+            if more and most > CAP:
+                raise OverflowError("utilisation beyond what CP-SAT can sum")
             load = model.new_int_var(now, most, "")
             # Divided by what demands and total have in common; what is used is rounded up, which changes nothing in whole numbers.
             unit = gcd(total, *(1000 * int(self.demand[g, r]) for g in asking))
@@ -184,18 +204,36 @@ class Spread(Strategy):
             model.add(asked - -1000 * used // unit <= total // unit * load)
             highest = int(bend(np.array([most]))[0])
             cost = model.new_int_var(lowest, highest, "")
-            for k in _kinks(now // STEP, -(-most // STEP)):
-                model.add(cost >= (2 * k + 1) * load - STEP * k * (k + 1))
+            for low, high in _tangents(now, most):
+                model.add(cost >= (low + high) * load - low * high)
             points.add(cost, -1, lowest, highest)
         return points
 
 
-def _kinks(first: int, end: int) -> Iterator[int]:
-    """Pieces of the cost that get a tangent: all of the first ones, then ever fewer, which only loosens the bound."""
-    k = first
-    while k < end:
-        yield k
-        k += max(1, (k - first) // 32)
+class PodCosts:
+    """What one more pod costs in a placement that changes. ``used``: int64[N, 2], what its pods count for on each node."""
+
+    def __init__(self, balance: Spread, counts: Ints) -> None:
+        self.balance = balance
+        self.used = balance.used + counts.T @ balance.demand
+
+    def put(self, g: int, n: int, k: int) -> None:
+        """Put k pods of class g more on node n."""
+        self.used[n] += k * self.balance.demand[g]
+
+    def of(self, g: int) -> Ints:
+        """Return int64[N]: what one more pod of class g costs on each node."""
+        return self.balance.cost(self.used + self.balance.demand[g]) - self.balance.cost(self.used)
+
+
+def _tangents(first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the pieces of the cost that get a tangent: all up to 1000, then ever fewer, which only loosens the bound."""
+    yield from kinks(first, min(end, 1000))
+    width = PIECES[-1][1]
+    low = begin = max(1000, first) // width * width
+    while low < end:
+        yield low, low + width
+        low += width * max(1, (low - begin) // (32 * width))
 
 
 class Pack(Strategy):

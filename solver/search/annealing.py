@@ -26,7 +26,7 @@ from solver.objective.preferences import (
     TOPOLOGY_SPREAD,
     Objective,
 )
-from solver.objective.tie_break import PodCost
+from solver.objective.tie_break import PodCosts
 from solver.rules.base import Rule
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity
@@ -153,7 +153,7 @@ class LocalSearch:
         self.go_to(best_counts)
         return best
 
-    def even_out(self, pod_cost: PodCost, progress: Callable[[], float]) -> bool:
+    def even_out(self, costs: PodCosts, progress: Callable[[], float]) -> bool:
         """Move pods one by one to where they cost less and no preference loses, until nothing moves or ``progress`` says 1;
         whether anything moved."""
         moved_ever, moved = False, True
@@ -163,13 +163,14 @@ class LocalSearch:
                 if pod % BLOCK == 0 and progress() >= 1:
                     return moved_ever
                 self._put(g, home, -1)
-                points = self.soft.gain(g)
-                cost = pod_cost(self.fit.free, g)
+                costs.put(g, home, -1)
+                points, cost = self.soft.gain(g), costs.of(g)
                 fine = self._allowed(g, home) & (points >= points[home])
                 target = int(np.argmin(np.where(fine, cost, np.iinfo(np.int64).max)))
                 if cost[target] >= cost[home] and points[target] <= points[home]:
                     target = home
                 self._put(g, target, 1)
+                costs.put(g, target, 1)
                 if target != home:
                     self.pairs[pod] = (g, target)
                     moved = moved_ever = True

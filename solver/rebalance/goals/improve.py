@@ -33,14 +33,13 @@ class Gains:
         self.objective = Objective(problem.cluster, rules.build(problem.cluster))
         self.soft = None if self.objective.empty else SoftState(self.objective)
         self.balance = Spread(problem.cluster)
-        self.free = problem.cluster.free.copy()
-        width = self.balance.demand.shape[1]
+        self.used = self.balance.used + counts.T @ self.balance.demand
         kinds, kind = np.unique(self.balance.demand, axis=0, return_inverse=True)
         self._kind = kind.reshape(-1)
-        self._asked = kinds[:, None, :]  # [K, 1, 2]: what classes of one kind ask of cpu and memory
-        self.free -= counts.T @ problem.cluster.demand
-        used = self.balance.total - self.free[:, :width]
-        self._added = np.stack([self._costs(used, demand) for demand in kinds]) if len(kinds) else np.zeros((0, problem.cluster.n_nodes))
+        self._asked = kinds[:, None, :]  # [K, 1, 2]: what classes of one kind count for
+        self._added = (
+            np.stack([self._costs(self.used, demand) for demand in kinds]) if len(kinds) else np.zeros((0, problem.cluster.n_nodes))
+        )
         if self.soft is not None:
             for g, n in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
                 self.soft.place(g, n, int(counts[g, n]))
@@ -53,15 +52,14 @@ class Gains:
         """Put k pods of class g more on node n."""
         if self.soft is not None:
             self.soft.place(g, n, k)
-        self.free[n] -= k * self.problem.cluster.demand[g]
-        used = np.maximum(self.balance.total[n] - self.free[n, : self.balance.total.shape[1]], 0)
+        self.used[n] += k * self.balance.demand[g]
+        used = np.maximum(self.used[n], 0)
         self._added[:, n] = self.balance.cost_on(n, used + self._asked[:, 0, :]) - self.balance.cost_on(n, used[None, :])
 
     def moving(self, g: int, n: int) -> Ints:
         """Return int64[N]: what one pod of class g that runs on node n would be worth on each node, n included, with itself taken out."""
         points: Ints = -self._added[self._kind[g]]
-        width = self.balance.total.shape[1]
-        used = self.balance.total[n] - self.free[n, :width]
+        used = self.used[n]
         both = np.maximum(np.stack([used, used - self.balance.demand[g]]), 0)
         now, without = self.balance.cost_on(n, both).tolist()
         points[n] = without - now

@@ -15,7 +15,7 @@ from solver.rebalance.tiers.measures import Measures
 from solver.rebalance.tiers.tier import Tier
 
 #: Units of balance that are worth one weighted point of preferences.
-POINT = 100
+POINT = 10_000
 
 
 class Improvement(Tier):

@@ -29,15 +29,15 @@ def _preferring(name: str, at: str | None, disk: str) -> Object:
 def test_improvement() -> None:
     """10 points for the better disk, and a balance of utilisation that is the same before and after."""
     things = [node("n0", labels={"disk": "hdd"}), node("n1", labels={"disk": "ssd"}), _preferring("a-0", "n0", "ssd")]
-    balance = -2 * 2500  # half of both resources of one node: 500²/100 each
+    balance = -2 * 500**2  # half of both resources of one node
     steps = [move(1, 1, "a-0", "n0", "n1")]
-    snapshot, document = plan(things, ("improve",), (tier("improve", 100 * 10 + balance - 300), tier("moves", -1)), *steps,
+    snapshot, document = plan(things, ("improve",), (tier("improve", 100_000 + balance - 30_000), tier("moves", -1)), *steps,
                               limits=Limits(minGain=3))  # fmt: skip
     assert faults(snapshot, document) == []
     assert (document.before.balance, document.after.balance) == (balance, balance)
     assert [sum(f.value for f in summary.preferences) for summary in (document.before, document.after)] == [0, 10]
     policy = msgspec.structs.replace(DEFAULT, multipliers=Multipliers(nodeAffinity=7))
-    _, weighted = plan(things, ("improve",), (tier("improve", 7000 + balance - 300), tier("moves", -1)), *steps, policy=policy,
+    _, weighted = plan(things, ("improve",), (tier("improve", 700_000 + balance - 30_000), tier("moves", -1)), *steps, policy=policy,
                        limits=Limits(minGain=3))  # fmt: skip
     assert faults(snapshot, weighted) == []
 
