@@ -21,13 +21,39 @@ def preempting(pending: Iterable[objects.Pod]) -> int | None:
 
 def violators(board: Board, keys: Collection[str], broken: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Those of some pods that have to go for a rule that holds during execution: of node affinity and pod affinity the pod that has it, of
-    anti-affinity the lower-priority pod of the pair, its owner where it is not of higher priority. ``board``: of the snapshot; ``broken``:
-    the rules that running pods break there, by key."""
+    anti-affinity the lower-priority pod of the pair, its owner where it is not of higher priority; and those that have to be near such pods
+    alone. ``board``: of the snapshot; ``broken``: the rules that running pods break there, by key."""
     chosen = [runner for key in keys if (runner := board.runners.get(key)) is not None and runner.at is not None and runner.steady]
-    apart = any("InterPodAffinity" in broken.get(runner.key, ()) for runner in chosen)
+    follow = [runner for runner in chosen if _enforced(runner.pod).affinity]
+    apart = follow or any("InterPodAffinity" in broken.get(runner.key, ()) for runner in chosen)
     standing = [runner for runner in board.runners.values() if runner.at is not None and runner.steady] if apart else []
     owners = [(runner, terms) for runner in standing if (terms := _enforced(runner.pod)).anti]
-    return frozenset(runner.key for runner in chosen if _goes(board, runner, broken.get(runner.key, frozenset()), owners))
+
+    def going(runners: Iterable[Runner]) -> frozenset[str]:
+        return frozenset(each.key for each in runners if _goes(board, each, broken.get(each.key, frozenset()), owners))
+
+    found = going(chosen)
+    if all(runner.key in found for runner in follow):
+        return found
+    return found | (_followers(board, standing, going(standing)) & {runner.key for runner in follow})
+
+
+def _followers(board: Board, standing: Iterable[Runner], going: frozenset[str]) -> frozenset[str]:
+    """Pods that may have to go, and again and again those whose affinity has nobody else in some domain."""
+    found, grown = set(going), True
+    needs: list[tuple[str, list[frozenset[str]]]] = []
+    for runner in standing:
+        if wants := _enforced(runner.pod).affinity:
+            others = [
+                other for other in board.runners.values() if other is not runner and all(_takes(board, term, other) for term in wants)
+            ]
+            near = [frozenset(other.key for other in others if _together(board, term.key, runner, other)) for term in wants]
+            needs.append((runner.key, [keys for keys in near if keys]))
+    while grown:
+        more = {key for key, near in needs if key not in found and any(keys <= found for keys in near)}
+        found |= more
+        grown = bool(more)
+    return frozenset(found)
 
 
 def _goes(board: Board, runner: Runner, broke: frozenset[str], owners: Iterable[tuple[Runner, affinity.Terms]]) -> bool:
@@ -46,8 +72,8 @@ def _goes(board: Board, runner: Runner, broke: frozenset[str], owners: Iterable[
     mine = runner.pod.spec.priority or 0
     for owner, terms in owners:
         if owner is runner:
-            others = [other for other in board.runners.values() if other is not runner and (other.pod.spec.priority or 0) >= mine]
-            if any(_meets(board, terms, runner, other) for other in others):
+            others = [other for other in board.runners.values() if other.steady and other is not runner]
+            if any((other.pod.spec.priority or 0) >= mine and _meets(board, terms, runner, other) for other in others):
                 return True
         elif mine < (owner.pod.spec.priority or 0) and _meets(board, terms, owner, runner):
             return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from models.documents.rebalance_plan import Eviction, Move
 from models.kube import objects
@@ -16,18 +16,19 @@ Reason = Callable[[int, int, Sequence[str]], str]
 def name_moves(
     problem: RebalanceProblem, waves: Sequence[Sequence[Step]], units: Sequence[bool], reason: Reason
 ) -> tuple[list[Move], list[Eviction]]:
-    """Return moves and evictions by step. Of a class the pods that never moved leave first, in input order. ``units``: by wave, whether its
-    bindings are one unit of a gang."""
+    """Return moves and evictions by step. Of a class the pods that never moved leave first, in input order; those that are evicted in the
+    order in which they would have to go. ``units``: by wave, whether its bindings are one unit of a gang."""
     pods, names = problem.cluster.snapshot.pods, problem.cluster.nodes.names
     index = {name: n for n, name in enumerate(names)}
     resting: dict[tuple[int, int], list[int]] = {}
     for g in range(problem.cluster.n_classes):
         for i in reversed(problem.cluster.classes[g].pods):
             resting.setdefault((g, -1 if problem.pending[g] else index[pods[i].spec.nodeName or ""]), []).append(i)
+    turn = {i: k for k, i in enumerate(problem.leaving)}
     moved: dict[tuple[int, int], list[int]] = {}
     last: dict[int, int] = {}  # pod -> index of its last move in `moves`
     bound: dict[int, list[str]] = {}  # node -> pending pods that get it
-    leaving: list[tuple[Move | Eviction, int, int]] = []  # with class and node
+    leaving: list[tuple[Move | Eviction, int, int, int]] = []  # with pod, class and node
     moves: list[Move] = []
     evictions: list[Eviction] = []
     number = 0
@@ -36,12 +37,13 @@ def name_moves(
         for step in steps:
             gang = problem.cluster.classes[step.g].gang if problem.pending[step.g] else None
             for _ in range(step.k):
-                i = (resting.get((step.g, step.a)) or moved[step.g, step.a]).pop()
+                there = resting.get((step.g, step.a)) or moved[step.g, step.a]
+                i = there.pop(_next_to_go(there, turn) if step.b < 0 else -1)
                 number += not unit
                 key = objects.pod_key(pods[i])
                 if step.b < 0:
                     evictions.append(Eviction(number, wave, key, names[step.a], ""))
-                    leaving.append((evictions[-1], step.g, step.a))
+                    leaving.append((evictions[-1], i, step.g, step.a))
                     continue
                 if i in last:
                     moves[last[i]].stopover = True
@@ -50,14 +52,27 @@ def name_moves(
                 gang_name = problem.cluster.gangs[gang].name if gang is not None else None
                 moves.append(Move(number, wave, key, source, names[step.b], "is pending", gang=gang_name))
                 if step.a >= 0:
-                    leaving.append((moves[-1], step.g, step.a))
+                    leaving.append((moves[-1], i, step.g, step.a))
                 else:
                     bound.setdefault(step.b, []).append(key)
                 moved.setdefault((step.g, step.b), []).append(i)
-    for entry, g, n in leaving:
-        over = isinstance(entry, Move) and entry.stopover
-        entry.reason = "stops over to make room" if over else reason(g, n, bound.get(n, ()))
+    going = {i for _, i, _, _ in leaving}
+    for entry, i, g, n in leaving:
+        needed = problem.leaving.get(i, i)
+        if isinstance(entry, Move) and entry.stopover:
+            entry.reason = "stops over to make room"
+        elif needed != i and needed in going:
+            entry.reason = f"must run near {objects.pod_key(pods[needed])}, which goes"
+        else:
+            entry.reason = reason(g, n, bound.get(n, ()))
+            if isinstance(entry, Eviction) and i in problem.leaving:
+                entry.reason += " (a rule that holds during execution)"
     return moves, evictions
+
+
+def _next_to_go(there: Sequence[int], turn: Mapping[int, int]) -> int:
+    """Return where in a list, which is taken from its end, the pod stands that is evicted."""
+    return min(range(len(there)), key=lambda at: (turn.get(there[at], len(turn)), -at))
 
 
 class Reasons:

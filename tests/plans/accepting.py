@@ -74,6 +74,7 @@ class Accepting:
         if "repair" in self.goals:
             for i in self.before:
                 found |= self._enforced(i)
+            found |= self._followers(found)
         preempting = [world.pods[i].priority for i in self.pending if world.pods[i].spec.get("preemptionPolicy") != "Never"]
         if preempting:
             top = max(preempting)
@@ -99,10 +100,28 @@ class Accepting:
         for term in required(affinity.get("podAntiAffinity"), enforced=True):
             key = term["topologyKey"]
             for other in world.pods:
-                if other is pod or other.home == ABSENT or not takes(term, pod, other):
+                if other is pod or other.home == ABSENT or other.terminating or not takes(term, pod, other):
                     continue
                 if key in here and labels[other.home].get(key) == here[key]:
                     found.add(other.index if other.priority < pod.priority else i)
+        return found
+
+    def _followers(self, going: set[int]) -> set[int]:
+        """Pods that have only such ones beside them of those that they have to be near, and so on."""
+        world, found = self.world, set(going)
+        for _ in world.pods:
+            for pod in world.pods:
+                terms = required(pod.spec.get("affinity", {}).get("podAffinity"), enforced=True)
+                for term in terms if pod.home != ABSENT else ():
+                    key, here = term["topologyKey"], world.labels[pod.home]
+                    mates = {
+                        other.index
+                        for other in world.pods
+                        if other is not pod and other.home != ABSENT and all(takes(each, pod, other) for each in terms)
+                        and key in here and world.labels[other.home].get(key) == here[key]
+                    }  # fmt: skip
+                    if mates and mates <= found:
+                        found.add(pod.index)
         return found
 
     def _gangs(self) -> list[tuple[list[int], int, str | None]]:

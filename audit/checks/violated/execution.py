@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from audit.checks.violated.affinity import Together, lonely
 from audit.checks.violated.running_pods import Running, only_execution, without_execution
+from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView
-from solver.rules.node_static import NodeAffinity
+from models.cluster.pod_terms import term_matches
+from models.kube.objects import PodAffinityTerm, is_terminal, is_terminating
+from solver.rebalance.problem.execution_violators import Enforced
 
 
 @dataclass
 class Executed:
-    """Pods that would have to go, each set in no order. ``selection``: their node affinity does not match; ``alone``: they miss the pods
-    of their affinity. ``running``: with no affinity but that which holds during execution."""
+    """``running``: with no affinity but that which holds during execution; ``enforced``: who has to make way for whom; ``order``: pods that
+    would have to go, in order, each with the pod for which it goes; ``alone``: running pods that miss those of their affinity now."""
 
     running: Running
-    selection: set[int] = field(default_factory=set)
+    enforced: Enforced
+    order: dict[int, int]
     alone: frozenset[int] = frozenset()
+
+    def going(self, pods: Iterable[int]) -> list[int]:
+        """Return those of some pods that would have to go, and before each those that have to be near it, in order."""
+        wanted = set(pods)
+        return [i for i, cause in self.order.items() if i in wanted or cause in wanted]
+
+    def breaking(self, group: Together) -> list[int]:
+        """Return the pods that break anti-affinity of a group when it is their turn to go."""
+        turn = {i: k for k, i in enumerate(self.order)}
+        late = len(turn)
+        return [i for i, begun in self.enforced.begun.items() if any(turn.get(j, late) >= begun for j in self._stronger(group, i))]
+
+    def _stronger(self, group: Together, i: int) -> set[int]:
+        """Those of a group that a pod of it has to make way for."""
+        others = {*(group.matched if i in group.owners else ()), *(group.owners if i in group.matched else ())}
+        return others & self.enforced.losing.get(i, set())
 
 
 def executed(view: ClusterView) -> Executed | None:
@@ -28,21 +46,39 @@ def executed(view: ClusterView) -> Executed | None:
     snapshot = only_execution(view.snapshot)
     if snapshot is None or not snapshot.nodes:
         return None
-    found = Executed(Running(view, snapshot))
-    running = found.running
-    rule = NodeAffinity(running.cluster)
-    for g, cells in enumerate(running.cells):
-        if running.steady[g]:
-            for at in np.flatnonzero(rule.never(g)[running.nodes[g]]).tolist():
-                found.selection.update(cells[at][1])
-    found.alone = _alone(view, running)
-    return found
+    running, enforced = Running(view, snapshot), Enforced(view.snapshot, view.exempt)
+    return Executed(running, enforced, enforced.order(), _alone(view, running))
 
 
 def lonely_in_execution(view: ClusterView) -> frozenset[int]:
     """Running pods whose affinity that holds during execution is broken."""
     snapshot = only_execution(view.snapshot)
     return frozenset() if snapshot is None else _alone(view, Running(view, snapshot))
+
+
+def mending(view: ClusterView, i: int) -> list[int]:
+    """Return pods that wait and would give a running pod what its affinity misses: all of its terms match them, and nodes of its domains
+    could take them."""
+    pods, node = view.snapshot.pods, view.nodes
+    affinity = pods[i].spec.affinity
+    part = affinity.podAffinity if affinity is not None else None
+    terms: list[PodAffinityTerm] = list((part.requiredDuringSchedulingRequiredDuringExecution if part is not None else None) or ())
+    home = view.node_index[pods[i].spec.nodeName or ""]
+    columns = [node.column(term.topologyKey)[0] for term in terms]
+    near = [column == column[home] for column in columns]
+    if not terms or any(column[home] < 0 for column in columns):
+        return []
+    found = []
+    for j, pod in enumerate(pods):
+        if pod.spec.nodeName or is_terminal(pod) or is_terminating(pod):
+            continue
+        if not all(term_matches(view.snapshot, pods[i], term, pod) for term in terms):
+            continue
+        subject = view.subject_of.get(j)
+        usable = view.once(UsableNodes).place(subject).usable if subject is not None else None
+        if all((mask if usable is None else mask & usable).any() for mask in near):
+            found.append(j)
+    return found
 
 
 def _alone(view: ClusterView, running: Running) -> frozenset[int]:
@@ -60,32 +96,3 @@ def _has_plain(view: ClusterView, i: int) -> bool:
     affinity = view.snapshot.pods[i].spec.affinity
     part = affinity.podAffinity if affinity is not None else None
     return part is not None and bool(part.requiredDuringSchedulingIgnoredDuringExecution)
-
-
-def leaving(running: Running, groups: Sequence[Together]) -> list[list[int]]:
-    """For each group of pods that are to be kept apart, those that would have to go, in order, until nobody breaks the rule of any group.
-
-    Of a pair the one with the rule, or, where priorities differ, the one of lower priority. Pods that are being deleted go anyway.
-    """
-    gone = {i for each in groups for i in each.owners | each.matched if not running.is_steady(i)}
-    found: list[list[int]] = [[] for _ in groups]
-    of: dict[int, list[int]] = {}
-    for k, each in enumerate(groups):
-        for i in each.owners | each.matched:
-            of.setdefault(i, []).append(k)
-    for i in running.first_to_go(i for i in of if i not in gone):
-        broken = [k for k in of[i] if _loses(running, groups[k], i, gone)]
-        for k in broken:
-            found[k].append(i)
-        if broken:
-            gone.add(i)
-    return found
-
-
-def _loses(running: Running, group: Together, i: int, gone: set[int]) -> bool:
-    mine = running.priority(i)
-
-    def stay(others: Iterable[int], least: int) -> bool:
-        return any(j != i and j not in gone and running.priority(j) >= least for j in others)
-
-    return (i in group.owners and stay(group.matched, mine)) or (i in group.matched and stay(group.owners, mine + 1))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from audit.checks.violated.affinity import lonely, together
-from audit.checks.violated.execution import Executed, executed, leaving
+from audit.checks.violated.execution import Executed, executed, mending
 from audit.checks.violated.running_pods import Running, whose
 from audit.view.finding import Code, some
 from audit.view.view import ClusterView
@@ -43,7 +43,7 @@ _NAMED: Final = 10
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Findings KS121 to KS123; ``pods`` are those that would have to go, in order.
+    """Findings KS121 to KS123; ``pods`` are those that would have to go, in order, those included that have to be near them.
 
     Raises:
         InputError: as for :func:`audit.checks.violated.check.check`.
@@ -53,60 +53,63 @@ def check(view: ClusterView) -> Iterator[Finding]:
         return
     yield from _selection(found)
     yield from _affinity(found)
-    yield from _apart(found.running)
+    yield from _apart(found)
 
 
 def _selection(found: Executed) -> Iterator[Finding]:
     running = found.running
     grouped: dict[tuple[str, str, str], list[int]] = {}
-    for i in sorted(found.selection):
+    for i in sorted(found.enforced.selection):
         pod = running.snapshot.pods[i]
         grouped.setdefault((*whose(running.view, i), node_rule(pod)), []).append(i)
     for (name, path, wanted), pods in grouped.items():
-        order = running.first_to_go(pods)
         yield SELECTION.found(
-            name, f"excluded by {wanted}: {some(_nodes(running, order))}; {_going(running, order)}",
-            field=f"{path}.affinity.nodeAffinity.{_FIELD}", rule=NodeAffinity.name, pods=running.view.keys(order),
-            nodes=_nodes(running, order),
+            name, f"excluded by {wanted}: {some(_nodes(running, pods))}; {_going(found, pods)}",
+            field=f"{path}.affinity.nodeAffinity.{_FIELD}", rule=NodeAffinity.name, pods=running.view.keys(found.going(pods)),
+            nodes=_nodes(running, pods),
         )  # fmt: skip
 
 
 def _affinity(found: Executed) -> Iterator[Finding]:
-    running, cluster = found.running, found.running.cluster
+    running, cluster, view = found.running, found.running.cluster, found.running.view
     grouped: dict[tuple[str, str, str], tuple[list[int], dict[str, None]]] = {}
     for each in lonely(running):
         affinity = cluster.classes[each.g].affinity
         assert affinity is not None
         domain = running.domain(each.key, each.n) or f"a domain of {each.key}, which {cluster.nodes.names[each.n]} lacks"
         for i in each.pods:
-            if i in found.alone:
-                pods, domains = grouped.setdefault((*whose(running.view, i), selector(cluster, affinity.full)), ([], {}))
+            if i in found.alone and i in found.enforced.begun:
+                pods, domains = grouped.setdefault((*whose(view, i), selector(cluster, affinity.full)), ([], {}))
                 pods.append(i)
                 domains[domain] = None
     for (name, path, wanted), (pods, domains) in grouped.items():
-        order = running.first_to_go(dict.fromkeys(pods))
+        waiting = [mending(view, i) for i in dict.fromkeys(pods)]
+        text = f"no other pod {wanted} is in {some(list(domains))}; {_going(found, pods)}"
+        mended = bool(waiting) and all(waiting)
+        if any(waiting):
+            who = view.keys(list(dict.fromkeys(j for each in waiting for j in each)))
+            where = some(list(domains)) if mended else "some of these domains"
+            text += f"; {some(who)} wait{'s' * (len(who) == 1)} and would mend it in {where}: wait before it counts as broken"
         yield AFFINITY.found(
-            name, f"no other pod {wanted} is in {some(list(domains))}; {_going(running, order)}",
-            field=f"{path}.affinity.podAffinity.{_FIELD}", rule=InterPodAffinity.name, pods=running.view.keys(order),
-            nodes=_nodes(running, order),
+            name, text, field=f"{path}.affinity.podAffinity.{_FIELD}", rule=InterPodAffinity.name, pods=view.keys(found.going(pods)),
+            nodes=_nodes(running, pods), severity="warning" if mended else None,
         )  # fmt: skip
 
 
-def _apart(running: Running) -> Iterator[Finding]:
-    groups = list(together(running))
+def _apart(found: Executed) -> Iterator[Finding]:
+    running = found.running
     grouped: dict[tuple[str, str, AffinityTerm], tuple[list[int], list[str]]] = {}
-    for group, pods in zip(groups, leaving(running, groups), strict=True):
-        if pods:
+    for group in together(running):
+        if pods := found.breaking(group):
             owner = next((i for i in group.owners if running.is_steady(i) and group.broken_by(i)), pods[0])
             gone, domains = grouped.setdefault((*whose(running.view, owner), group.term), ([], []))
             gone += pods
             domains.append(group.domain)
     for (name, path, term), (pods, domains) in grouped.items():
-        order = running.first_to_go(dict.fromkeys(pods))
         yield APART.found(
-            name, f"anti-affinity to pods {selector(running.cluster, term.matcher)} is broken in {some(domains)}; {_going(running, order)}",
-            field=f"{path}.affinity.podAntiAffinity.{_FIELD}", rule=InterPodAffinity.name, pods=running.view.keys(order),
-            nodes=_nodes(running, order), domain=domains[0] if len(domains) == 1 else None,
+            name, f"anti-affinity to pods {selector(running.cluster, term.matcher)} is broken in {some(domains)}; {_going(found, pods)}",
+            field=f"{path}.affinity.podAntiAffinity.{_FIELD}", rule=InterPodAffinity.name, pods=running.view.keys(found.going(pods)),
+            nodes=_nodes(running, pods), domain=domains[0] if len(domains) == 1 else None,
         )  # fmt: skip
 
 
@@ -114,5 +117,11 @@ def _nodes(running: Running, pods: Iterable[int]) -> list[str]:
     return sorted({running.snapshot.pods[i].spec.nodeName or "" for i in pods})
 
 
-def _going(running: Running, pods: list[int]) -> str:
-    return f"would have to go, in this order: {some(running.view.keys(pods), _NAMED)}"
+def _going(found: Executed, pods: Iterable[int]) -> str:
+    view, order = found.running.view, found.going(pods)
+    text = f"would have to go, in this order: {some(view.keys(order), _NAMED)}"
+    behind = [i for i in order if i not in set(pods)]
+    if behind:
+        causes = view.keys(list(dict.fromkeys(found.order[i] for i in behind)))
+        text += f" ({some(view.keys(behind))} must run near {some(causes)})"
+    return text

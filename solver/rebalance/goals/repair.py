@@ -42,14 +42,39 @@ def _move(builder: MoveBuilder) -> None:
 
 
 def _evict(builder: MoveBuilder) -> bool:
-    """Evict one pod; whether there was one to be evicted."""
-    problem, state = builder.problem, builder.state
-    priority = problem.cluster.priority
-    for g, n in sorted(_worst(builder), key=lambda entry: int(priority[entry[0]])):
-        if problem.evictable[g] and not problem.closed[n] and builder.within(g, eviction=True) and state.may_go(g, n):
-            builder.take(Step(g, n, -1))
-            return True
+    """Evict one pod, and before it those that have to be near it; whether there was one to be evicted."""
+    problem, counts = builder.problem, builder.state.counts
+
+    def first(entry: tuple[int, int]) -> tuple[int, int]:
+        return int(problem.cluster.priority[entry[0]]), problem.turn(*entry, int(counts[entry]))
+
+    for g, n in sorted(_worst(builder), key=first):
+        if problem.evictable[g] and not problem.closed[n]:
+            before = len(builder.steps)
+            if _let_go(builder, g, n):
+                return True
+            builder.back_to(before)
     return False
+
+
+def _let_go(builder: MoveBuilder, g: int, n: int) -> bool:
+    """Evict a pod of class g from node n. Where others would miss it, these go first: nobody is worse off in between. Whether all of them
+    may go."""
+    problem, state = builder.problem, builder.state
+    waiting = [(g, n)]
+    while waiting:
+        h, m = waiting[-1]
+        if not state.counts[h, m] or not (problem.evictable[h] and builder.within(h, eviction=True)) or builder.over():
+            return False
+        if state.may_go(h, m):
+            builder.take(Step(h, m, -1))
+            waiting.pop()
+            continue
+        missing = next((entry for entry in state.missing(h, m) if problem.evictable[entry[0]] and entry not in waiting), None)
+        if missing is None:
+            return False
+        waiting.append(missing)
+    return True
 
 
 def _worst(builder: MoveBuilder) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from solver.objective.tie_break import occupies
-from solver.rebalance.problem.execution_violators import violators
+from solver.rebalance.problem.execution_violators import Enforced
 from solver.rebalance.problem.options import PlanOptions
 
 #: Labels of nodes that consolidation never frees, and annotations (value "true") that ask for the same.
@@ -60,7 +60,8 @@ class RebalanceProblem:
     ``subjects``: bool[G], classes that count in the tier of rules: movable ones and those with required terms or constraints.
     ``left_over``: pods on drained nodes that no plan moves. ``extra``: int64[G, R], what a running pod holds beyond what it asks for (it
     was resized in place), as long as it stays. ``once``: bool[G], pods that may go without their budget now; they move once only, as their
-    replacement is Ready.
+    replacement is Ready. ``leaving``: pods (indices into ``snapshot.pods``) that would have to go for rules that hold during execution, in
+    their order, each with the pod for which it goes.
     """
 
     cluster: Cluster
@@ -82,6 +83,25 @@ class RebalanceProblem:
     left_over: list[int]  # indices into snapshot.pods
     extra: Ints  # [G, R]
     once: Bools  # [G]
+    leaving: dict[int, int]
+
+    @cached_property
+    def _turns(self) -> dict[tuple[int, int], list[int]]:
+        """By class and node, the places of its pods in the order of ``leaving``."""
+        names = {name: n for n, name in enumerate(self.cluster.nodes.names)}
+        pods, found = self.cluster.snapshot.pods, dict[tuple[int, int], list[int]]()
+        of = {i: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods} if self.leaving else {}
+        for turn, i in enumerate(self.leaving):
+            if i in of:
+                found.setdefault((of[i], names[pods[i].spec.nodeName or ""]), []).append(turn)
+        return found
+
+    def turn(self, g: int, n: int, left: int) -> int:
+        """Return the place in the order of ``leaving`` of the pod of class g on node n that would have to go next; behind all of them if
+        there is none. ``left``: how many pods of the class are still there."""
+        turns = self._turns.get((g, n), [])
+        gone = max(int(self.start[g, n]) - left, 0)
+        return turns[gone] if gone < len(turns) else len(self.leaving)
 
     @cached_property
     def spare(self) -> Ints:
@@ -148,6 +168,8 @@ class _Reader:
         self.drain = [self.index[name] for name in node_selection.choose(snapshot, asked.drain)]
         self.closed = np.zeros(len(self.index), dtype=bool)
         self.closed[self.drain] = True
+        self.enforced = Enforced(snapshot, options.exempt) if "repair" in asked.goals else None
+        self.leaving = self.enforced.order() if self.enforced is not None else {}
         self.evictable = self._evictable()
         self.costs = move_cost.costs(snapshot, options.policy, self.movable)
         self.owners = Owners(snapshot) if limits.maxMovesPerWorkload is not None else None
@@ -189,6 +211,7 @@ class _Reader:
             drain=self.drain,
             extra=_extra(cluster, apart),
             once=np.array([i in self.free for i in first], dtype=bool),
+            leaving=self.leaving,
             left_over=[i for i in stays if self.closed[self._node(i)] and not is_terminating(pods[i])],
         )
 
@@ -232,8 +255,8 @@ class _Reader:
         found = {i for i in self.movable if self.closed[self._node(i)]}
         if highest is not None:
             found |= {i for i in self.movable if (pods[i].spec.priority or 0) < highest}
-        if "repair" in self.asked.goals:
-            found |= violators(self.snapshot, self.asked.options.exempt) & set(self.movable)
+        if self.enforced is not None:
+            found |= self.enforced.violators() & set(self.movable)
         return found
 
 

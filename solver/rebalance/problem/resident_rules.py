@@ -78,6 +78,15 @@ class Providers:
         """Return whether those at rest miss no pod while a pod of class g, absent now, stays away."""
         return not any(self.lacking(h, nodes).any() for i in self.rule.feeds(g) for h in self.holders[i] if len(nodes := self._needy(h)))
 
+    def missing(self, g: int) -> list[tuple[int, int]]:
+        """Return (class, node) of those at rest that miss a pod of class g, absent now."""
+        found: dict[tuple[int, int], None] = {}
+        for h in dict.fromkeys(h for i in self.rule.feeds(g) for h in self.holders[i]):
+            nodes = self._needy(h)
+            if len(nodes):
+                found.update(((h, n), None) for n in nodes[self.lacking(h, nodes)].tolist())
+        return list(found)
+
     def _needy(self, h: int) -> Ints:
         """Nodes with pods of class h that have to miss no pod."""
         return np.flatnonzero((self.counts[h] > 0) & ((self.arrived[h] > 0) | ~self.broken[h]))

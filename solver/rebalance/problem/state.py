@@ -129,6 +129,14 @@ class PlanState:
         self._put(g, a, 1, back)
         return fine
 
+    def missing(self, g: int, a: int) -> list[tuple[int, int]]:
+        """Return (class, node) of pods at rest that would miss a pod of class g that goes from node a for good."""
+        back = self._placed_first(g, a, 1)
+        self._put(g, a, -1, -back)
+        found = self.providers.missing(g)
+        self._put(g, a, 1, back)
+        return found
+
     def accepts(self, step: Step) -> bool:
         """Return whether one pod may take a step now."""
         return self.may_go(step.g, step.a) if step.b < 0 else bool(self.landing(step.g, step.a)[step.b])

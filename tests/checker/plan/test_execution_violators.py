@@ -68,3 +68,14 @@ def test_of_a_pair_the_owner_or_the_lower_priority(mine: int, other: int, owner:
     assert not _goes(running("a-0", "n0", priority=mine, affinity=apart("b")), running("b-0", "n0", priority=other))
     assert not _goes(running("a-0", "n0", priority=mine), running("b-0", "n0", priority=other, affinity=apart("a")))
     assert not _goes(running("a-0", "n0", priority=mine), running("b-0", "n1", priority=other, affinity=_enforced(apart("a"))))
+
+
+def test_who_has_to_be_near_such_a_pod_and_nobody_else_may_go_too() -> None:
+    nodes = [node("n0", labels={"disk": "ssd"})]
+    near = [running(f"{x}-0", "n0", affinity=_enforced(together(y))) for x, y in (("d", "c"), ("c", "a"), ("a", "b"))]
+    steps = [evict(k + 1, k + 1, f"{x}-0", "n0") for k, x in enumerate("dca")]
+    limits = Limits(allowEviction=True)
+    assert not [why for _, why in faults(*plan([*nodes, *near], ("repair",), (), *steps, limits=limits)) if "for good" in why]
+    other = running("x-0", "n0", labels={"app": "a"})  # c has another one near it
+    told = [why for _, why in faults(*plan([*nodes, *near, other], ("repair",), (), *steps, limits=limits)) if "for good" in why]
+    assert len(told) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -11,11 +12,14 @@ from audit.view.view import ClusterView
 from checker.plan.execution_violators import violators as checked
 from checker.plan.state import Board
 from models.documents.audit import Finding
+from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.execution_violators import violators
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.rebalance import rebalance
 from tests.checker.plan.plans import apart, running, together
-from tests.objects import node
+from tests.objects import node, pod
 from tests.plans import tiny
 
 Object = dict[str, Any]
@@ -138,3 +142,85 @@ def test_nobody_goes_for_a_pod_that_is_being_deleted() -> None:
 def test_plain_rules_are_none_of_execution() -> None:
     assert found(node("n0"), running("a-0", "n0", affinity=apart("b")), running("b-0", "n0")) == []
     assert found(running("a-0", "n0", affinity=enforced(apart("b")))) == []  # no nodes: nothing can be said
+
+
+# --- who goes along, and who need not --------------------------------------------------------------------------------------
+
+
+def test_who_has_to_be_near_one_that_goes_goes_before_it() -> None:
+    """d needs c, c needs a, and a needs b, which is gone."""
+    chain = [running(f"{name}-0", "n0", affinity=enforced(together(other))) for name, other in (("d", "c"), ("a", "b"), ("c", "a"))]
+    (finding,) = found(node("n0"), *chain)
+    assert finding.pods == ["default/d-0", "default/c-0", "default/a-0"]
+    assert "(default/d-0, default/c-0 must run near default/a-0)" in finding.message
+
+
+def test_pods_that_have_another_provider_stay() -> None:
+    a, other = running("a-0", "n0", affinity=enforced(together("b"))), running("x-0", "n0", labels={"app": "a"})
+    assert going(node("n0"), a, other, running("c-0", "n0", affinity=enforced(together("a")))) == ["a-0"]
+
+
+def test_cascades_follow_node_affinity_and_anti_affinity() -> None:
+    c = running("c-0", "n0", affinity=enforced(together("a")), priority=50)
+    bad = running("a-0", "n0", affinity=enforced(on_disk("ssd")))
+    assert going(node("n0", labels={"disk": "hdd"}), bad, c) == ["c-0", "a-0"]
+    owner = running("a-0", "n0", affinity=enforced(apart("b")))
+    assert going(node("n0"), owner, running("b-0", "n0"), c) == ["c-0", "a-0"]
+
+
+def test_of_two_that_need_each_other_one_goes() -> None:
+    pods = [running(f"a-{i}", f"n{i}", affinity=enforced(together("a"))) for i in range(2)]
+    for each, day in zip(pods, (1, 2), strict=True):
+        each["metadata"]["creationTimestamp"] = f"2026-01-0{day}T00:00:00Z"
+    assert going(node("n0"), node("n1"), *pods) == ["a-1"]
+
+
+def test_circles_of_pods_that_need_each_other_end() -> None:
+    pods = [running(f"{a}-0", "n0", affinity=enforced(together(b)), labels={"app": a, b: "x"}) for a, b in (("a", "c"), ("c", "a"))]
+    bad = running("b-0", "n0", affinity=enforced(together("gone")), labels={"app": "b"})
+    assert going(node("n0"), *pods, bad) == ["b-0"]
+    pods[0]["spec"]["affinity"]["nodeAffinity"] = enforced(on_disk("ssd"))["nodeAffinity"]
+    assert sorted(going(node("n0", labels={"disk": "hdd"}), *pods)) == ["a-0", "c-0"]
+
+
+def test_a_pod_that_waits_would_mend_it() -> None:
+    waits = pod("b-0", labels={"app": "b"})
+    (finding,) = found(node("n0"), running("a-0", "n0", affinity=enforced(together("b"))), waits)
+    assert finding.severity == "warning"
+    assert "default/b-0 waits and would mend it in kubernetes.io/hostname=n0: wait before it counts as broken" in finding.message
+    for astray in (pod("b-0", labels={"app": "b"}, selector={"disk": "ssd"}), pod("c-0", labels={"app": "c"})):
+        (finding,) = found(node("n0"), running("a-0", "n0", affinity=enforced(together("b"))), astray)
+        assert (finding.severity, "wait before" in finding.message) == ("error", False)
+
+
+def test_among_equals_who_mends_most_goes() -> None:
+    hub = running("z-0", "n0", affinity=enforced(apart("a")))
+    leaves = [running(f"a-{i}", "n0", affinity=enforced(apart("z"))) for i in range(3)]
+    assert {key for finding in found(node("n0"), *leaves, hub) for key in finding.pods} == {"default/z-0"}
+
+
+def test_one_that_has_to_be_near_another_may_make_way_for_it_by_going() -> None:
+    """a has to be apart from b, which has to be near a: once b is gone, nothing is broken."""
+    pods = [running("a-0", "n0", affinity=enforced(apart("b"))), running("b-0", "n0", affinity=enforced(together("a")))]
+    assert going(node("n0"), *pods) == ["b-0"]
+
+
+def test_who_is_named_is_who_a_plan_evicts() -> None:
+    """On one node, where nobody can move: the audit names the pods that repair evicts, and none is left then."""
+    named = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        pods = []
+        for i in range(rng.randint(2, 5)):
+            kind = rng.choice((together, apart))
+            rule = enforced(kind(rng.choice("abc"))) if rng.random() < 0.7 else None
+            pods.append(running(f"{rng.choice('abc')}-{i}", "n0", affinity=rule, priority=rng.choice((0, 0, 5))))
+        things = [node("n0"), *pods]
+        names = {key for finding in found(*things) for key in finding.pods}
+        snapshot = from_objects(things)
+        plan = rebalance(snapshot, PlanOptions(goals=("repair",), limits=Limits(allowEviction=True)))
+        priorities = {pod_key(each): each.spec.priority or 0 for each in snapshot.pods}
+        assert sorted(priorities[key] for key in names) == sorted(priorities[e.pod] for e in plan.evictions), seed
+        if len(names) == len(plan.evictions):
+            named += len(names)
+    assert named > 20

@@ -143,3 +143,39 @@ def test_of_those_that_may_go_the_lowest_goes_first_and_then_moves_are_tried_aga
     assert [(tier.tier, tier.priority, tier.value) for tier in found.objective] == [
         ("rules", None, 0), ("evictions", 9, 0), ("evictions", 0, -1), ("moves", None, -1),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["greedy", "exact"])
+def test_who_has_to_be_near_a_pod_that_goes_goes_first(engine: Engine) -> None:
+    """c needs a, a needs b, which is gone: nobody is worse off in between, and nothing is broken in the end."""
+    pods = [running(x, "n0", labels={"app": x}, affinity=near(y, during="Required")) for x, y in (("c", "a"), ("a", "b"))]
+    asked = PlanOptions(("repair",), limits=Limits(allowEviction=True), options=Options(engine=engine))
+    plan = rebalance(from_objects([node("n0"), *pods]), asked)
+    assert [(e.wave, e.pod) for e in plan.evictions] == [(1, "default/c"), (2, "default/a")]
+    assert plan.objective[0].value == 0
+    first, second = (e.reason for e in plan.evictions)
+    assert first == "must run near default/a, which goes"
+    assert second == "breaks InterPodAffinity on n0 (a rule that holds during execution)"
+
+
+def test_who_moves_along_names_whom_it_follows() -> None:
+    pods = [running(x, "n0", labels={"app": x}, affinity=near(y, during="Required")) for x, y in (("c", "a"), ("a", "b"))]
+    plan = rebalance(from_objects([node("n0"), node("n1"), *pods, running("b", "n1", labels={"app": "b"})]), PlanOptions(("repair",)))
+    reasons = {move.pod: move.reason for move in plan.moves if not move.stopover}
+    assert reasons.get("default/c", "must run near default/a, which goes") == "must run near default/a, which goes"
+
+
+def test_of_equals_the_youngest_goes() -> None:
+    pods = [running(f"a{i}", "n0", labels={"app": "a"}, affinity=apart("a", during="Required")) for i in range(3)]
+    for each, day in zip(pods, (1, 3, 2), strict=True):
+        each["metadata"]["creationTimestamp"] = f"2026-01-0{day}T00:00:00Z"
+    plan = rebalance(from_objects([node("n0"), *pods]), PlanOptions(("repair",), limits=Limits(allowEviction=True)))
+    assert sorted(e.pod for e in plan.evictions) == ["default/a1", "default/a2"]
+
+
+def test_nobody_goes_for_good_for_a_pod_that_is_being_deleted() -> None:
+    leaving = running("b", "n0", labels={"app": "b"})
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    owner = running("a", "n0", labels={"app": "a"}, affinity=apart("b", during="Required"))
+    plan = rebalance(from_objects([node("n0"), owner, leaving]), PlanOptions(("repair",), limits=Limits(allowEviction=True)))
+    assert plan.evictions == []
