@@ -203,8 +203,7 @@ def read(path: str) -> Policy:
     """Read a policy file.
 
     Raises:
-        InputError: not YAML, an unknown field, or a value out of range; the message names file and field.
-        OSError: the file cannot be read.
+        InputError: it cannot be read, is not YAML, has an unknown field or a value out of range; the message names file and field.
     """
     return settings_file.read(path, Policy)
 

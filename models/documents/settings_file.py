@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from models.snapshot import yaml_reader
+from models.snapshot import sources, yaml_reader
 from models.snapshot.snapshot import InputError
 
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -17,14 +16,12 @@ def read(path: str, kind: type[_T]) -> _T:
     """Read a file of one document; an empty one stands for the defaults of ``kind``.
 
     Raises:
-        InputError: not YAML, an unknown field, or a value out of range; the message names file and field.
-        OSError: the file cannot be read.
+        InputError: it cannot be read, is not YAML, has an unknown field or a value out of range; the message names file and field.
     """
     name = kind.__name__
     try:
-        data = Path(path).read_bytes()
-        found: list[Any] = [d for d in yaml_reader.documents(data) if d is not None]
-    except (yaml_reader.YamlError, UnicodeError) as error:
+        found: list[Any] = [d for d in yaml_reader.documents(bytes(sources.read(path))) if d is not None]
+    except (yaml_reader.YamlError, ValueError) as error:
         raise InputError([f"{path}: {error}"]) from error
     if len(found) > 1:
         raise InputError([f"{path}: one {name} expected, {len(found)} documents found"])

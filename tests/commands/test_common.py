@@ -59,7 +59,7 @@ def test_wrong_usage_is_exit_2(run: Run, fakes: Fakes, arguments: list[str]) -> 
     [
         ("solve x", "yaml", "-f yaml chooses the form"),
         ("solve x", "json", "-f json chooses the form"),
-        ("explain x", "jsonpath={.items}", "-f chooses the form: table, json, yaml"),
+        ("explain x", "jsonpath={.items}", "-f chooses the form: table, wide, csv, json, yaml"),
         ("rebalance x --goal repair", "yaml", "-f yaml chooses the form"),
         ("verify x --result y", "name", "-f chooses the form: table, json, yaml"),
         ("audit x", "junit", "-f junit chooses the form"),

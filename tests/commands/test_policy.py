@@ -528,7 +528,7 @@ def test_a_bad_policy_is_one_line(bench: Bench, policy: Object) -> None:
 def test_a_policy_that_is_not_there(bench: Bench, command: str) -> None:
     result = bench.invoke(command, [node("n1"), pod("p")], "--policy", "nowhere.yaml")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.splitlines() == ["kubestow: nowhere.yaml: No such file or directory"]
+    assert result.stderr.splitlines() == ["kubestow: nowhere.yaml: cannot be read: No such file or directory"]
 
 
 @pytest.mark.parametrize(("quantity", "what"), [("99999999999999999999999", "64 bits"), ("1Zi", "quantity")])
