@@ -1,18 +1,19 @@
-"""Preferences that are not met, as a Placement tells them, counted again by workload, and sums that have to agree.
+"""What workloads gain and lose by preferences, as a Placement tells it, counted again pod by pod.
 
 A preferred or implicit affinity term loses its weight for each pod that it selects and that is not in the pod's domain; anti-affinity for
-each that is. What containers lose to each other is not counted again; spread constraints belong to many pods, so only their sum is.
+each that is. What containers do for each other is not counted again, so that gains are compared as a sum where hints between containers
+count; spread constraints belong to many pods, so their costs are compared as a sum, too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from checker.claims.document import controller_name
 from checker.objective.image_locality import ImageLocality
-from checker.objective.kinds import Kinds, labels_of, taints_of
+from checker.objective.kinds import Kind, Kinds, labels_of, taints_of
 from checker.objective.preferences import TAINT_POINTS, preferred_terms
 from checker.rules import affinity, matching
 from checker.violation import DOCUMENT, Violation
@@ -30,6 +31,16 @@ COUNTED: Final = frozenset({"nodeAffinity", "taints", "imageLocality", "podAffin
 _Entry = tuple[str, str, str]  # workload, family, preference
 
 
+class _Term(NamedTuple):
+    """A weighted term, with the words that a document has for it."""
+
+    family: str
+    text: str
+    weight: int
+    key: str
+    match: affinity.Match
+
+
 def preference_claims(
     snapshot: Snapshot, placement: Placement, placed: Mapping[str, str], absent: Collection[str], gangs: Sequence[Gang]
 ) -> Iterator[Violation]:
@@ -42,8 +53,8 @@ def preference_claims(
             yield Violation("", "", DOCUMENT, "there is a tier soft, and nothing is said of preferences")
         return
     policy = placement.policy or DEFAULT
-    expected = _Losses(snapshot, placed, absent, policy, gangs).found
-    for why in (*_sums(said, soft[0].value if soft else None), *_unmet(said, expected, policy)):
+    book = _Book(snapshot, placed, absent, policy, gangs)
+    for why in (*_sums(said, soft[0].value if soft else None), *_gains(said, book.gained), *_unmet(said, book.lost, policy)):
         yield Violation("", "", DOCUMENT, f"preferences: {why}")
 
 
@@ -71,6 +82,15 @@ def _sums(said: Preferences, soft: int | None) -> Iterator[str]:
     costs = sum(entry.lost for entry in said.unmet if entry.family == "topologySpread")
     if costs > -spread or (costs != -spread and len(said.unmet) < LISTED):
         yield f"spread constraints are said to cost {costs}, they cost {-spread}"
+
+
+def _gains(said: Preferences, expected: Mapping[str, int]) -> Iterator[str]:
+    if any(family.family == "containerAffinity" for family in said.families):
+        return
+    rows = {row.workload: row.value for row in said.workloads}
+    for name in sorted(rows.keys() | expected.keys()):
+        if rows.get(name, 0) != expected.get(name, 0):
+            yield f"{name} is said to gain {rows.get(name, 0)}, it gains {expected.get(name, 0)}"
 
 
 def _unmet(said: Preferences, expected: Mapping[_Entry, tuple[int, int]], policy: Policy) -> Iterator[str]:
@@ -101,20 +121,25 @@ def _unmet(said: Preferences, expected: Mapping[_Entry, tuple[int, int]], policy
             yield f"{' '.join(key)}: {pods} pods lose {lost}, and it is not listed"
 
 
-class _Losses:
-    """What each workload loses by each preference, in weighted points, with the number of pods that lose."""
+class _Book:
+    """What each workload gains, and what it loses by each preference with the number of pods that lose, in weighted points. A pair of pods
+    counts for the one whose preference it is, or for the one that is placed where a running one has it."""
 
     def __init__(
         self, snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str], policy: Policy, gangs: Sequence[Gang]
     ) -> None:
         self._snapshot, self._placed, self._policy = snapshot, placed, policy
         self._nodes = {node.metadata.name or "": node for node in snapshot.nodes}
-        self._book: dict[_Entry, tuple[int, int]] = {}
+        self.lost: dict[_Entry, tuple[int, int]] = {}
+        self.gained: Counter[str] = Counter()
+        self._terms_of: dict[tuple[object, ...], list[_Term]] = {}
+        self._spaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._kinds = Kinds()
         self._chosen: dict[int, dict[frozenset[str], int]] = {}
         self._memo: dict[tuple[affinity.Match, str], tuple[int, Counter[str], frozenset[int]]] = {}
         gone = frozenset(absent)
         mine: list[tuple[objects.Pod, str]] = []
+        given: dict[tuple[str, str, affinity.Match], Counter[str]] = {}
         for pod in snapshot.pods:
             if objects.is_terminal(pod):
                 continue
@@ -124,40 +149,71 @@ class _Losses:
                 continue
             if key in placed:
                 mine.append((pod, node))
+            else:
+                self._give(pod, node, given)
             self._kinds.of(pod).add(node, placed=key in placed, terminating=False)
-        self._each(mine)
+        self._each(mine, given)
         self._gangs(gangs)
 
-    @property
-    def found(self) -> dict[_Entry, tuple[int, int]]:
-        return self._book
+    def _gain(self, pod: objects.Pod, family: str, points: int) -> None:
+        if points:
+            self.gained[controller_name(pod)] += points * int(getattr(self._policy.multipliers, family))
+
+    def _give(self, pod: objects.Pod, node: str, given: dict[tuple[str, str, affinity.Match], Counter[str]]) -> None:
+        """What the terms of a pod that stays offer, by family, key and match, and by domain."""
+        for term in self._own(pod):
+            domain = labels_of(self._nodes[node]).get(term.key)
+            if domain is not None:
+                given.setdefault((term.family, term.key, term.match), Counter())[domain] += term.weight
+
+    def _own(self, pod: objects.Pod) -> list[_Term]:
+        if pod.spec.affinity is None:
+            return []
+        memo = id(pod.spec.affinity), pod.metadata.namespace, id(pod.metadata.labels)
+        if memo not in self._terms_of:
+            self._terms_of[memo] = list(self._terms(pod))
+        return self._terms_of[memo]
 
     def _enter(self, pod: objects.Pod, family: str, text: str, lost: int) -> None:
         lost *= int(getattr(self._policy.multipliers, family))
         if lost > 0:
             key = controller_name(pod), family, text
-            pods, before = self._book.get(key, (0, 0))
-            self._book[key] = pods + 1, before + lost
+            pods, before = self.lost.get(key, (0, 0))
+            self.lost[key] = pods + 1, before + lost
 
-    def _each(self, mine: list[tuple[objects.Pod, str]]) -> None:
+    def _each(
+        self, mine: list[tuple[objects.Pod, str]], given: Mapping[tuple[str, str, affinity.Match], Counter[str]]
+    ) -> None:  # fmt: skip
         locality = ImageLocality(self._nodes) if self._policy.multipliers.imageLocality else None
         soft = {name: [t for t in taints_of(node) if t.effect == "PreferNoSchedule"] for name, node in self._nodes.items()}
-        terms: dict[tuple[object, ...], list[tuple[str, str, int, str, affinity.Match]]] = {}
+        best: dict[int, int] = {}
+        offers: dict[int, list[tuple[str, str, Counter[str]]]] = {}
         for pod, name in mine:
             for chosen, weight in self._preferred_nodes(pod).items():
                 if name not in chosen:
                     self._enter(pod, "nodeAffinity", f"preferred node affinity of weight {weight}", weight)
+                else:
+                    self._gain(pod, "nodeAffinity", weight)
             met = sum(not any(matching.tolerates(t, taint) for t in pod.spec.tolerations or ()) for taint in soft[name])
             self._enter(pod, "taints", "PreferNoSchedule taints that it does not tolerate", -TAINT_POINTS * met)
+            self._gain(pod, "taints", TAINT_POINTS * met)
             if locality is not None:
-                best = max(locality.points(pod.spec, other) for other in self._nodes)
-                self._enter(pod, "imageLocality", "images that its node does not have", best - locality.points(pod.spec, name))
-            if pod.spec.affinity is not None:
-                memo = id(pod.spec.affinity), pod.metadata.namespace, id(pod.metadata.labels)
-                if memo not in terms:
-                    terms[memo] = list(self._terms(pod))
-                for family, text, weight, key, match in terms[memo]:
-                    self._enter(pod, family, text, self._lost(pod, name, weight, key, match))
+                kind = id(pod.spec.containers)  # equal pods share it
+                if kind not in best:
+                    best[kind] = max(locality.points(pod.spec, other) for other in self._nodes)
+                here = locality.points(pod.spec, name)
+                self._enter(pod, "imageLocality", "images that its node does not have", best[kind] - here)
+                self._gain(pod, "imageLocality", here)
+            for term in self._own(pod):
+                met, missed = self._met(pod, name, term)
+                self._enter(pod, term.family, term.text, term.weight * missed if term.weight > 0 else -term.weight * met)
+                self._gain(pod, term.family, term.weight * met)
+            mine_kind = self._kinds.of(pod)
+            if id(mine_kind) not in offers:
+                offers[id(mine_kind)] = [(f, key, sums) for (f, key, match), sums in given.items() if self._holds(match, mine_kind)]
+            for family, key, sums in offers[id(mine_kind)]:
+                domain = labels_of(self._nodes[name]).get(key)
+                self._gain(pod, family, sums[domain] if domain is not None else 0)
 
     def _preferred_nodes(self, pod: objects.Pod) -> dict[frozenset[str], int]:
         """The weight of each set of nodes that preferred node affinity names; terms that no node meets ask for nothing."""
@@ -173,17 +229,17 @@ class _Losses:
                     found[chosen] = found.get(chosen, 0) + term.weight
         return found
 
-    def _terms(self, pod: objects.Pod) -> Iterator[tuple[str, str, int, str, affinity.Match]]:
-        """Family, wording, weight, key and match of each term that counts, those that are alike as one."""
+    def _terms(self, pod: objects.Pod) -> Iterator[_Term]:
+        """Each term that counts, those that are alike as one."""
         found: dict[affinity.AffinityTerm, int] = {}
         for term, weight in preferred_terms(pod):
             found[term] = found.get(term, 0) + weight
         for (match, key), weight in found.items():
             kind = "affinity" if weight > 0 else "anti-affinity"
-            yield "podAffinity", f"preferred pod {kind} of weight {abs(weight)}, per {key}", weight, key, match
+            yield _Term("podAffinity", f"preferred pod {kind} of weight {abs(weight)}, per {key}", weight, key, match)
         for (match, key), times in Counter(affinity.read_terms(pod).affinity).items():
             text = f"more pods of its required affinity, per {key}"
-            yield "requiredAffinity", text, times * self._policy.hardPodAffinityWeight, key, match
+            yield _Term("requiredAffinity", text, times * self._policy.hardPodAffinityWeight, key, match)
 
     def _gangs(self, gangs: Sequence[Gang]) -> None:
         """Each member of a gang with a preferred topology wants every other one in its domain."""
@@ -202,19 +258,27 @@ class _Losses:
                     near = inside[domain] - 1 if domain is not None else 0
                     text = f"preferred pod affinity of weight {TOGETHER}, per {gang.key}"
                     self._enter(pod, "podAffinity", text, TOGETHER * (len(there) - 1 - near))
+                    beside = sum(
+                        domain is not None and labels_of(self._nodes[other]).get(gang.key) == domain
+                        for other in running if other in self._nodes
+                    )  # fmt: skip
+                    self._gain(pod, "podAffinity", TOGETHER * (near + beside))
 
-    def _lost(self, pod: objects.Pod, name: str, weight: int, key: str, match: affinity.Match) -> int:
-        everywhere, by_domain, kinds = self._matching(match, key)
+    def _met(self, pod: objects.Pod, name: str, term: _Term) -> tuple[int, int]:
+        """How many pods a term of a pod on this node selects in the pod's domain, and elsewhere."""
+        everywhere, by_domain, kinds = self._matching(term.match, term.key)
         itself = id(self._kinds.of(pod)) in kinds
-        domain = labels_of(self._nodes[name]).get(key)
+        domain = labels_of(self._nodes[name]).get(term.key)
         here = by_domain[domain] - itself if domain is not None else 0
-        return weight * (everywhere - itself - here) if weight > 0 else -weight * here
+        return here, everywhere - itself - here
+
+    def _holds(self, match: affinity.Match, kind: Kind) -> bool:
+        return match.holds(kind.namespace, kind.labels, self._spaces.get(kind.namespace, {}))
 
     def _matching(self, match: affinity.Match, key: str) -> tuple[int, Counter[str], frozenset[int]]:
         """How many pods a term selects, all over and by domain of its key, and which kinds they are of."""
         if (match, key) not in self._memo:
-            spaces = {name: namespace.metadata.labels or {} for name, namespace in self._snapshot.namespaces.items()}
-            kinds = [kind for kind in self._kinds if match.holds(kind.namespace, kind.labels, spaces.get(kind.namespace, {}))]
+            kinds = [kind for kind in self._kinds if self._holds(match, kind)]
             total, domains = 0, Counter[str]()
             for kind in kinds:
                 for numbers in (kind.placed, kind.fixed):

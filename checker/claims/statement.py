@@ -14,14 +14,14 @@ from models.documents.rebalance_plan import Limits, RebalancePlan
 
 #: What is not checked in a Placement, as a reader should know it.
 PLACEMENT: Final = (
-    "bounds of tiers and what is said to be the best of a family, which no placement proves",
-    "facts and remedies of causes, which take a search",
-    "wording of messages and notes, seconds and the course of the search",
+    "bounds of tiers and the best of each family: no placement proves them",
+    "facts and remedies of causes: they take a search; rules about NUMA zones and gangs as reasons",
+    "words of messages and notes, seconds, the course of the search",
 )
 #: The same of a plan.
 PLAN: Final = (
-    "bounds of tiers, and whether an obstacle is proved, which no plan proves",
-    "wording of reasons, obstacles and notes, seconds and the course of the search",
+    "bounds of tiers, and whether an obstacle can be overcome: no plan proves them",
+    "words of reasons, obstacles and notes, seconds, the course of the search",
 )
 _TEXT: Final = 120
 

@@ -24,7 +24,7 @@ class Violation(Doc):
     why: Annotated[str, Meta(description="What is wrong, as a sentence.")]
 
 
-class Verification(Doc):
+class Verification(Doc, omit_defaults=True):
     """What ``verify`` found in a Placement or a RebalancePlan."""
 
     valid: Annotated[bool, Meta(description="Whether nothing is wrong.")]

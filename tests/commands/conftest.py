@@ -23,7 +23,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     monkeypatch.setattr(snapshots, "load", fakes.load)
     replaced: dict[str, dict[str, Any]] = {
         "solver.solve": {"place": fakes.place},
-        "checker.placement": {"verify": fakes.verify},
+        "checker.placement": {"check": fakes.check},
     }
     for name, members in replaced.items():
         module = types.ModuleType(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from click.testing import Result
@@ -61,8 +62,8 @@ class Fakes:
         self.options = options
         return self.placement
 
-    def verify(self, snapshot: Snapshot, placement: Placement) -> list[Violation]:
-        return self.violations
+    def check(self, snapshot: Snapshot, placement: Placement) -> Any:
+        return SimpleNamespace(violations=list(self.violations), unjudged=0)
 
     def explain(self, snapshot: Snapshot, **asked: Any) -> list[explaining.PodVerdict]:
         self.asked = asked

@@ -42,7 +42,7 @@ def solved(snapshot: Path, *options: str, code: int = 0) -> Any:
     out = snapshot.with_name("placement.json")
     out.write_text(result.stdout, encoding="utf-8")
     verified = run("verify", snapshot, "--result", out, "-f", "json")
-    assert (verified.exit_code, json.loads(verified.stdout)) == (0, {"valid": True, "violations": []})
+    assert (verified.exit_code, json.loads(verified.stdout)["violations"]) == (0, [])
     return json.loads(result.stdout)
 
 
@@ -390,7 +390,7 @@ def test_a_result_file_is_verified_and_a_changed_one_refused(name: str, form: st
     first = process("solve", snapshot, "-f", form, "-o", out)
     assert (first.returncode, first.stdout) == (0, "")
     second = process("verify", snapshot, "--result", out, "-f", "json")
-    assert (second.returncode, json.loads(second.stdout)) == (0, {"valid": True, "violations": []})
+    assert (second.returncode, json.loads(second.stdout)["violations"]) == (0, [])
 
     placement = json.loads(run("solve", snapshot, "-f", "json").stdout)
     for assignment in placement["assignments"]:

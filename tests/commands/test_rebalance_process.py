@@ -241,13 +241,8 @@ def test_a_uid_reaches_no_script_unless_it_is_one(tmp_path: Path) -> None:
     odd = pod("web", node_name="n1", owner="ReplicaSet/web")
     odd["metadata"]["uid"] = "x]$(touch pwned)"
     snapshot = write(tmp_path / "odd.json", node("n1"), node("n2"), odd)
-    for words in (
-        ["solve", snapshot],
-        ["rebalance", snapshot, "--drain", "n1", "-f", "kubectl"],
-        ["audit", snapshot],
-        ["explain", snapshot],
-    ):
-        done = run(*words, code=1)
+    for command, options in (("solve", ()), ("rebalance", ("--drain", "n1", "-f", "kubectl")), ("audit", ()), ("explain", ())):
+        done = run(command, snapshot, *options, code=1)
         assert (done.stdout, done.stderr.decode().splitlines()) == (b"", [
             f"kubestow: {snapshot}: Pod default/web: metadata.uid: got 'x]$(touch pwned)', "
             "expected a UUID, or up to 128 letters, digits, '.', ':', '_' and '-'"

@@ -189,7 +189,9 @@ def test_affinities(command: str) -> None:
 def test_verdicts(command: str, snapshot: str, policy: str) -> None:
     document = printed(f"{command} instances/{snapshot}.yaml {policy}")
     Path("result.json").write_text(json.dumps(document))
-    assert printed(f"verify instances/{snapshot}.yaml --result result.json") == {"valid": True, "violations": []}
+    verdict = printed(f"verify instances/{snapshot}.yaml --result result.json")
+    assert (verdict["valid"], verdict["violations"], bool(verdict.get("says"))) == (True, [], bool(policy))
+    check("verify", verdict)
     for entries, field in (("assignments", "node"), ("moves", "to")):
         for entry in document.get(entries, []):
             entry[field] = "nowhere"
