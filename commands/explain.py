@@ -78,7 +78,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     changes = inputs.what_if(edits, streams)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    snapshot = inputs.load(streams, policy if subject.affinity is None else None)
+    snapshot = inputs.load(streams, policy if subject.affinity is None else None, whole=subject.affinity is None)
     snapshot = inputs.edit(snapshot, streams, changes).snapshot
     if subject.affinity is not None:
         _explain_affinity(streams, snapshot, policy, subject.affinity)

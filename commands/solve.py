@@ -49,7 +49,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
     snapshot = inputs.load(streams, policy)
-    revision = inputs.load_manifests([template] if template else [])
+    revision = inputs.load_manifests([template] if template else [], streams)
     edited = inputs.edit(snapshot, streams, changes)
     snapshot, run.loaded = edited.snapshot, run.seconds()
     asked = searching.search_options(

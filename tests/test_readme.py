@@ -43,6 +43,8 @@ def test_the_commands_for_ones_own_cluster_run(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     quickstart = (ROOT / "instances" / "quickstart.yaml").read_text()
     objects = [part for part in yaml.safe_load_all(quickstart + WORKLOAD % "web") if part]
+    for number, each in enumerate(objects):
+        each["metadata"]["uid"] = f"uid-{number}"  # as any API server does
     install(tmp_path / "bin", Server(objects))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     (tmp_path / "app.yaml").write_text(WORKLOAD % "app")

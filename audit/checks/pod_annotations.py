@@ -1,6 +1,6 @@
 """Container-affinity and gang annotations that cannot be read, or say something that is most likely not meant.
 
-``solve`` takes an unreadable annotation of a pending pod as bad input; of a running pod, and of a template, it is found here.
+``solve`` refuses an unreadable annotation in manifests; of pods in the cluster, which are placed as if they had none, it is found here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from models.gangs.declarations import Groups
 from models.gangs.markers import members
 from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
 from models.kube.quantity import QuantityError
-from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, has_hints
-from models.numa.container_affinity import TAGS, AnnotationError, Entry, parse_annotations, reaches, views
+from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS, has_hints
+from models.numa.container_affinity import AnnotationError, Entry, parse_annotations, reaches, views
 from models.numa.container_expressions import ContainerView, Expression
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError
@@ -30,7 +30,7 @@ _NAMES: Final = tuple((prefix + AFFINITY, prefix + ANTI_AFFINITY) for prefix in 
 
 UNREADABLE: Final = Code(
     "KS701", "container-affinity-unreadable", "error", "A container-affinity annotation that cannot be read",
-    "All container affinity of the pod is lost on a node, and solve refuses the pod while it waits.",
+    "All container affinity of the pod is lost on a node, and solve places the pod without it; in manifests it is refused.",
     "Write it as the message says; docs name the two forms that there are.",
 )  # fmt: skip
 UNKNOWN: Final = Code(
@@ -56,7 +56,7 @@ TWICE: Final = Code(
 )  # fmt: skip
 TAG: Final = Code(
     "KS706", "container-tags-unreadable", "error", "An annotation of container tags that cannot be read",
-    "The container has no tags, so that expressions over them miss it, and solve refuses the pod while it waits.",
+    "The container has no tags, so that expressions over them miss it; in manifests it is refused.",
     "Write key=value,key=value with each key once.",
 )  # fmt: skip
 DEAD: Final = Code(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
@@ -18,8 +19,8 @@ import msgspec
 from checker.objective.topology_manager import Machine
 from models.documents.policy import Closeness, Policy
 from models.kube import objects
-from models.numa.annotations import has_hints
-from models.numa.container_affinity import COLOCATE, TAGS, AnnotationError, Entry, parse, views
+from models.numa.annotations import TAGS, has_hints
+from models.numa.container_affinity import COLOCATE, AnnotationError, Entry, parse, views
 from models.numa.container_expressions import ContainerView, Expression
 
 _Place = tuple[int, bool]  # pool (0: somewhere on the node), whether its pod is placed
@@ -35,13 +36,12 @@ class _Member:
 
 
 class Affinity:
-    """Container affinity on one node. ``unread``: (pod key, why) of placed pods whose annotations cannot be read."""
+    """Container affinity on one node."""
 
     def __init__(self, machine: Machine | None, policy: Policy) -> None:
         self._machine = machine if machine is not None and len(machine.zones) > 1 else None
         self._policy = policy
         self._levels: Closeness = policy.closeness
-        self.unread: list[tuple[str, str]] = []
 
     def points(self, placed: Sequence[tuple[objects.Pod, Mapping[str, int]]], fixed: Sequence[objects.Pod]) -> int:
         """Σ A(C1, C2) · closeness over ordered pairs of containers, at least one of them in a placed pod.
@@ -61,20 +61,14 @@ class Affinity:
         return total + self._across([member for members in groups for member in members])
 
     def _members(self, pod: objects.Pod, pools: Mapping[str, int] | None) -> list[_Member]:
-        """The containers of a pod, of a fixed one without pools. What cannot be read of that is ignored: it runs already."""
+        """The containers of a pod, of a fixed one without pools. Annotations that cannot be read count as none."""
         entries: Sequence[Entry] = ()
-        unread = []
-        try:
+        with suppress(AnnotationError):
             entries = parse(pod, symmetric=self._policy.shorthand == "symmetric").entries
-        except AnnotationError as error:
-            unread.append(str(error))
         try:
             seen = views(pod)
-        except AnnotationError as error:
-            unread.append(str(error))
+        except AnnotationError:
             seen = views(_without_tags(pod))
-        if pools is not None:
-            self.unread += [(objects.pod_key(pod), why) for why in unread]
         return [
             _Member(view, ((pools or {}).get(view.container, 0), pools is not None), [e for e in entries if e.container == view.container])
             for view in seen

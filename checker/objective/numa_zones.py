@@ -21,10 +21,9 @@ from models.documents.policy import Policy, node_topologies
 from models.kube import objects, quantity
 from models.snapshot.snapshot import Snapshot
 
-#: The rules of faults: of listed zones, of the kubelet's say, of hints that cannot be read.
+#: The rules of faults: of listed zones, of the kubelet's say.
 ZONES: Final = "Zones"
 KUBELET: Final = "NodeResourceTopologyMatch"
-AFFINITY: Final = "ContainerAffinity"
 
 #: Up to this many zones every set of them is checked for room; beyond, unions of this many pools that overlap one after the other (which
 #: covers all unions of three, with two more that link them).
@@ -122,7 +121,6 @@ def _judge_node(
     if policy.multipliers.containerAffinity:
         affinity = Affinity(machine, policy)
         zones.points += affinity.points([(pod.pod, pod.pools) for pod in placed], fixed)
-        faults += [(key, AFFINITY, why) for key, why in affinity.unread]
     zones.faults += [(key, name, rule, why) for key, rule, why in faults]
 
 

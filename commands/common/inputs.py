@@ -12,9 +12,11 @@ from commands.common.options import PolicyChoices, Streams
 from models.documents import policy as policies
 from models.documents.placement import Edits
 from models.documents.policy import Policy
+from models.kube import kinds
 from models.numa.annotations import has_hints
 from models.snapshot import snapshot as snapshots
 from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.checks import given_as_snapshot
 from models.workloads.expand import Expansion
 
 _T = TypeVar("_T")
@@ -56,14 +58,20 @@ def read_policy(choices: PolicyChoices) -> Policy:
     return msgspec.structs.replace(policy, **{name: value for name, value in instead.items() if value is not None})
 
 
-def load(streams: Streams, policy: Policy | None = None) -> Snapshot:
-    """Read the snapshot and say what is odd about it; with a ``policy`` also about what the policy asks of it."""
-    snapshot = checked(lambda: snapshots.load(streams.snapshots))
-    warnings = list(snapshot.warnings)
-    if policy is not None and any(has_hints(pod) for pod in snapshot.pods):
-        from models.numa.container_classes import warnings as hint_warnings
+def load(streams: Streams, policy: Policy | None = None, *, whole: bool = True) -> Snapshot:
+    """Read the snapshot and say what is odd about it; with a ``policy`` also about what the policy asks of it.
 
-        warnings += checked(lambda: hint_warnings(snapshot, policy))
+    ``whole``: the snapshot is to be a cluster's, with nodes; else it is only asked about annotations, by what tells of these itself.
+    """
+    snapshot = checked(lambda: snapshots.load(streams.snapshots))
+    if whole:
+        _check_whole(snapshot, streams)
+    warnings = list(snapshot.warnings)
+    if whole and any(has_hints(pod) for pod in snapshot.pods):
+        from models.numa import container_classes
+
+        snapshot.omissions += container_classes.omissions(snapshot, policy or policies.DEFAULT)
+        warnings += container_classes.warnings(snapshot, policy) if policy is not None else []
     if (
         policy is not None
         and policy.multipliers.imageLocality
@@ -77,13 +85,41 @@ def load(streams: Streams, policy: Policy | None = None) -> Snapshot:
     if streams.verbose:
         say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")
         if snapshot.ignored:
-            say("ignored: " + ", ".join(f"{count} {kind}" for kind, count in sorted(snapshot.ignored.items())))
+            say("ignored: " + _counted(snapshot.ignored))
     return snapshot
 
 
-def load_manifests(paths: Sequence[str]) -> Snapshot | None:
+def _check_whole(snapshot: Snapshot, streams: Streams) -> None:
+    """Refuse what is no cluster's snapshot, and manifests among it."""
+    where = ", ".join(streams.snapshots)
+    found = given_as_snapshot(snapshot)
+    if not snapshot.nodes:
+        meant = "manifests are given with -w, beside" if found else "expected"
+        fail([f"{where}: holds no Node objects{_held(snapshot)}: {meant} a snapshot of the cluster, as of kubestow capture"])
+    if found:
+        have = f"{found[0]} has" if len(found) == 1 else f"{found[0]} and {len(found) - 1} more have"
+        fail([f"{where}: {have} no pods, no uid and no status, which is a manifest and no part of a snapshot: it is given with -w"])
+
+
+def _held(snapshot: Snapshot) -> str:
+    counts = {**snapshot.counts(), **snapshot.ignored}
+    return f" (but {', '.join(f'{kind} {count}' for kind, count in sorted(counts.items()))})" if counts else ""
+
+
+def load_manifests(paths: Sequence[str], streams: Streams) -> Snapshot | None:
     """Read manifests, where there are any."""
-    return checked(lambda: snapshots.load(paths, manifests=True)) if paths else None
+    if not paths:
+        return None
+    found = checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=streams.allow_unknown_fields))
+    if not found.pods and not found.workloads:
+        fail([f"{', '.join(paths)}: holds nothing that creates pods{_held(found)}, expected a Pod or {' or '.join(kinds.WORKLOADS)}"])
+    if streams.verbose and found.ignored:
+        say("not read of the manifests: " + _counted(found.ignored))
+    return found
+
+
+def _counted(ignored: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
 
 
 def what_if(chosen: Mapping[str, Any], streams: Streams) -> Edits | None:
@@ -94,12 +130,15 @@ def what_if(chosen: Mapping[str, Any], streams: Streams) -> Edits | None:
 
 def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Expansion:
     """Return the snapshot with the manifests and what-if edits, and say what is odd about them."""
-    added = load_manifests(streams.manifests)
+    added = load_manifests(streams.manifests, streams)
     if added is None and edits is None:
         return Expansion(snapshot)
     from models.edits.edits import apply
 
     found = checked(lambda: apply(snapshot, added, edits or Edits()))
-    warn(found.snapshot.warnings[len(snapshot.warnings) :], streams)
+    odd = found.snapshot.warnings[len(snapshot.warnings) :]
+    if added is not None and not found.pods and not (edits and edits.replicas):
+        fail([f"{', '.join(streams.manifests)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
+    warn(odd, streams)
     note_omissions(found.snapshot.omissions[len(snapshot.omissions) :], streams)
     return found

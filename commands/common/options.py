@@ -43,6 +43,7 @@ class Streams:
     quiet: bool = False
     verbose: bool = False
     strict: bool = False
+    allow_unknown_fields: bool = False
 
     @property
     def printed(self) -> bool:
@@ -167,9 +168,13 @@ def table_output(*more: str) -> Decorator:
 
 
 def manifests(*names: str) -> Decorator:
-    """Return the option for manifests, with these names."""
+    """Return the option for manifests, with these names, and what is let through in them."""
     text = "Add the pods of these manifests; each PodTemplate is placed whole or not at all."
-    return click.option(*names, "manifests", multiple=True, metavar="FILE", type=_FILE, help=text)
+    unknown = "Ignore fields of manifests that Kubernetes' types do not have."
+    return _in_order(
+        click.option(*names, "manifests", multiple=True, metavar="FILE", type=_FILE, help=text),
+        click.option("--allow-unknown-fields", is_flag=True, help=unknown),
+    )
 
 
 def result_file(text: str, *, required: bool = False) -> Decorator:

@@ -7,7 +7,8 @@ and it reports every misfit of an object with its exact path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -38,6 +39,14 @@ def shorten(value: object) -> str:
         text = repr(value[:60] if isinstance(value, str) else value)
         return text + "…" if isinstance(value, str) and len(value) > 60 else text
     return f"a Python {type(value).__name__}"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean "…"?`` for the known word that is nearest to a misspelt one, empty where none is near."""
+    words = sorted(known)
+    begun = [each for each in words if len(word) > 3 and each.lower().startswith(word.lower())]
+    near = begun or difflib.get_close_matches(word, words, n=1, cutoff=0.7)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 @lru_cache(maxsize=256)

@@ -47,24 +47,36 @@ class WorkloadSpec(Struct):
     paused: bool | None = None
 
 
+class WorkloadStatus(Struct):
+    """What tells a status of a controller from none: one of these is always there."""
+
+    observedGeneration: int | None = None
+    replicas: int | None = None
+    currentNumberScheduled: int | None = None
+
+
 class Deployment(Struct):
     metadata: ObjectMeta
     spec: WorkloadSpec | None = None
+    status: WorkloadStatus | None = None
 
 
 class ReplicaSet(Struct):
     metadata: ObjectMeta
     spec: WorkloadSpec | None = None
+    status: WorkloadStatus | None = None
 
 
 class StatefulSet(Struct):
     metadata: ObjectMeta
     spec: WorkloadSpec | None = None
+    status: WorkloadStatus | None = None
 
 
 class DaemonSet(Struct):
     metadata: ObjectMeta
     spec: WorkloadSpec | None = None
+    status: WorkloadStatus | None = None
 
 
 class ReplicationControllerSpec(Struct):
@@ -76,6 +88,7 @@ class ReplicationControllerSpec(Struct):
 class ReplicationController(Struct):
     metadata: ObjectMeta
     spec: ReplicationControllerSpec | None = None
+    status: WorkloadStatus | None = None
 
 
 class JobSpec(Struct):

@@ -11,6 +11,8 @@ from models.kube import objects
 PREFIXES: Final = ("resource-policy.nri.io/", "cri-resource-manager.intel.com/")
 AFFINITY: Final = "affinity"
 ANTI_AFFINITY: Final = "anti-affinity"
+#: ``kubestow.dev/tags.<container>: key=value,key=value`` gives a container tags, which no Kubernetes object states.
+TAGS: Final = "kubestow.dev/tags."
 _KEYS: Final = tuple(prefix + kind for prefix in PREFIXES for kind in (AFFINITY, ANTI_AFFINITY))
 
 

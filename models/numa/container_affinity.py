@@ -14,14 +14,11 @@ from functools import lru_cache
 from typing import Final
 
 from models.kube import objects
-from models.kube.lenient_decode import shorten
+from models.kube.lenient_decode import did_you_mean, shorten
 from models.kube.qos import qos_class
 from models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlMap, YamlNode, YamlScalar, is_null, kind_of, load, one_line
-from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
+from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
 from models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean
-
-#: ``kubestow.dev/tags.<container>: key=value,key=value`` gives a container tags, which no Kubernetes object states.
-TAGS: Final = "kubestow.dev/tags."
 
 MAX_WEIGHT: Final = 1000
 #: Points of the policy switches colocate-pods and colocate-namespaces.
@@ -311,7 +308,9 @@ def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNo
         name = key.text.lower() if isinstance(key, YamlScalar) else ""
         if name not in known:
             got = shorten(key.text) if isinstance(key, YamlScalar) else kind_of(key)
-            raise AnnotationProblem(f"{at}: unknown field {got}, expected {', '.join(known[:-1])} or {known[-1]}")
+            raise AnnotationProblem(
+                f"{at}: unknown field {got}, expected {', '.join(known[:-1])} or {known[-1]}{did_you_mean(name, known)}"
+            )
         if name in found:
             raise AnnotationProblem(f"{at}: duplicate key {shorten(name)}")
         found[name] = value

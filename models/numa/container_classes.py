@@ -7,38 +7,62 @@ from collections.abc import Iterable
 import numpy as np
 
 from models.documents.policy import Policy
-from models.kube.objects import Container, ObjectMeta, Pod, is_terminal, is_terminating
+from models.kube.objects import Container, ObjectMeta, Pod, is_terminal, is_terminating, pod_key
 from models.numa import alignment
-from models.numa.annotations import has_hints
+from models.numa.annotations import TAGS, has_hints
 from models.numa.container_affinity import COLOCATE, AnnotationError, Entry, Hints, parse, views
 from models.numa.container_expressions import ContainerView, Expression
 from models.numa.containers import INIT, WHOLE, ContainerClass, FixedContainers, Ints, NoContainers, ZoneAsk, request, running
 from models.snapshot.scope import Scope
-from models.snapshot.snapshot import InputError, Snapshot
+from models.snapshot.snapshot import Snapshot
 
+#: Pods named in one sentence.
+_LISTED = 5
 _ALWAYS = Expression("", "AlwaysTrue", ())
 
 
 def warnings(snapshot: Snapshot, policy: Policy) -> list[str]:
-    """Return what the container hints of a snapshot leave a reader to wonder about.
-
-    Raises:
-        InputError: an annotation of a pod that waits to be placed cannot be read.
-    """
+    """Return what the container hints of a snapshot leave a reader to wonder about; pods that wait and whose hints cannot be read are not
+    among it (:func:`omissions`)."""
     found: list[str] = []
-    _hints(snapshot, range(len(snapshot.pods)), policy, found, strict=[i for i, pod in enumerate(snapshot.pods) if _waits(pod)])
+    _hints(snapshot, [i for i, pod in enumerate(snapshot.pods) if not _waits(pod) or _unreadable(pod) is None], policy, found)
     return list(dict.fromkeys(found))
 
 
+def omissions(snapshot: Snapshot, policy: Policy) -> list[str]:
+    """Return which pods that wait are judged as if they had no hints, or no tags, since these cannot be read: one sentence a reason."""
+    found: dict[str, list[str]] = {}
+    for pod in snapshot.pods if policy.multipliers.containerAffinity else ():
+        why = _unreadable(pod) if _waits(pod) else None
+        if why is not None:
+            name = f"Pod {pod_key(pod)}"
+            found.setdefault(why.removeprefix(f"{name}: "), []).append(name)
+    return [f"{_some(names)}: {why}; judged without it" for why, names in found.items()]
+
+
+def _unreadable(pod: Pod) -> str | None:
+    """Why the hints or the tags of a pod cannot be read."""
+    try:
+        if has_hints(pod):
+            parse(pod)
+        if any(key.startswith(TAGS) for key in pod.metadata.annotations or ()):
+            views(pod)
+    except AnnotationError as error:
+        return str(error)
+    return None
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
 def _waits(pod: Pod) -> bool:
-    return not (pod.spec.nodeName or pod.spec.schedulingGates or is_terminal(pod) or is_terminating(pod))
+    return not (pod.spec.nodeName or is_terminal(pod) or is_terminating(pod))
 
 
-def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: list[str], *, strict: Iterable[int]) -> dict[int, Hints]:
-    """``strict``: the pods that must be readable."""
+def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: list[str]) -> dict[int, Hints]:
     found: dict[int, Hints] = {}
-    problems = []
-    must = frozenset(strict)
     if not policy.multipliers.containerAffinity:
         return found
     for i in indices:
@@ -47,24 +71,15 @@ def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: l
             try:
                 found[i] = parse(pod, symmetric=policy.shorthand == "symmetric")
                 warned.extend(found[i].warnings)
-            except AnnotationError as error:
-                # A running pod has been let in with its annotation; it only loses its say.
-                if i not in must:
-                    warned.append(f"{error}; its hints are ignored")
-                else:
-                    problems.append(str(error))
-    if problems:
-        raise InputError(problems)
+            except AnnotationError as error:  # one tenant's mistake: the pod only loses its say
+                warned.append(f"{error}; its hints are ignored")
     return found
 
 
 class ContainerTable(NoContainers):
     """The container class of each pod in scope; None for pods that no hint concerns and that ask nothing of zones.
 
-    ``rejecting``: some node has a Topology Manager policy that rejects pods.
-
-    Raises:
-        InputError: an annotation of a pending pod cannot be read.
+    ``rejecting``: some node has a Topology Manager policy that rejects pods. Annotations that cannot be read count as none.
     """
 
     def __init__(self, snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> None:
@@ -74,7 +89,7 @@ class ContainerTable(NoContainers):
         self._predicates: dict[tuple[Expression, Expression], int] = {}
         self._policy = policy
         colocate = bool(policy.multipliers.containerAffinity) and (policy.colocatePods or policy.colocateNamespaces)
-        hints = _hints(snapshot, (*scope.fixed, *scope.pending), policy, [], strict=scope.pending)
+        hints = _hints(snapshot, (*scope.fixed, *scope.pending), policy, [])
         if not hints and not colocate and not rejecting:
             return
         pods = [*scope.fixed, *scope.pending]
@@ -97,11 +112,9 @@ class ContainerTable(NoContainers):
     def _views(pod: Pod) -> list[ContainerView]:
         try:
             return views(pod)
-        except AnnotationError as error:
-            if not pod.spec.nodeName:
-                raise InputError([str(error)]) from error
+        except AnnotationError:
             metadata = ObjectMeta(pod.metadata.name, pod.metadata.namespace, pod.metadata.labels, uid=pod.metadata.uid)
-            return views(Pod(metadata, pod.spec, pod.status, pod.containerIds))  # a running pod with tags that cannot be read has none
+            return views(Pod(metadata, pod.spec, pod.status, pod.containerIds))  # a pod with tags that cannot be read has none
 
     def key(self, index: int) -> int:
         """Return an id that tells apart pods of different container classes; -1 for none."""

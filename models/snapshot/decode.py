@@ -7,12 +7,14 @@ items first and each item is decoded on its own, so that one bad object does not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from models.kube import kinds, lenient_decode
+from models.snapshot import api_types
+from models.snapshot.unknown_fields import FieldCheck
 
 Buffer = bytes | memoryview | msgspec.Raw
 
@@ -88,11 +90,14 @@ def is_json(data: Buffer) -> bool:
 
 
 class Reader:
-    """Reads documents and hands the objects to a sink. ``names=False`` lets objects without a name through."""
+    """Reads documents and hands the objects to a sink. ``names=False`` lets objects without a name through; ``manifests``: a kind that
+    Kubernetes lacks is a mistake; ``fields`` looks at the fields of what is read."""
 
-    def __init__(self, sink: Sink, *, names: bool = True) -> None:
+    def __init__(self, sink: Sink, *, names: bool = True, manifests: bool = False, fields: FieldCheck | None = None) -> None:
         self.sink = sink
         self._names = names
+        self._manifests = manifests
+        self._fields = fields
 
     # --- JSON -------------------------------------------------------------------------------------------------------
 
@@ -151,6 +156,7 @@ class Reader:
         if found is None:
             self._unread(data, api_version, kind, source, where)
             return
+        obj: Any
         try:
             obj = _DECODERS[found.name].decode(data)
         except JSON_ERRORS as error:
@@ -163,13 +169,30 @@ class Reader:
             obj = self._fitted(value, found, source, where)
             if obj is None:
                 return
+        if self._fields is not None and self._fields.wants(found, obj.metadata):
+            self._look(msgspec.json.decode(data), found, source)
         self._named(obj, found, source, where)
+
+    def _look(self, value: Any, found: kinds.Kind, source: str) -> None:
+        if self._fields is not None:
+            self._fields.look(found, value, source, identity(found.name, value.get("metadata") if isinstance(value, Mapping) else None))
 
     def _unread(self, data: Buffer, api_version: Any, kind: Any, source: str, where: str) -> None:
         if isinstance(kind, str) and kind and isinstance(api_version, str | None):
-            self.sink.ignore(kind, api_version)
+            self._other(api_version, kind, source, where, lambda: msgspec.json.decode(data))
             return
         self._odd_document(data, source, where)
+
+    def _other(self, api_version: str | None, kind: str, source: str, where: str, value: Callable[[], Any]) -> None:
+        """An object of a kind that is not read."""
+        problem = api_types.misnamed(api_version, kind, value, strict=self._manifests)
+        if problem is None:
+            self.sink.ignore(kind, api_version)
+            return
+        found = value()
+        metadata = found.get("metadata") if isinstance(found, Mapping) else None
+        named = isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str)
+        self.sink.problem(source, identity(kind, metadata) if named else where, problem)
 
     # --- plain data -------------------------------------------------------------------------------------------------
 
@@ -205,14 +228,17 @@ class Reader:
             return
         found = kinds.find(api_version, kind)
         if found is None:
-            self.sink.ignore(kind, api_version)
+            self._other(api_version, kind, source, where, lambda: value)
             return
+        obj: Any
         try:
             obj = msgspec.convert(value, found.type)
         except (msgspec.ValidationError, RecursionError, ValueError):
             obj = self._fitted(value, found, source, where)
             if obj is None:
                 return
+        if self._fields is not None and self._fields.wants(found, obj.metadata):
+            self._look(value, found, source)
         self._named(obj, found, source, where)
 
     def _fitted(self, value: object, found: kinds.Kind, source: str, where: str) -> Any:
@@ -224,6 +250,8 @@ class Reader:
                 return msgspec.convert(data, found.type)
             except (msgspec.ValidationError, RecursionError, ValueError) as error:
                 problems.append(str(error))
+        if self._manifests:
+            self._look(value, found, source)  # a misspelt field is why another one is missing
         for problem in problems:
             self.sink.problem(source, name if "(no name)" not in name else f"{where}: {name}" if where else name, problem)
         return None

@@ -8,13 +8,17 @@ something are objects decoded pair by pair, which tells where.
 from __future__ import annotations
 
 import json
+import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from models.snapshot import sources
 from models.snapshot.decode import JSON_ERRORS, Buffer, documents_of, head_of, identity, is_list
 
 _Ints = npt.NDArray[np.int64]
@@ -30,6 +34,8 @@ _SMALL: Final = 2**17
 #: No decoder goes as deep.
 _DEEPEST: Final = 5000
 _MAX_LIST_DEPTH: Final = 20
+#: Seconds for which decoding keeps the interpreter lock from the thread beside it, which needs it often and never for long.
+_SWITCH: Final = 0.0005
 _QUOTE, _BACKSLASH, _COLON, _OPEN, _CLOSE = b'"\\:{}'
 #: The bits that the two braces have in common.
 _EITHER: Final = 0xFF & ~(_OPEN ^ _CLOSE)
@@ -77,7 +83,8 @@ def _pairs(data: Buffer) -> Iterator[tuple[str, str]]:
             twice[id(found)] = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
         return found
 
-    value = json.loads(bytes(data), object_pairs_hook=made)
+    text = bytes(data).decode("utf-8", "replace")  # what is not text is the reader's to refuse, where it is read
+    value = json.loads(text, object_pairs_hook=made, parse_int=len, parse_float=len)
     if twice:
         yield from _places(value, "object", "", twice)
 
@@ -94,6 +101,28 @@ def _places(value: Any, name: str, path: str, twice: dict[int, list[str]]) -> It
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _places(item, name, f"{path}[{index}]", twice)
+
+
+@contextmanager
+def looking_through(data: bytes | memoryview, digests: list[bytes], as_json: bool) -> Iterator[list[tuple[str, str]]]:
+    """Hash, and find duplicate keys of JSON, in a second thread while the data are decoded: hashlib and numpy let go of the interpreter
+    lock. Gives a list that has the duplicate keys in the end, of which object and what."""
+    twice: list[tuple[str, str]] = []
+
+    def look() -> None:
+        digests.append(sources.digest(data))
+        if as_json:
+            twice.extend(problems(data))
+
+    thread = threading.Thread(target=look, daemon=True)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH)
+    thread.start()
+    try:
+        yield twice
+    finally:
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 # --- the quick look ---------------------------------------------------------------------------------------------------

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -13,22 +11,23 @@ import msgspec
 
 from models.kube import defaults, kinds, objects, pod_requests, storage_objects, topology_objects, validation, workload_objects
 from models.kube.lenient_decode import shorten
-from models.snapshot import duplicate_keys, interning, sources
+from models.snapshot import api_types, duplicate_keys, interning, sources
 from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.object_names import NameCheck
+from models.snapshot.unknown_fields import FieldCheck
 from models.snapshot.yaml_reader import YamlError, documents
 
 _YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
 #: YAML beyond this is worth a hint: it reads about a hundred times slower than JSON.
 _LARGE_YAML: Final = 10_000_000
-#: Seconds for which decoding keeps the interpreter lock from the thread beside it, which needs it often and never for long.
-_SWITCH: Final = 0.0005
 #: Names listed in one warning line.
 _LISTED: Final = 3
 #: Documents of our own, and the options that take them.
 _OWN: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
+#: The status of every workload that has one: what it says differs between captures, and nothing reads it.
+_STATUS: Final = workload_objects.WorkloadStatus(replicas=0)
 #: Characters of an object's identity, and of a complaint: more than what a namespace, a name and a path of 253 each take.
 _LONGEST: Final = 1000
 
@@ -106,16 +105,19 @@ _FIELDS: Final = {
 }
 
 
-def load(paths: Sequence[str], *, manifests: bool = False) -> Snapshot:
+def load(paths: Sequence[str], *, manifests: bool = False, unknown_fields: bool = False) -> Snapshot:
     """Read files, directories (recursively) and ``-`` (standard input), JSON or YAML, gzip or not, into one snapshot.
 
     ``manifests``: what is read is to be added to a cluster (:func:`models.workloads.expand.expand`), so that what its objects decide
-    (priority by class, default storage class) is left open, and ``sources`` says where each object is from.
+    (priority by class, default storage class) is left open. Fields and kinds that Kubernetes lacks are bad input there;
+    with ``unknown_fields`` such fields are let through.
 
     Raises:
         InputError: anything unreadable, malformed, invalid, or duplicate with other content; all of it, not only the first.
     """
     intake = _Intake(validate=True, manifests=manifests)
+    fields = None if unknown_fields else FieldCheck(intake.problem if manifests else None)
+    reader = Reader(intake, manifests=manifests, fields=fields)
     digests: list[bytes] = []
     with no_gc():
         for path in sources.files(paths, lambda path, message: intake.problem(path, "", message)):
@@ -126,12 +128,14 @@ def load(paths: Sequence[str], *, manifests: bool = False) -> Snapshot:
                 intake.problem(label, "", str(error))
                 continue
             as_json = _is_json(data, label)
-            with _looking_through(data, digests, as_json) as twice:
-                _read(intake, data, label, as_json)
+            with duplicate_keys.looking_through(data, digests, as_json) as twice:
+                _read(intake, reader, data, label, as_json)
             for name, message in twice:
                 intake.problem(label, name, message)
             del data
         snapshot = intake.finish()
+    if fields is not None:
+        snapshot.warnings += fields.warnings()
     snapshot.sha256 = sources.combine(digests)
     return snapshot
 
@@ -146,7 +150,7 @@ def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True, m
         InputError: as for :func:`load`; the place in ``items`` stands for the file.
     """
     intake = _Intake(validate=validate, manifests=manifests)
-    reader = Reader(intake, names=validate)
+    reader = Reader(intake, names=validate, manifests=manifests and validate)
     digests: list[bytes] = []
     with no_gc():
         for index, item in enumerate(items):
@@ -169,8 +173,7 @@ def _is_json(data: sources.Content, label: str) -> bool:
     return start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data))
 
 
-def _read(intake: _Intake, data: sources.Content, label: str, as_json: bool) -> None:
-    reader = Reader(intake)
+def _read(intake: _Intake, reader: Reader, data: sources.Content, label: str, as_json: bool) -> None:
     if as_json:
         reader.json(data, label)
         return
@@ -189,28 +192,6 @@ def _read(intake: _Intake, data: sources.Content, label: str, as_json: bool) -> 
         intake.problem(label, "", "holds no objects, expected JSON or YAML of Kubernetes objects")
 
 
-@contextmanager
-def _looking_through(data: sources.Content, digests: list[bytes], as_json: bool) -> Iterator[list[tuple[str, str]]]:
-    """Hash, and find duplicate keys of JSON, in a second thread while the data are decoded: hashlib and numpy let go of the interpreter
-    lock. Gives a list that has the duplicate keys in the end, of which object and what."""
-    twice: list[tuple[str, str]] = []
-
-    def look() -> None:
-        digests.append(sources.digest(data))
-        if as_json:
-            twice.extend(duplicate_keys.problems(data))
-
-    thread = threading.Thread(target=look, daemon=True)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH)
-    thread.start()
-    try:
-        yield twice
-    finally:
-        thread.join()
-        sys.setswitchinterval(interval)
-
-
 class _Intake:
     """Takes objects as they are decoded: trims, checks, defaults and files them."""
 
@@ -222,6 +203,7 @@ class _Intake:
         self._pool = interning.Pool()
         self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
+        self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself does not have
         self._bad_classes = False
 
     def warn(self, message: str) -> None:
@@ -248,10 +230,14 @@ class _Intake:
         if (api_version or "").startswith("kubestow.dev/"):
             option = f": it is given with {_OWN[kind]}" if kind in _OWN else ""
             self.warn(f"a {shorten(kind)} of kubestow is no part of a snapshot and was ignored{option}")
+        elif not api_types.is_kubernetes(api_version, kind):
+            self._foreign[api_version or "", kind] += 1
         self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
 
     def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
         interning.trim(obj.metadata)
+        if isinstance(status := getattr(obj, "status", None), workload_objects.WorkloadStatus):
+            obj.status = _STATUS if status != workload_objects.WorkloadStatus() else None
         if kind.name == "Pod":
             problems = self._pool.pod(obj, validate=self._validate)
         else:
@@ -295,15 +281,28 @@ class _Intake:
             InputError: anything was wrong.
         """
         if self._manifests:
+            self._name_foreign()
             self._snapshot.sources = {_identity(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
         else:
             self._priorities()
             self._storage_classes()
             self._lost_pods()
+            for api_version, kind in self._foreign:
+                if api_types.is_own_group(api_version):
+                    self.warn(f"{_cut(api_version)} of Kubernetes has no kind {shorten(kind)} that is known here: it is not read")
         self._unread_resources()
         if self._problems:
             raise InputError(self._problems)
         return self._snapshot
+
+    def _name_foreign(self) -> None:
+        """Say which objects of manifests make no pods here, though a controller may make some of them in a cluster."""
+        counts: Counter[str] = Counter()
+        for (_, kind), count in self._foreign.items():
+            counts[_one_line(_cut(kind))] += count
+        if counts:
+            listed = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+            self.omit(f"{counts.total()} object{'s' if counts.total() > 1 else ''} of kinds that create no pods here: {listed}")
 
     def _priorities(self) -> None:
         classes = self._snapshot.priority_classes

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from models.kube import objects, workload_objects
-from models.kube.lenient_decode import shorten
+from models.kube.lenient_decode import did_you_mean, shorten
 from models.kube.selectors import Selector, canonical, selector_matches
+from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
 from models.snapshot.snapshot import Snapshot
-from models.workloads.replicas import REPLICAS
-from models.workloads.view import Workload, priority_of, view
+from models.workloads.ownership import OwnedPods
+from models.workloads.replicas import REPLICAS, asked
+from models.workloads.view import Workload, controller, listed, priority_of, selector, view
 
 _SELECTING: Final = (workload_objects.Deployment, workload_objects.ReplicaSet, workload_objects.StatefulSet, workload_objects.DaemonSet)
 
@@ -34,11 +36,32 @@ def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
             text = (annotations or {}).get(REPLICAS, "1")
             if not (text.isascii() and text.isdigit() and len(text) < 10):
                 yield f"metadata.annotations[{REPLICAS}]: got {shorten(text)}, expected a whole number of at least 0"
+    yield from hints(found.template.metadata, found.spec, f"{found.path}.metadata")
     if isinstance(obj, workload_objects.StatefulSet):
         for i, template in enumerate((obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()):
             if template.metadata is None or not template.metadata.name:
                 yield f"spec.volumeClaimTemplates[{i}].metadata.name: missing, expected text"
     yield from unknown_class(found.spec, f"{found.path}.spec", snapshot)
+
+
+def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str) -> Iterator[str]:
+    """Return container-affinity annotations that cannot be read: hints between containers, and tags of containers."""
+    pod = objects.Pod(metadata or objects.ObjectMeta(), spec)
+    for key in pod.metadata.annotations or ():
+        prefix, slash, name = key.rpartition("/")
+        if f"{prefix}{slash}" in PREFIXES and name not in (AFFINITY, ANTI_AFFINITY) and "." not in name:
+            near = did_you_mean(name, (AFFINITY, ANTI_AFFINITY))
+            if near:
+                yield f"{path}.annotations: unknown annotation {shorten(key)}{near}"
+    if not any(key.startswith((*PREFIXES, TAGS)) for key in pod.metadata.annotations or ()):
+        return
+    from models.numa.container_affinity import AnnotationError, parse, views
+
+    for read in (parse, views):
+        try:
+            read(pod)
+        except AnnotationError as error:
+            yield f"{path}: {str(error).partition(': ')[2]}"
 
 
 def unknown_class(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
@@ -70,6 +93,28 @@ def describe(selector: Selector) -> str:
         else texts.get(r.operator, "{key}").format(key=r.key, values=", ".join(r.values))
         for r in selector
     )
+
+
+def given_as_snapshot(snapshot: Snapshot) -> list[str]:
+    """Return the workloads of a snapshot that want pods and have none, and that no API server has seen: manifests, most likely.
+
+    An API server gives each object a uid, and its controller a status; that of a test may leave out both everywhere.
+    """
+    if snapshot.capture is not None and not any(node.metadata.uid for node in snapshot.nodes):
+        return []
+    found: list[str] = []
+    pods: OwnedPods | None = None
+    for obj in listed(snapshot):
+        if obj.metadata.uid or getattr(obj, "status", None) not in (None, workload_objects.JobStatus()) or controller(obj) is not None:
+            continue
+        workload = view(obj)
+        if workload is None or (asked(workload) == 0 and workload.kind != "DaemonSet"):
+            continue
+        pods = pods or OwnedPods(snapshot)
+        name = workload.kind, workload.namespace, workload.name
+        if not pods.of(*name, selector(obj)) and not pods.finished(*name):
+            found.append(workload.ref)
+    return found
 
 
 class Audience:

@@ -37,11 +37,12 @@ _change = msgspec.structs.replace
 
 @dataclass
 class Expansion:
-    """A snapshot with more in it. ``workloads``: what was added, ``Kind namespace/name``; ``unmodelled``: what is only supposed of the new
-    pods, to be listed with the result (``snapshot.warnings`` has it in short)."""
+    """A snapshot with more in it. ``workloads``: what was added, ``Kind namespace/name``; ``pods``: how many pods that asks for or has;
+    ``unmodelled``: what is only supposed of the new pods, to be listed with the result (``snapshot.warnings`` has it in short)."""
 
     snapshot: Snapshot
     workloads: list[str] = field(default_factory=list)
+    pods: int = 0
     unmodelled: list[Unmodelled] = field(default_factory=list)
 
 
@@ -68,7 +69,8 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
     workloads = [found for obj in objects if (found := view(obj)) is not None]
     _limit(workloads)
     merged.pods = _without_finished(merged, workloads)
-    expansion = Expansion(merged, [*(w.ref for w in workloads), *(f"Pod {kube_objects.pod_key(pod)}" for pod in manifests.pods)])
+    given = [*(w.ref for w in workloads), *(f"Pod {kube_objects.pod_key(pod)}" for pod in manifests.pods)]
+    expansion = Expansion(merged, given, len(manifests.pods))
     maker = Maker(merged)
     names = gang_markers.default_names(workloads)
     new: list[int] = []
@@ -84,7 +86,8 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
             merged.pods[i] = gang_markers.annotated(merged.pods[i], added)
         surplus = _surplus(workload, plan, len(existing), stated=_name(workload.obj) in counts)
         other = _other_revision(workload, plan, previous, len(existing))
-        merged.warnings += [f"{workload.ref}: {text}" for text in (*plan.warnings, *surplus, *other)]
+        merged.warnings += [f"{workload.ref}: {text}" for text in (*_none(plan), *surplus, *other)]
+        expansion.pods += max(plan.wanted, len(existing))
         new += made
     pods = [merged.pods[i] for i in new] + [pod for pod in merged.pods if kube_objects.pod_key(pod) in bare]
     unbound = [k for k in manifests.persistent_volume_claims if _unbound(merged, k) and k not in snapshot.persistent_volume_claims]
@@ -211,6 +214,7 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
                     located(manifests, pod, "the snapshot's pod of this name is finished or being deleted, and none is made")
                 )
             continue
+        problems += [located(manifests, pod, text) for text in checks.hints(pod.metadata, pod.spec, "metadata")]
         try:
             spec = admitted(pod.spec, merged)
         except UnknownClass:
@@ -232,6 +236,10 @@ def _limit(workloads: Iterable[Workload]) -> None:
         total += workloads_replicas.asked(workload)
         if total > MOST_PODS:
             raise InputError([f"{workload.ref}: the workloads ask for more than {MOST_PODS:,} pods, expected fewer"])
+
+
+def _none(plan: Plan) -> tuple[str, ...]:
+    return plan.warnings or (("wants 0 pods: none is made",) if plan.wanted == 0 else ())
 
 
 def _surplus(workload: Workload, plan: Plan, existing: int, *, stated: bool) -> list[str]:

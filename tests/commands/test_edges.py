@@ -69,27 +69,11 @@ def away_from(label: str) -> Object:
 # --- empty and small --------------------------------------------------------------------------------------------------
 
 
-def test_no_objects_at_all(tmp_path: Path) -> None:
-    placement = solved(write(tmp_path, []))
-    assert (placement["status"], placement["assignments"], placement["unplaced"]) == ("optimal", [], [])
-    assert (placement["snapshot"]["nodes"], placement["snapshot"]["pods"], placement["snapshot"]["pending"]) == (0, 0, 0)
-
-
-def test_no_nodes(tmp_path: Path) -> None:
-    snapshot = write(tmp_path, [pod("a")])
-    placement = solved(snapshot, code=3)
-    assert (placement["status"], placement["assignments"]) == ("infeasible", [])
-    assert [u["pod"] for u in placement["unplaced"]] == ["default/a"]
-    assert explained(snapshot) == {"default/a": ([], {})}
-
-
 @pytest.mark.parametrize("form", ["table", "json", "yaml"])
-@pytest.mark.parametrize("items", [[], [node("n")], [pod("a")]], ids=["nothing", "a node", "a pod"])
 @pytest.mark.parametrize("command", ["solve", "explain"])
-def test_every_form_of_an_empty_answer(command: str, items: list[Object], form: str, tmp_path: Path) -> None:
-    snapshot = write(tmp_path, items)
-    result = run(command, snapshot, "-f", form)
-    assert result.exit_code == (3 if command == "solve" and items and items[0]["kind"] == "Pod" else 0)
+def test_every_form_of_an_empty_answer(command: str, form: str, tmp_path: Path) -> None:
+    result = run(command, write(tmp_path, [node("n")]), "-f", form)
+    assert result.exit_code == 0
     assert result.stdout.strip()
 
 

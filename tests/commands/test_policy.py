@@ -601,10 +601,13 @@ def test_a_result_in_yaml_carries_the_policy_too(bench: Bench) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["affinity", "anti"])
-def test_a_bad_annotation_fails_the_run(bench: Bench, text: str, what: str, kind: str) -> None:
-    line = bench.refused([node("n1"), hinted(containers(pod("p"), "a", "b"), **{kind: text})])
-    assert line.startswith(f"Pod default/p: annotation {NRI}/{'affinity' if kind == 'affinity' else 'anti-affinity'}: ")
+def test_a_bad_annotation_is_named_and_the_pod_placed_without_it(bench: Bench, text: str, what: str, kind: str) -> None:
+    items = [node("n1"), hinted(containers(pod("p"), "a", "b"), **{kind: text})]
+    assert where(bench.solve(items)) == {"p": "n1"}
+    line = bench.invoke("solve", items, "-q").stderr
+    assert line.startswith(f"note: Pod default/p: annotation {NRI}/{'affinity' if kind == 'affinity' else 'anti-affinity'}: ")
     assert what in line
+    assert bench.invoke("solve", items, "--strict").exit_code == 4
 
 
 def test_a_bad_annotation_does_not_matter_where_hints_do_not_count(bench: Bench) -> None:

@@ -1,0 +1,97 @@
+"""Kubernetes' own kinds and the fields of their types, and what someone meant who wrote neither.
+
+The table beside this module is generated from the package lightkube-models, which is generated from Kubernetes' OpenAPI document
+(tests/models/snapshot/test_api_types.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from models.kube import kinds
+from models.kube.lenient_decode import did_you_mean, shorten
+
+
+class _Table(msgspec.Struct):
+    """``heads``: the type of each kind; ``types``: by field name the type below it, empty where it has no fields of its own."""
+
+    source: str
+    groups: dict[str, list[str]]
+    heads: dict[str, str]
+    types: dict[str, dict[str, str]]
+
+
+TABLE: Final[_Table] = msgspec.json.decode(Path(__file__).with_name("api_types.json").read_bytes(), type=_Table)
+#: Kinds that old manifests and dumps have and Kubernetes no longer.
+_FORMER: Final = {
+    "extensions": ("DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "PodSecurityPolicy", "ReplicaSet", "Scale"),
+    "policy": ("PodSecurityPolicy",),
+    "networking.k8s.io": ("ClusterCIDR",),
+    "resource.k8s.io": ("PodSchedulingContext", "ResourceClass", "ResourceClassParameters", "ResourceClaimParameters"),
+    "settings.k8s.io": ("PodPreset",),
+}
+_OWN: Final = {
+    group: {*TABLE.groups.get(group, ()), *_FORMER.get(group, ())} | {kind.name for kind in kinds.KINDS.values() if group in kind.groups}
+    for group in (*TABLE.groups, *_FORMER)
+}
+#: Where each kind of Kubernetes lives; what manifests mostly mean comes last and so wins.
+_GROUP: Final = {kind: group for group in reversed(_OWN) for kind in _OWN[group]} | {
+    kind.name: ("" if "" in kind.groups else min(kind.groups)) for kind in kinds.KINDS.values()
+}
+#: Any spelling in small letters, or as a resource is called (``pods``), to the kind.
+_SPELT: Final = {spelling: kind for kind in (*_GROUP, "List") for spelling in (f"{kind.lower()}s", kind.lower())}
+#: What kubectl and the API server answer with instead of objects.
+_ANSWERS: Final = {
+    "Status": "an answer of the API server, no object",
+    "Table": "a table as kubectl prints it",
+}
+
+
+def group_of(api_version: str | None) -> str:
+    """Return the API group, empty for core/v1."""
+    return (api_version or "").rpartition("/")[0]
+
+
+def is_own_group(api_version: str | None) -> bool:
+    """Return whether the API group is one of Kubernetes' own; that of an object that states none is not known."""
+    return bool(api_version) and group_of(api_version) in _OWN
+
+
+def is_kubernetes(api_version: str | None, kind: str) -> bool:
+    """Return whether this is a kind of Kubernetes itself."""
+    return kind in _OWN.get(group_of(api_version), ())
+
+
+def misnamed(api_version: str | None, kind: str, value: Callable[[], Any], *, strict: bool) -> str | None:
+    """Return what is wrong with the name of a kind that is not read; None for kinds that may be left out.
+
+    ``value`` gives the object. ``strict``: a kind that Kubernetes does not have in a group of its own is wrong, too; a
+    cluster of a later version may have it.
+    """
+    group = group_of(api_version)
+    if kind in _ANSWERS and group in ("", "meta.k8s.io"):
+        return f"kind: got {kind}, {_ANSWERS[kind]}{_said(value())}; expected objects, as of kubectl get -o json"
+    if (api_version and group not in _OWN and group.lower() not in _OWN) or is_kubernetes(api_version, kind):
+        return None
+    meant = _SPELT.get(kind.lower())
+    if meant is not None and meant != kind:
+        return f"kind: got {shorten(kind)}, expected {meant}"
+    if meant is not None and api_version and (strict or not group):
+        home = _GROUP.get(kind, "")
+        return f"apiVersion: got {shorten(api_version)}, expected {f'{home}/v1' if home else 'v1'} for a {kind}"
+    if not strict:
+        return None
+    near = did_you_mean(kind, _GROUP)
+    if not api_version:
+        return f"kind: unknown kind {shorten(kind)}{near}" if near else None
+    return f"kind: {api_version} of Kubernetes has no kind {shorten(kind)}{near}"
+
+
+def _said(value: Any) -> str:
+    """The message of a Status."""
+    message = value.get("message") if isinstance(value, dict) else None
+    return f" ({message[:200]})" if isinstance(message, str) and message else ""
