@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable
-from typing import Final
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 _TEMPORARY: Final = ".kubestow-"
+#: Signals that end a program, and would leave a temporary file behind.
+_ENDING: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def one_line(text: str) -> str:
@@ -43,34 +48,72 @@ def check_target(path: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
-def write_file(path: str, parts: Iterable[bytes]) -> None:
+def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> None:
     """Write a file whole or not at all: a temporary file beside it, then a rename. Symbolic links are followed; devices and pipes
-    are written in place; an existing file keeps its permissions. ``parts``: one after the other.
+    are written in place; an existing file keeps its permissions. ``parts``: one after the other. ``private``: a new file is for its owner
+    alone, and an existing one loses what others may.
+
+    A signal that ends the program does so before the rename, with nothing left behind, or comes too late: once the file is there, ^C has
+    nothing to interrupt.
 
     Raises:
         OSError: nothing was written, and nothing is left behind.
+        KeyboardInterrupt: the same, after ^C.
     """
     check_target(path)
     target = os.path.realpath(path)
-    try:
-        mode = os.stat(target).st_mode
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        mode = stat.S_IFREG | (0o666 & ~mask)
+    mode = _mode(target)
     if not stat.S_ISREG(mode):
         with open(target, "wb") as device:
             device.writelines(parts)
         return
-    descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=os.path.dirname(target))
+    if private:
+        mode &= ~0o077
+    with _signals_held() as received:
+        descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=os.path.dirname(target))
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                for part in parts:
+                    file.write(part)
+                    if received:
+                        raise KeyboardInterrupt
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+            if received:
+                raise KeyboardInterrupt
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def _mode(target: str) -> int:
+    """Return the mode of a file, or that of a new one."""
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(parts)
-            os.fchmod(file.fileno(), stat.S_IMODE(mode))
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        return os.stat(target).st_mode
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return stat.S_IFREG | (0o666 & ~mask)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[list[int]]:
+    """Take note of signals that end the program, in the list that this gives, and let them take effect in the end: by then it is either
+    clean or finished, and a ^C that finds it finished has no effect. What is ignored (nohup) stays ignored."""
+    received: list[int] = []
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: how for number in _ENDING if (how := signal.getsignal(number)) not in (signal.SIG_IGN, None)}
+    for number in before:
+        signal.signal(number, lambda number, _: received.append(number))
+    try:
+        yield received
+    finally:
+        for number, how in reversed(before.items()):
+            signal.signal(number, how)
+        for number in received:
+            if number != signal.SIGINT:
+                os.kill(os.getpid(), number)
 
 
 def write_stdout(parts: Iterable[bytes]) -> None:

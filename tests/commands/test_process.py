@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminals import on_a_terminal
+from tests.terminals import heard, on_a_terminal
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -225,3 +225,33 @@ cli.main()
 def test_an_interrupt_while_modules_are_read_ends_at_once() -> None:
     done = subprocess.run([sys.executable, "-c", _INTERRUPTED_IMPORT], cwd=_ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "kubestow: interrupted\n")
+
+
+_AT_THE_RENAME = """
+import os, runpy, signal, sys
+when, number = sys.argv.pop(), int(sys.argv.pop())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+replace = os.replace
+def rename(*names):
+    if when == "before":
+        os.kill(os.getpid(), number)
+    replace(*names)
+    if when == "after":
+        os.kill(os.getpid(), number)
+os.replace = rename
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_the_rename_tells_the_truth(tmp_path: Path, number: signal.Signals, when: str) -> None:
+    """The file is whole by then, or as good as: ^C comes too late, and nothing is left beside it."""
+    target = tmp_path / "out.json"
+    words = ["generate", "--nodes", "1", "--pods", "1", "-o", str(target)]
+    command = [sys.executable, "-c", _AT_THE_RENAME, str(_ROOT / "cli.py"), *words, str(int(number)), when]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False, preexec_fn=heard)
+    assert (done.returncode, done.stderr) == (0 if number == signal.SIGINT else -number, b"")
+    assert json.loads(target.read_bytes())["kind"] == "List"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.documents.output import check_target, one_line, write_file
+
+_ROOT = Path(__file__).resolve().parents[3]
 
 
 @given(st.text())
@@ -58,6 +63,78 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path: Path, mo
         write_file(str(target), [b"after"])
     assert target.read_bytes() == b"before"
     assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """^C as a terminal has it, whatever the suite was started with."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
+def test_an_interrupt_while_writing_keeps_the_old_file_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"before")
+
+    def parts() -> Iterator[bytes]:
+        yield b"half"
+        signal.raise_signal(signal.SIGINT)
+        yield b"whole"
+
+    with pytest.raises(KeyboardInterrupt):
+        write_file(str(tmp_path / "out"), parts())
+    assert (tmp_path / "out").read_bytes() == b"before"
+    assert os.listdir(tmp_path) == ["out"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("heard")
+def test_an_interrupt_after_the_rename_is_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = os.replace
+
+    def rename(*names: str) -> None:
+        replace(*names)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(os, "replace", rename)
+    write_file(str(tmp_path / "out"), [b"whole"])
+    assert (tmp_path / "out").read_bytes() == b"whole"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+_ENDED = """
+import os, signal, sys
+from report.documents.output import write_file
+number, how = int(sys.argv[2]), getattr(signal, sys.argv[3])
+signal.signal(number, how)
+def parts():
+    yield b"half"
+    os.kill(os.getpid(), number)
+    yield b"whole"
+write_file(sys.argv[1], parts())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_signal_that_ends_the_program_leaves_nothing(tmp_path: Path, number: signal.Signals, ignored: bool) -> None:
+    target = tmp_path / "out"
+    target.write_bytes(b"before")
+    words = [sys.executable, "-c", _ENDED, str(target), str(int(number)), "SIG_IGN" if ignored else "SIG_DFL"]
+    done = subprocess.run(words, cwd=_ROOT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0 if ignored else -number, b"")
+    assert target.read_bytes() == (b"halfwhole" if ignored else b"before")
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_private_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(b"before")
+    old.chmod(0o664)
+    for path in (old, new):
+        write_file(str(path), [b"secret"], private=True)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_devices_are_written_in_place() -> None:
