@@ -2,12 +2,13 @@
 
 An object is decoded into the types of :mod:`models.kube.objects`, which skip what they do not name, and encoded again. So nothing is kept
 that is not written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of volumes,
-managed fields and most of the status. Names, labels, and the annotations of :mod:`models.snapshot.interning` stay, as rules read them;
+managed fields and most of the status. Names, labels, and the annotations of :data:`READ` stay, as rules read them;
 what of that names a secret or an address and is not read as such goes, too (:func:`_conceal`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any, Final
@@ -15,10 +16,57 @@ from typing import Any, Final
 import msgspec
 
 from models.kube import kinds, objects, storage_objects, workload_objects
-from models.snapshot import interning
+from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
 from models.snapshot.decode import JSON_ERRORS, Reader
 
 _encode: Final = msgspec.json.Encoder().encode
+
+#: Annotations whose values placement reads.
+READ: Final = frozenset(
+    {
+        *(
+            f"kubestow.dev/{key}"
+            for key in ("anywhere", "gang", "min-member", "move-cost", "preferred-topology", "replicas", "required-topology")
+        ),
+        *(prefix + kind for prefix in PREFIXES for kind in (AFFINITY, ANTI_AFFINITY)),
+        "controller.kubernetes.io/pod-deletion-cost",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+        "karpenter.sh/do-not-disrupt",
+        "scheduling.k8s.io/group-name",
+        "scheduling.volcano.sh/group-name",
+        "volcano.sh/network-topology-mode",
+        "volcano.sh/network-topology-highest-tier",
+        "scheduling.x-k8s.io/pod-group",
+        "kueue.x-k8s.io/pod-group-name",
+        "kueue.x-k8s.io/pod-group-total-count",
+        "kueue.x-k8s.io/podset",
+        "kueue.x-k8s.io/podset-group-name",
+        "kueue.x-k8s.io/podset-preferred-topology",
+        "kueue.x-k8s.io/podset-required-topology",
+        "kueue.x-k8s.io/role-hash",
+        "kueue.x-k8s.io/workload",
+        "storageclass.kubernetes.io/is-default-class",
+        "storageclass.beta.kubernetes.io/is-default-class",
+        "volume.beta.kubernetes.io/storage-class",
+        "volume.kubernetes.io/selected-node",
+    }
+)
+#: The value may be told by a part of the name: tags of containers.
+_READ_PREFIX: Final = "kubestow.dev/tags."
+#: Annotations of which it counts only that they are there.
+PRESENT: Final = frozenset(
+    {
+        "descheduler.alpha.kubernetes.io/evict",
+        "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+        "kubernetes.io/config.mirror",
+        "kueue.x-k8s.io/podset-slice-required-topology",
+        "kueue.x-k8s.io/podset-slice-size",
+    }
+)
+#: Others of our own and of controllers are kept where they are numbers: a policy may take one for the cost of a move.
+_NUMBERED: Final = ("kubestow.dev/", "controller.kubernetes.io/")
+_NUMBER: Final = re.compile(r"[0-9]{1,7}")
 
 
 class _ListMeta(msgspec.Struct):
@@ -130,15 +178,13 @@ def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes, what: str) -> Any:
 def _conceal(obj: Any) -> None:
     """Take out what the types keep and nothing reads.
 
-    Annotations of volume controllers name secrets (``volume.kubernetes.io/provisioner-deletion-secret-name``). Drivers of network storage
-    have servers and shares in the handles of volumes, of which only the equal ones matter: a hash says as much. CSI names nodes by their
-    addresses where it likes. Images tell what runs in a cluster, and no hard rule asks for them. Volumes of pods without a source that is
-    read are mostly those of secrets, and called like them.
+    Annotations hold whatever somebody wrote into them. Drivers of network storage have servers and shares in the handles of volumes, of
+    which only the equal ones matter: a hash says as much. CSI names nodes by their addresses where it likes. Images tell what runs in a
+    cluster, and no hard rule asks for them. Volumes of pods without a source that is read are mostly those of secrets, and called like
+    them.
     """
     for metadata in _metadata(obj):
-        interning.trim(metadata)
-        if metadata.annotations:
-            metadata.annotations = {key: text for key, text in metadata.annotations.items() if "secret" not in key.lower()} or None
+        metadata.annotations = kept_annotations(metadata.annotations)
     template = kinds.pod_template(obj)
     spec = template[1].spec if template is not None else getattr(obj, "spec", None)
     if isinstance(obj, objects.Node) and obj.status is not None:
@@ -154,6 +200,17 @@ def _conceal(obj: Any) -> None:
     elif isinstance(spec, storage_objects.CSINodeSpec):
         for driver in spec.drivers or ():
             driver.nodeID = None
+
+
+def kept_annotations(annotations: dict[str, str] | None) -> dict[str, str] | None:
+    """Return the annotations that placement reads, without their values where it does not read these."""
+    kept: dict[str, str] = {}
+    for key, value in (annotations or {}).items():
+        if key in READ or key.startswith(_READ_PREFIX) or (key.startswith(_NUMBERED) and _NUMBER.fullmatch(value)):
+            kept[key] = value
+        elif key in PRESENT:
+            kept[key] = ""
+    return kept or None
 
 
 def _metadata(obj: Any) -> Iterator[objects.ObjectMeta]:

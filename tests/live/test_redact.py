@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instances.generate.generator import Parameters, generate
-from live.redact import Keeper
+from live.redact import PRESENT, READ, Keeper, kept_annotations
 from models.kube import kinds, storage_objects
 from models.kube import objects as kube_objects
-from models.snapshot import interning
+from models.snapshot import capture_info, interning
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from tests.live.capture_objects import KEPT, SECRET, cluster
 
@@ -47,13 +48,14 @@ def redacted(objects: list[Object]) -> list[Object]:
     return [found for each in objects if (found := kept(each)) is not None]
 
 
-def trimmed(value: object) -> object:
+def trimmed(value: object, *, annotations: bool = True) -> object:
     """Plain data of decoded objects, without what nothing reads: annotations, volumes without a source that matters, what CSI calls nodes,
     and handles of volumes, of which the test below."""
     if isinstance(value, kube_objects.ObjectMeta):
         value = copy.copy(value)
         interning.trim(value)
-        value.annotations = {k: v for k, v in (value.annotations or {}).items() if "secret" not in k.lower()} or None
+        if annotations:
+            value.annotations = kept_annotations(value.annotations)
     if isinstance(value, kube_objects.PodSpec):  # reading drops them from pods, not from templates
         read = [volume for volume in value.volumes or () if volume != kube_objects.Volume(volume.name)]
         value = msgspec.structs.replace(value, volumes=read or None)
@@ -62,16 +64,18 @@ def trimmed(value: object) -> object:
     if isinstance(value, storage_objects.CSINodeDriver):
         value = msgspec.structs.replace(value, nodeID=None)
     if isinstance(value, msgspec.Struct):
-        return {name: trimmed(getattr(value, name)) for name in value.__struct_fields__}
+        return {name: trimmed(getattr(value, name), annotations=annotations) for name in value.__struct_fields__}
     if isinstance(value, dict):
-        return {name: trimmed(each) for name, each in value.items()}
-    return [trimmed(each) for each in value] if isinstance(value, list) else value
+        return {name: trimmed(each, annotations=annotations) for name, each in value.items()}
+    return [trimmed(each, annotations=annotations) for each in value] if isinstance(value, list) else value
 
 
-def says(snapshot: Snapshot) -> Object:
-    """What hard rules read of it: all but the hash of the files, the names of kinds that are not read, and images."""
+def says(snapshot: Snapshot, *, annotations: bool = True) -> Object:
+    """What hard rules read of it: all but the hash of the files, the names of kinds that are not read, and images. ``annotations``: less
+    those that nothing reads; instances have no such."""
     imageless(vars(snapshot))
-    return {name: trimmed(value) for name, value in vars(snapshot).items() if name not in ("sha256", "ignored")}
+    found = {name: value for name, value in vars(snapshot).items() if name not in ("sha256", "ignored")}
+    return {name: trimmed(value, annotations=annotations) for name, value in found.items()}
 
 
 def imageless(value: Any) -> None:
@@ -99,7 +103,8 @@ def objects_of(path: Path) -> list[Object]:
 @pytest.mark.parametrize("path", [*_RECORDED, *_INSTANCES], ids=lambda p: p.stem)
 def test_redacted_clusters_read_as_they_did(path: Path) -> None:
     found = redacted(objects_of(path))
-    assert says(from_objects(found)) == says(load([str(path)]))
+    recorded = path in _RECORDED
+    assert says(from_objects(found), annotations=recorded) == says(load([str(path)]), annotations=recorded)
 
 
 def test_redacted_generated_clusters_read_as_they_did() -> None:
@@ -152,6 +157,40 @@ def test_only_annotations_that_are_read_are_kept_wherever_they_are() -> None:
     assert [job["metadata"]["annotations"], job["spec"]["template"]["metadata"]["annotations"]] == [KEPT, KEPT]
     claim = next(o for o in redacted(cluster()) if o["kind"] == "StatefulSet")["spec"]["volumeClaimTemplates"][0]
     assert claim["metadata"]["annotations"] == KEPT
+
+
+def test_annotations_are_kept_by_their_names_and_not_by_their_prefixes() -> None:
+    """Whoever may annotate may write anything under a prefix that is read."""
+    given = {f"{prefix}password": SECRET for prefix in interning.ANNOTATIONS}
+    given |= {"controller.kubernetes.io/my-cost": "12", "kubestow.dev/tags.app": "tier=web", "kubestow.dev/gang": "train"}
+    given |= {"kubernetes.io/config.mirror": SECRET, "kubestow.dev/my-cost": f"5{SECRET}", "kubestow.dev/other": "12345678"}
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": given}, "spec": {}}
+    found = kept(obj)
+    assert found is not None
+    assert found["metadata"]["annotations"] == {
+        "controller.kubernetes.io/my-cost": "12",
+        "kubestow.dev/tags.app": "tier=web",
+        "kubestow.dev/gang": "train",
+        "kubernetes.io/config.mirror": "",
+    }
+
+
+def test_every_annotation_that_the_code_names_is_kept() -> None:
+    """By the text of the models and the checker: what has a prefix that is read from a snapshot, as far as it is no label or field."""
+    others = {
+        "kueue.x-k8s.io/queue-name",  # a label
+        "scheduling.k8s.io/v1", "scheduling.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2", "kubestow.dev/v1alpha1",
+    }  # fmt: skip
+    others |= {"karpenter.sh/disruption", "karpenter.sh/disrupted", "karpenter.sh/unregistered"}  # taints
+    others |= {"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.scs.community/host-id"}
+    others |= {capture_info.CLUSTER, capture_info.TIME, capture_info.SERVER_VERSION, capture_info.LEFT_OUT}
+    named = set()
+    for folder in ("models", "checker", "solver", "audit"):
+        for path in (_ROOT / folder).rglob("*.py"):
+            named |= set(re.findall(r'"([a-z0-9.-]+\.[a-z0-9-]+/[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9])"', path.read_text()))
+    wanted = {name for name in named if name.startswith(interning.ANNOTATIONS)} - others
+    assert wanted <= READ | PRESENT
+    assert len(wanted) > 20
 
 
 _NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12).map(lambda text: f"zz-{text}")
