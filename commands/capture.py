@@ -36,10 +36,10 @@ def capture(streams: Streams, **chosen: Any) -> None:
         raise click.UsageError(str(error)) from None
     heard = (lambda name, count: say(f"{name}: {count}")) if streams.verbose else None
     found = inputs.checked(lambda: read(asked, on_kind=heard))
-    inputs.warn(found.problems, streams)
+    inputs.warn([*found.problems, *(f"not in the snapshot: {line}" for line in found.unasked)], streams)
     for note in found.notes if streams.verbose else ():
         say(note)
     if not streams.quiet:
         say("captured: " + (", ".join(f"{count} {kind}" for kind, count in found.counts.items()) or "nothing"))
-    output.write_snapshot(streams, found.parts())
+    output.write_snapshot(streams, found.parts(), private=not asked.redact)
     raise click.exceptions.Exit(INCOMPLETE if found.problems else DONE)

@@ -6,16 +6,19 @@ which takes 2.4 GB and half a minute for 10,000 pods of 11 kB. What is kept is h
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlencode
 
 from live.capture_kinds import Resource, groups_in, served
 from live.capture_kubectl import Kubectl, KubectlError, Refused
 from live.redact import Keeper
+from models.snapshot.capture_info import Capture
 from models.snapshot.snapshot import InputError
 
 #: Objects in a page, as kubectl itself asks for them.
@@ -25,6 +28,9 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 #: Without these a snapshot says nothing: what keeps them from being read, other than missing permission, ends the capture.
 _ESSENTIAL: Final = ("Pod", "Node")
 _REFUSALS: Final = ("Forbidden", "NotFound", "MethodNotAllowed")
+
+#: Characters of a version that is kept.
+_SHOWN: Final = 100
 
 OnKind = Callable[[str, int], None]
 
@@ -62,16 +68,20 @@ class CaptureOptions:
 @dataclass
 class Captured:
     """What was read. ``counts``: objects of each kind; ``problems``: what is missing from it though the cluster may have it, one line each;
-    ``notes``: what is worth knowing otherwise."""
+    ``notes``: what is worth knowing otherwise; ``unasked``: what is missing because it was not asked for; ``info``: what the file says of
+    itself, of all that is missing as well."""
 
     counts: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unasked: list[str] = field(default_factory=list)
+    info: Capture = field(default_factory=Capture)
     _packed: list[list[bytes]] = field(default_factory=list)
 
     def parts(self) -> Iterator[bytes]:
         """Yield the snapshot, a ``v1`` List in JSON with an object a line, piece by piece."""
-        lead = b'{"apiVersion":"v1","kind":"List","items":[\n'
+        about = json.dumps({"annotations": self.info.annotations()}, ensure_ascii=False).encode("utf-8", "replace")
+        lead = b'{"apiVersion":"v1","kind":"List","metadata":' + about + b',"items":[\n'
         for blocks in self._packed:
             yield lead
             unpacker = zlib.decompressobj()
@@ -79,6 +89,11 @@ class Captured:
             yield unpacker.flush()
             lead = b",\n"
         yield b"\n]}\n" if self._packed else lead + b"]}\n"
+
+
+def now() -> str:
+    """Return the time, as RFC 3339 has it, in UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def capture(options: CaptureOptions, *, on_kind: OnKind | None = None) -> Captured:
@@ -102,7 +117,7 @@ class _Capture:
         self._refused: list[str] = []
 
     def run(self) -> Captured:
-        result = self._result
+        result, began = self._result, now()
         try:
             for resource in self._resources():
                 self._read(resource)
@@ -112,9 +127,29 @@ class _Capture:
             raise InputError([f"nothing may be read: {self._refused[0]}"])
         if self._options.namespaces:
             names = ", ".join(self._options.namespaces)
-            result.notes.append(f"only of {names}: what runs elsewhere takes room on the nodes that the snapshot does not show")
+            result.unasked.append(
+                f"what is in other namespaces than {names}: pods there take room, so the nodes look emptier than they are"
+            )
+        left_out = [" ".join(line.removeprefix("left out: ").split()) for line in (*result.problems, *result.unasked)]
+        result.info = Capture(self._cluster(), began, self._version(), tuple(left_out))
         result.notes += [f"kubectl: {line}" for line in self._kubectl.heard]
         return result
+
+    def _cluster(self) -> str:
+        """Return the name of the context that was read, empty where it has none."""
+        try:
+            return self._options.context or self._kubectl.context()
+        except KubectlError:
+            return ""
+
+    def _version(self) -> str:
+        """Return the server's version, empty where it does not tell: all else is there by now."""
+        try:
+            found = json.loads(self._kubectl.get("/version"))
+        except (Refused, KubectlError, ValueError):
+            return ""
+        version = found.get("gitVersion") if isinstance(found, dict) else None
+        return version[:_SHOWN] if isinstance(version, str) else ""
 
     def _resources(self) -> list[Resource]:
         """Return what there is to ask for.

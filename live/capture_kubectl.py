@@ -71,6 +71,11 @@ class Kubectl:
             raise KubectlError(f"{what}: {_reason(words, code)}")
         return output.decode(errors="replace"), _reason(words, code) if code else ""
 
+    def context(self) -> str:
+        """Return the name of kubectl's current context, empty where it has none (in a pod, for instance)."""
+        code, output, _ = self._run(["config", "current-context"], "kubectl config current-context")
+        return "" if code else output.decode(errors="replace").strip().partition("\n")[0]
+
     def _run(self, arguments: Sequence[str], what: str) -> tuple[int, bytes, str]:
         """Return the exit code (negative: the signal), standard output, and standard error without logs."""
         # Defaults of the user's own for the options of `get` might not go with --raw.

@@ -35,17 +35,17 @@ def write_document(
     write(streams, [data])
 
 
-def write(streams: Streams, parts: Iterable[bytes]) -> None:
-    """Write bytes to where -o says, piece by piece."""
+def write(streams: Streams, parts: Iterable[bytes], *, private: bool = False) -> None:
+    """Write bytes to where -o says, piece by piece; ``private``: for the owner of the file alone."""
     if streams.output is None or streams.printed:
         write_stdout(parts)
     else:
-        write_file(streams.output, parts)
+        write_file(streams.output, parts, private=private)
 
 
-def write_snapshot(streams: Streams, parts: Iterable[bytes]) -> None:
+def write_snapshot(streams: Streams, parts: Iterable[bytes], *, private: bool = False) -> None:
     """Write a snapshot, as gzip to a file that is called so."""
-    write(streams, _gzip(parts) if (streams.output or "").endswith(".gz") else parts)
+    write(streams, _gzip(parts) if (streams.output or "").endswith(".gz") else parts, private=private)
 
 
 def _gzip(parts: Iterable[bytes]) -> Iterator[bytes]:

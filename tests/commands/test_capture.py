@@ -61,7 +61,8 @@ def test_the_page_tells_every_option_and_every_kind() -> None:
     assert {row[0] for row in TABLE if kinds.find(row[2], row[4])} <= kinds_shown
 
 
-def test_files_and_standard_output_hold_the_same() -> None:
+def test_files_and_standard_output_hold_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live.capture.now", lambda: "2026-11-22T10:00:00Z")
     printed = run("-q", server=Server(cluster(), lacking=_FEW))
     assert run("-q", "-o", "a.json").exit_code == run("-q", "-o", "a.json.gz").exit_code == printed.exit_code
     assert Path("a.json").read_text() == printed.stdout == gzip.decompress(Path("a.json.gz").read_bytes()).decode()
@@ -75,6 +76,40 @@ def test_holes_are_named_and_told_by_the_exit_code() -> None:
     assert "warning: left out: persistentvolumes: persistentvolumes is forbidden" in result.stderr
     assert load(["a.json"]).counts()["Pod"] == 3
     assert run("-o", "a.json", server=Server(cluster())).exit_code == DONE
+
+
+@pytest.mark.parametrize(
+    "command", ["solve FILE", "explain FILE", "audit FILE --fail-on never", "rebalance FILE --goal repair", "report FILE -o page.html"]
+)
+def test_every_command_tells_what_a_snapshot_lacks(command: str) -> None:
+    run("-o", "a.json", server=Server(cluster(), forbidden=["/apis/policy/v1/poddisruptionbudgets"]))
+    words = command.replace("FILE", "a.json").split()
+    quiet = CliRunner().invoke(cli.main, [*words, "-q"])
+    line = "the snapshot lacks something: poddisruptionbudgets.policy: poddisruptionbudgets is forbidden"
+    assert f"note: {line}" in quiet.stderr
+    if "page" not in command:
+        assert any(line in note for note in json.loads(quiet.stdout)["notes"])
+    strict = CliRunner().invoke(cli.main, [*words, "--strict"])
+    assert (strict.exit_code, strict.stdout) == (4, "")
+    assert line in strict.stderr
+
+
+def test_a_capture_of_single_namespaces_warns_that_others_take_room() -> None:
+    result = run("-n", "shop", "-o", "a.json", server=Server(cluster()))
+    line = "what is in other namespaces than shop: pods there take room, so the nodes look emptier than they are"
+    assert (result.exit_code, f"warning: not in the snapshot: {line}" in result.stderr) == (DONE, True)
+    assert f"note: the snapshot lacks something: {line}" in CliRunner().invoke(cli.main, ["audit", "a.json", "-q"]).stderr
+
+
+@pytest.mark.parametrize(("option", "mode"), [("--redact", 0o644), ("--no-redact", 0o600)])
+def test_whole_objects_are_for_the_owner_of_the_file_alone(option: str, mode: int) -> None:
+    before = os.umask(0o022)
+    try:
+        for name in ("a.json", "a.json.gz"):
+            assert run(option, "-o", name, server=Server(cluster())).exit_code == DONE
+            assert Path(name).stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.full

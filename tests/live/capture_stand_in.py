@@ -62,7 +62,8 @@ _EXTENSIONS = ("scheduling.volcano.sh", "scheduling.x-k8s.io", "topology.node.k8
 class Server:
     """``objects``: all there are. ``lacking``: kinds it does not have. ``forbidden``: paths that the user may not list. ``errors``: path ->
     (HTTP status, reason, message); ``later``: the same for all but the first page. ``expires``: how many pages are given before a continue
-    token is too old. ``warn``: a warning header. ``faults``: path, or ``api-resources`` -> what the stand-in does instead (stdout, stderr,
+    token is too old. ``context``: kubectl's current one. ``version``: the server's.
+    ``warn``: a warning header. ``faults``: path, or ``api-resources`` -> what the stand-in does instead (stdout, stderr,
     pauses, sleep, exit, signal)."""
 
     objects: list[Object] = field(default_factory=list)
@@ -71,6 +72,8 @@ class Server:
     errors: dict[str, tuple[int, str, str]] = field(default_factory=dict)
     later: dict[str, tuple[int, str, str]] = field(default_factory=dict)
     expires: int = 10**9
+    context: str = "office"
+    version: str = "v1.32.4"
     warn: str = ""
     faults: dict[str, Object] = field(default_factory=dict)
 
@@ -88,6 +91,8 @@ class Server:
     def answer(self, url: str) -> tuple[int, Object]:
         """Status and body of a GET."""
         parts = urlsplit(url)
+        if parts.path == "/version" and parts.path not in self.forbidden and parts.path not in self.errors:
+            return 200, {"major": "1", "minor": "32", "gitVersion": self.version}
         if parts.path in self.forbidden:
             plural = parts.path.rpartition("/")[2]
             return failure(403, "Forbidden", f'{plural} is forbidden: User "dev" cannot list resource "{plural}"')
@@ -185,6 +190,8 @@ def _plain(server: Server) -> Iterator[tuple[str, str]]:
         return
     if "api-resources" not in server.faults:
         yield "api-resources/--no-headers", server.resources()
+    if not {"/version"} & {*server.faults, *server.forbidden, *server.errors}:
+        yield "get/version", json.dumps(server.answer("/version")[1])
     spaces = [f"/namespaces/{each['metadata']['name']}" for each in server.objects if each["kind"] == "Namespace"]
     for plural, _, version, namespaced, _ in server.table():
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -210,6 +217,11 @@ def main(arguments: list[str]) -> int:
         case ["api-resources", "--verbs=list", "--no-headers"]:
             fault = server.faults.get("api-resources")
             output, code = server.resources(), 200
+        case ["config", "current-context"]:
+            fault, code, output = server.faults.get("current-context"), 200, f"{server.context}\n"
+            if not server.context:
+                print("error: current-context is not set", file=sys.stderr)
+                return 1
         case ["get", "--raw", url]:
             fault = server.faults.get(urlsplit(url).path)
             code, body = server.answer(url) if fault is None or not isinstance(fault.get("stdout"), str) else (200, {})

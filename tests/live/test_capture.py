@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checker.placement import verify
-from live.capture import PAGE, Captured, CaptureOptions, capture
+from live.capture import PAGE, Captured, CaptureOptions, capture, now
 from live.capture_kinds import ORDER
 from models.kube import kinds
-from models.snapshot.snapshot import InputError, from_objects, load
+from models.snapshot.capture_info import Capture as CaptureInfo
+from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
 from solver.runtime.options import Options
 from solver.solve import place
 from tests.live.capture_objects import SECRET, cluster
@@ -77,7 +80,9 @@ def test_a_cluster_is_captured_whole_and_reads_as_its_own_dump_does(captured: Ca
     assert found.counts == {kind: sum(o["kind"] == kind for o in _READ) for kind in ORDER}
     path = tmp_path / "cluster.json"
     path.write_bytes(b"".join(found.parts()))
-    assert says(load([str(path)])) == says(sorted_like(found, _READ))
+    read = load([str(path)])
+    read.capture = None
+    assert says(read) == says(sorted_like(found, _READ))
     assert SECRET not in path.read_text()
 
 
@@ -105,8 +110,9 @@ def test_the_quickstart_solves_as_it_does_from_its_file(captured: Capture, tmp_p
 
 def test_only_lists_are_asked_for_and_never_secrets(captured: Capture, tmp_path: Path) -> None:
     captured(Server(cluster()))
-    first, *rest = calls(tmp_path)
+    first, *rest, context, version = calls(tmp_path)
     assert first == ["api-resources", "--verbs=list", "--no-headers"]
+    assert (context, version) == (["config", "current-context"], ["get", "--raw", "/version"])
     assert [each[:2] for each in rest] == [["get", "--raw"]] * len(_asked(rest))
     assert _asked(rest) == [
         "/api/v1/pods",
@@ -239,6 +245,57 @@ def test_without_pods_or_nodes_for_another_reason_it_ends(captured: Capture, pat
     assert line == f"{path.rpartition('/')[2]}: request did not complete"
 
 
+# --- what the file says of itself ---------------------------------------------------------------------------------------
+
+
+def reread(found: Captured, folder: Path) -> Snapshot:
+    path = folder / "cluster.json"
+    path.write_bytes(b"".join(found.parts()))
+    return load([str(path)])
+
+
+def test_a_snapshot_says_of_which_cluster_and_time_it_is(captured: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live.capture.now", lambda: "2026-11-22T10:00:00Z")
+    server = Server(cluster(), lacking=_MOST, context="größe/prod", version="v1.36.2+k3s1")
+    found = reread(captured(server), tmp_path)
+    assert found.capture == CaptureInfo(
+        "größe/prod", "2026-11-22T10:00:00Z", "v1.36.2+k3s1", found.capture.left_out if found.capture else ()
+    )
+    named = captured(server, context="staging")
+    assert reread(named, tmp_path).capture == replace(named.info, cluster="staging")
+    assert all("--context=staging" in call for call in calls(tmp_path)[-3:])
+
+
+def test_the_time_is_rfc_3339_in_utc(captured: Capture) -> None:
+    before = now()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", before)
+    assert before <= captured(Server(cluster(), lacking=_MOST)).info.time <= now()
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        Server(cluster(), lacking=_MOST, context="", forbidden=["/version"]),
+        Server(cluster(), lacking=_MOST, context="", errors={"/version": (500, "InternalError", "away")}),
+        Server(cluster(), lacking=_MOST, context="", faults={"/version": {"stdout": "<html>"}}),
+        Server(cluster(), lacking=_MOST, faults={"/version": {"signal": 9}, "current-context": {"signal": 9}}),
+        Server(cluster(), lacking=_MOST, faults={"/version": {"stdout": "[]"}, "current-context": {"stdout": "", "exit": 1}}),
+    ],
+)
+def test_a_cluster_without_a_name_or_version_is_captured_all_the_same(captured: Capture, server: Server) -> None:
+    found = captured(server)
+    assert (found.counts["Pod"], found.info.cluster, found.info.server_version) == (3, "", "")
+
+
+def test_what_is_left_out_is_in_the_file_and_read_back(captured: Capture, tmp_path: Path) -> None:
+    found = captured(Server(cluster(), forbidden=["/api/v1/persistentvolumes"]), namespaces=("shop",))
+    read = reread(found, tmp_path)
+    assert read.capture is not None
+    told = [line.partition(": ")[0] for line in read.capture.left_out]
+    assert told == ["persistentvolumes", "what is in other namespaces than shop"]
+    assert [f"the snapshot lacks something: {line}" for line in read.capture.left_out] == read.omissions
+
+
 # --- single namespaces --------------------------------------------------------------------------------------------------
 
 
@@ -246,7 +303,8 @@ def test_single_namespaces(captured: Capture, tmp_path: Path) -> None:
     found = captured(Server(cluster(), forbidden=["/api/v1/pods", "/api/v1/namespaces"]), namespaces=("office", "office"))
     assert (names(found, "Pod"), names(found, "Namespace"), names(found, "Node")) == (["alone"], ["office"], ["n1"])
     assert found.problems == []
-    assert "only of office: what runs elsewhere takes room on the nodes that the snapshot does not show" in found.notes
+    line = "what is in other namespaces than office: pods there take room, so the nodes look emptier than they are"
+    assert (found.unasked, found.info.left_out) == ([line], (line,))
     assert "/api/v1/namespaces/office" in [call[-1] for call in calls(tmp_path)]
     both = captured(Server(cluster(), lacking=_MOST), namespaces=("shop", "office"))
     assert names(both, "Pod") == ["web-1-a", "web-1-b", "alone"]
