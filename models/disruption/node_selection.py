@@ -42,14 +42,24 @@ def choose(snapshot: Snapshot, values: Iterable[str]) -> list[str]:
         if selector is None:
             problems.append(f"--drain {shorten(value)}: no such node in the snapshot, nor a label selector such as pool=old,zone!=a")
             continue
-        wanted = canonical(selector)
-        chosen = [name for name, node in zip(names, snapshot.nodes, strict=True) if selector_matches(wanted, node.metadata.labels or {})]
+        chosen = _selected(snapshot, selector)
         if not chosen:
             problems.append(f"--drain {shorten(value)}: no such node in the snapshot, nor one with such labels")
         found.update(dict.fromkeys(chosen))
     if problems:
         raise InputError(problems)
     return list(found)
+
+
+def selected(snapshot: Snapshot, text: str) -> list[str] | None:
+    """Return the names of the nodes that a label selector in kubectl's notation selects; None where it is none."""
+    selector = parse(text)
+    return None if selector is None else _selected(snapshot, selector)
+
+
+def _selected(snapshot: Snapshot, selector: LabelSelector) -> list[str]:
+    wanted = canonical(selector)
+    return [node.metadata.name or "" for node in snapshot.nodes if selector_matches(wanted, node.metadata.labels or {})]
 
 
 def parse(text: str) -> LabelSelector | None:

@@ -7,7 +7,7 @@ is that of their schema (:mod:`report.documents.schemas`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -83,3 +83,40 @@ class ContainerAffinity(Doc):
     pod: Annotated[str, Meta(description="The pod, or the workload whose template it is (`namespace/name`).")]
     containers: Annotated[list[str], Meta(description="The containers of the pod.")]
     affinity: Annotated[list[ContainerPair], Meta(description="The pairs whose A is not zero, from or to one of them.")]
+
+
+class FittingPod(Doc):
+    """The most that one more pod can request on a node, whatever rules say of it."""
+
+    node: Annotated[str, Meta(description="The node.")]
+    cpu: Annotated[int, Meta(description="The most CPU that it can request there, in mCPU.")]
+    memory: Annotated[int, Meta(description="The most memory that it can request there, in bytes.")]
+
+
+class NodeRow(Doc, omit_defaults=True):
+    """A node, or all nodes of a zone, or what the pods of a namespace take. Amounts by resource: CPU in mCPU, others in whole units."""
+
+    name: Annotated[str, Meta(description="The node, zone or namespace; empty: nodes without a zone.")]
+    nodes: Annotated[int, Meta(description="The number of nodes; of a namespace: those that its pods run on.")]
+    pods: Annotated[int, Meta(description="Pods on these nodes that have not ended; of a namespace: its own.")]
+    requests: Annotated[dict[str, int], Meta(description="What these pods request.")]
+    limits: Annotated[dict[str, int], Meta(description="Their limits; a container without one adds nothing.")]
+    pending: Annotated[int, Meta(description="Of a namespace: its pods without a node, gated ones included.")] = 0
+    allocatable: Annotated[dict[str, int], Meta(description="What the nodes have for pods, `pods` included; not of a namespace.")] = {}
+    free: Annotated[dict[str, int], Meta(description="Allocatable less requests and pods; below zero where more is taken.")] = {}
+    largest: Annotated[
+        list[FittingPod],
+        Meta(description="The largest pods that still fit, most CPU first; of a zone those that no other exceeds in CPU and memory."),
+    ] = []
+    zone: Annotated[str, Meta(description="The zone of a node, by its label.")] = ""
+    cordoned: Annotated[bool, Meta(description="Whether a node takes no new pods (spec.unschedulable).")] = False
+    taints: Annotated[list[str], Meta(description="Taints of a node that keep pods away, key=value:Effect.")] = []
+
+
+class NodeTable(Doc, omit_defaults=True):
+    """What ``kubestow nodes`` answers."""
+
+    by: Annotated[Literal["node", "zone", "namespace"], Meta(description="What a row is about.")]
+    rows: Annotated[list[NodeRow], Meta(description="The nodes, zones or namespaces, in the order asked for.")]
+    total: Annotated[NodeRow, Meta(description="All nodes that were chosen together.")]
+    notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []

@@ -129,6 +129,34 @@ def pod_request(pod: Pod, supposed: Mapping[str, Fraction] = _NOTHING) -> dict[s
     return request
 
 
+def pod_limits(pod: Pod) -> dict[str, int]:
+    """Return the effective limits in the units of :func:`pod_request`; a container that states none adds none (PodLimits).
+
+    Raises:
+        QuantityError: malformed, or beyond 64 bits.
+    """
+    spec = pod.spec
+    total: _Exact = {}
+    for container in spec.containers or ():
+        _add(total, _exact(container.resources.limits if container.resources else None))
+    sidecars: _Exact = {}
+    peak: _Exact = {}
+    for container in spec.initContainers or ():
+        own = _exact(container.resources.limits if container.resources else None)
+        if container.restartPolicy == "Always":
+            _add(total, own)
+            _add(sidecars, own)
+            _max(peak, sidecars)
+        else:
+            _add(own, sidecars)
+            _max(peak, own)
+    _max(total, peak)
+    if spec.resources is not None and spec.resources.limits:
+        total |= {name: value for name, value in _exact(spec.resources.limits).items() if pod_level_resource(name)}
+    _add(total, {name: value for name, value in _exact(spec.overhead).items() if total.get(name)})
+    return {n: quantity.ceil(value * 1000 if n == "cpu" else value) for n, value in total.items() if counts_as_resource(n) and value}
+
+
 def allocatable(resources: ResourceList | None) -> dict[str, int]:
     """Return a node's allocatable: cpu in mCPU, everything else in whole units, ``pods`` included."""
     # Upstream reads cpu with MilliValue() and the rest with Value(): both round up.

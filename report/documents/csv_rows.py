@@ -7,12 +7,14 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from models.documents.answers import NodeTable
 from models.documents.audit import Audit
 from models.documents.placement import Cause, Placement, Unplaced
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
+from report.documents.node_rows import zone_of
 from report.documents.output import one_line
 from report.documents.results import nodes_per_rule
 
@@ -134,10 +136,36 @@ def audit(found: Audit) -> bytes:
     )
 
 
+def nodes(found: NodeTable) -> bytes:
+    """Return a row for each node, zone or namespace; CPU in mCPU, other amounts in whole units."""
+    parts = {part: sorted({name for row in found.rows for name in getattr(row, part)}) for part in ("allocatable", "free")}
+    parts |= {
+        part: sorted({name for row in found.rows for name in getattr(row, part)} | {"cpu", "memory"}) for part in ("requests", "limits")
+    }
+    of_nodes = found.by != "namespace"
+    header = [
+        found.by,
+        *(["zone", "cordoned", "taints"] if found.by == "node" else []),
+        "nodes",
+        "pods",
+        *([] if of_nodes else ["pending"]),
+    ]
+    header += [f"{part}.{name}" for part, names in parts.items() for name in names]
+    header += ["largest.cpu", "largest.memory", "largest.node"] if of_nodes else []
+
+    def rows() -> Iterator[Row]:
+        for row in found.rows:
+            state = [row.zone, "yes" if row.cordoned else "no", "; ".join(row.taints)] if found.by == "node" else []
+            amounts = [getattr(row, part).get(name, 0) for part, names in parts.items() for name in names]
+            most = row.largest[0] if row.largest else None
+            largest = [] if not of_nodes else [None] * 3 if most is None else [most.cpu, most.memory, most.node]
+            yield [row.name, *state, row.nodes, row.pods, *([] if of_nodes else [row.pending]), *amounts, *largest]
+
+    return encode(header, rows())
+
+
 def _zones(snapshot: Snapshot) -> dict[str, str]:
-    keys = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
-    labels = ((node.metadata.name or "", node.metadata.labels or {}) for node in snapshot.nodes)
-    return {name: next((found[key] for key in keys if found.get(key)), "") for name, found in labels}
+    return {node.metadata.name or "": zone_of(node) or "" for node in snapshot.nodes}
 
 
 def _workloads(snapshot: Snapshot, pods: set[str]) -> dict[str, str]:

@@ -85,6 +85,11 @@ def explain_document(
     return _plain(answers.Explanation(counts, list(causes), list(notes)))
 
 
+def nodes_document(found: answers.NodeTable) -> dict[str, Any]:
+    """Return an :class:`answers.NodeTable`."""
+    return _plain(found)
+
+
 def affinity_document(matrix: Matrix) -> dict[str, Any]:
     """Return an :class:`answers.ContainerAffinity`."""
     pairs = [answers.ContainerPair(p.source, p.target, p.weight) for p in matrix.pairs]

@@ -34,6 +34,7 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "explain": (answers.Explanation, "answer of explain"),
     "explain-per-node": (answers.NodeExplanation, "answer of explain --per-node"),
     "explain-affinity": (answers.ContainerAffinity, "answer of explain --affinity"),
+    "nodes": (answers.NodeTable, "answer of nodes"),
     "policy": (Policy, "Policy"),
     "audit-config": (AuditConfig, "configuration of audit"),
     "audit-baseline": (AuditBaseline, "baseline of audit"),

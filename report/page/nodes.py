@@ -12,9 +12,9 @@ from models.numa.node_topology import NumaTree, TopologyError, tree
 from models.snapshot import scope
 from models.snapshot.snapshot import InputError, Snapshot
 from report.documents import numbers
+from report.documents.node_rows import zone_of
 from report.page import words
 from report.page.places import Places, Result
-from report.terminal.usage import zone_of
 
 UNSCHEDULABLE: Final = 1
 CONTROL_PLANE: Final = 2

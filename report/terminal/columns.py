@@ -146,7 +146,9 @@ class Grid:
         if found is not None or whole:
             return self._heading("", room), self._drawn(found or self._rows(sizes[0], {}), room, apart=False)
         trims = self._trims()
-        found = self._fitting(sizes, trims, room) or self._rows(sizes[-1], trims)
+        found = self._fitting(sizes, trims, room)
+        if found is None:  # below each other, with the widest bars for which no more columns have to go below
+            found = min((self._rows(size, trims) for size in sizes), key=lambda rows: self._height_and_excess(rows, room))
         notes = ", ".join(trims[i].note(self._called(i)) for i in sorted(trims))
         return self._heading(notes, room), self._drawn(found, room, apart=True)
 
@@ -227,6 +229,12 @@ class Grid:
             used += need + (GAP if groups[-1] or len(groups) > 1 else 0)
             groups[-1].append(i)
         return groups
+
+    def _height_and_excess(self, rows: Sequence[Sequence[Text]], room: int | None) -> tuple[int, int]:
+        """Return how many lines a row takes, and by how much a single column is wider than there is room."""
+        needs = self._needs(rows)
+        groups = self._groups(needs, room)
+        return len(groups), max(0, max(needs) - (room or 0) + (_INDENT if len(groups) > 1 else 0))
 
     def _lines_of(self, row: Sequence[Text], group: Sequence[int], widths: Sequence[int]) -> list[Text]:
         cells = [folded(row[i], widths[i]) if i in self.prose else list(row[i].split(allow_blank=True)) for i in group]

@@ -15,6 +15,7 @@ from models.documents.placement import Assignment, Placement, Preferences, TierR
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
+from report.documents.node_rows import zone_of
 from report.documents.numbers import amount
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, plain
@@ -22,7 +23,7 @@ from report.terminal.causes import causes, gangs
 from report.terminal.columns import Bar, Cell, Grid, Name
 from report.terminal.progress import gap_text
 from report.terminal.rollout import rollout
-from report.terminal.usage import RESOURCES, Usage, per_node, per_zone, zone_of
+from report.terminal.usage import RESOURCES, Usage, per_node, per_zone
 from report.terminal.workloads import added, added_pods, owners, pods_and_workloads
 
 #: Above this many nodes they are summed by zone, and only the fullest are listed.

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from models.documents.placement import Placement
-from models.kube.objects import Node, is_terminal, pod_key
+from models.kube.objects import is_terminal, pod_key
 from models.kube.pod_requests import allocatable, pod_request
 from models.snapshot.snapshot import Snapshot
+from report.documents.node_rows import zone_of
 from report.terminal.columns import share
 
 #: What a table shows: mCPU, bytes, pods.
 RESOURCES: Final = ("cpu", "memory", "pods")
-_ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 
 
 @dataclass
@@ -32,11 +32,6 @@ class Usage:
         """Return the shares of the resources in 1/10,000, the largest first, for sorting."""
         shares = sorted((share(self.used[r], self.allocatable[r], 10_000) for r in RESOURCES), reverse=True)
         return shares[0], shares[1], shares[2]
-
-
-def zone_of(node: Node) -> str | None:
-    labels = node.metadata.labels or {}
-    return next((labels[key] for key in _ZONE_LABELS if labels.get(key)), None)
 
 
 def per_node(snapshot: Snapshot, placement: Placement) -> list[Usage]:

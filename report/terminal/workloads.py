@@ -14,10 +14,10 @@ from models.documents.placement import Placement
 from models.kube.objects import is_terminal, pod_key
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
+from report.documents.node_rows import zone_of
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, plain
 from report.terminal.columns import Name
-from report.terminal.usage import zone_of
 
 #: Workloads, and zones or nodes of one, that are listed.
 _LISTED: Final = 40

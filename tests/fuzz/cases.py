@@ -25,9 +25,11 @@ from tests.fuzz.seeds import Object
 #: The exit codes of each command, beside 2 where an argument is spoiled.
 CODES: Final = {
     "solve": (0, 1, 3, 4), "rebalance": (0, 1, 3, 4), "verify": (0, 1, 4), "explain": (0, 1), "audit": (0, 1, 4), "report": (0, 1, 4),
-    "capture": (0, 1, 3),
+    "capture": (0, 1, 3), "nodes": (0, 1),
 }  # fmt: skip
-_COMMANDS: Final = ("solve",) * 6 + ("rebalance",) * 5 + ("verify",) * 3 + ("explain",) * 3 + ("audit",) * 3 + ("report",) * 3
+_COMMANDS: Final = (
+    ("solve",) * 6 + ("rebalance",) * 5 + ("verify",) * 3 + ("explain",) * 3 + ("audit",) * 3 + ("report",) * 3 + ("nodes",) * 2
+)
 OLD: Final = b"an earlier result\n"
 
 _T = TypeVar("_T")
@@ -89,7 +91,7 @@ class _Maker:
             if spoiled in ("result", "all"):
                 document = self.spoiled(document, self.structure, _is_result)
             case.inputs += ["--result", self.put("result", document, coarse=spoiled in ("result", "all"), whole=True)]
-        elif case.command != "verify" and (spoiled == "policy" or rng.random() < 0.15):
+        elif case.command not in ("verify", "nodes") and (spoiled == "policy" or rng.random() < 0.15):
             policy: Any = rng.choice(seeds.POLICIES)
             if spoiled in ("policy", "all"):
                 policy = self.spoiled(policy, self.structure, _is_policy)
@@ -212,7 +214,7 @@ class _Maker:
                     self.case.form = rng.choice(("json", "yaml", "table"))
                 else:
                     plain = not edit and "-w" not in self.case.inputs
-                    self.case.form = rng.choice(("json", "json", "json", "yaml", "table", *(["kubectl"] if plain else [])))
+                    self.case.form = rng.choice(("json", "json", "json", "yaml", "table", "wide", "csv", *(["kubectl"] if plain else [])))
                 words += ["--strategy", rng.choice(("spread", "pack", "none"))] if rng.random() < 0.3 else []
             case "rebalance":
                 goals = rng.choice((["repair"], ["improve"], ["consolidate"], ["admit"], ["admit", "repair", "consolidate", "improve"], []))
@@ -221,7 +223,7 @@ class _Maker:
                 words += ["--allow-eviction"] if rng.random() < 0.4 else []
                 words += ["--max-moves", str(rng.choice((0, 1, 3)))] if rng.random() < 0.2 else []
                 words += ["--also-move", "bare"] if rng.random() < 0.6 else []
-                self.case.form = rng.choice(("json", "json", "json", "yaml", "table", "kubectl"))
+                self.case.form = rng.choice(("json", "json", "json", "yaml", "table", "wide", "csv", "kubectl"))
             case "explain":
                 which = (
                     ["--pod", f"default/{pod}"],
@@ -231,14 +233,17 @@ class _Maker:
                     ["--affinity", f"default/{pod}"],
                 )
                 words += ["--time-limit", "0.5", *edit, *rng.choice(((), (), *which))]
-                self.case.form = rng.choice(("json", "json", "yaml", "table"))
+                self.case.form = rng.choice(("json", "json", "yaml", "table", "wide", "csv"))
             case "audit":
                 words += ["--time-limit", "5", "--fail-on", rng.choice(("error", "warning", "info", "never"))]
                 words += ["--machine-label", rng.choice(("rack", "zone"))] if rng.random() < 0.2 else []
-                self.case.form = rng.choice(("json", "json", "yaml", "table", "junit"))
+                self.case.form = rng.choice(("json", "json", "yaml", "table", "wide", "csv", "junit"))
             case "report":
                 words += ["--time-limit", "0.5"]
                 self.case.form = "html"
+            case "nodes":
+                words += rng.choice((["--by", "zone"], ["--by", "namespace"], ["--sort", "free-cpu"], ["-l", "zone=z1"], []))
+                self.case.form = rng.choice(("json", "json", "yaml", "table", "wide", "csv"))
             case _:
                 self.case.form = rng.choice(("json", "yaml", "table"))
         if self.case.command in ("solve", "rebalance", "explain") and rng.random() < 0.1:
@@ -257,11 +262,12 @@ class _Maker:
             "rebalance": ("--drain", "--drain", "--policy", "--daemon-namespaces"), "verify": ("--result", "-w"),
             "explain": ("--pod", "--workload", "--node", "--affinity", "--add-nodes", "--replicas", "--remove-domain", "-w"),
             "audit": ("--machine-label", "--stage-label", "--daemon-namespaces", "--policy"), "report": ("--result", "-w", "--policy"),
+            "nodes": ("--selector", "-l"),
         }  # fmt: skip
         counts = {
             "solve": ("--time-limit", "--seed", "--workers"), "audit": ("--time-limit",), "report": ("--time-limit",), "verify": (),
             "rebalance": ("--max-moves", "--max-evictions", "--max-freed", "--min-gain", "--max-moves-per-workload"),
-            "explain": ("--time-limit",),
+            "explain": ("--time-limit",), "nodes": (),
         }  # fmt: skip
         for _ in range(rng.choice((1, 1, 2))):
             option = rng.choice(free[self.case.command])

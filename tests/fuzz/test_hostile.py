@@ -165,7 +165,14 @@ def _long(text: str) -> dict[str, list[Any]]:
 def test_a_long_string(what: str, tmp_path: Path) -> None:
     """Messages stay short whatever they quote, and no table is laid out for a name of megabytes."""
     snapshot = write(tmp_path / "s.json", *_long("x" * _MB)[what])
-    for words in (["solve", "-f", "table"], ["solve", "-f", "json"], ["explain", "-f", "table"], ["audit", "-f", "table"], ["report"]):
+    for words in (
+        ["solve", "-f", "table"],
+        ["solve", "-f", "json"],
+        ["explain", "-f", "table"],
+        ["audit", "-f", "table"],
+        ["nodes", "-f", "table"],
+        ["report"],
+    ):
         done = run.here([words[0], str(snapshot), *words[1:]])
         assert not run.faults(Case(words[0]), done)
         if done.code == 1:
@@ -294,11 +301,12 @@ def test_hostile_text_in_every_form(number: int, mark: str, tmp_path: Path) -> N
     policy.write_text("topologies: []\n", encoding="utf-8")
     quick = ["--engine", "greedy", "--deterministic", "--workers", "1"]
     asked = [
-        (["solve", *quick], ("table", "json", "yaml", "kubectl")),
-        (["rebalance", "--goal", "repair", "--goal", "consolidate", "--also-move", "bare", *quick], ("table", "json", "yaml", "kubectl")),
-        (["explain"], ("table", "json", "yaml")),
-        (["explain", "--per-node"], ("table",)),
-        (["audit", "--fail-on", "never"], ("table", "json", "yaml", "junit")),
+        (["solve", *quick], ("table", "wide", "csv", "json", "yaml", "kubectl")),
+        (["rebalance", "--goal", "repair", "--goal", "consolidate", "--also-move", "bare", *quick], ("table", "csv", "json", "kubectl")),
+        (["explain"], ("table", "csv", "json", "yaml")),
+        (["explain", "--per-node"], ("table", "csv")),
+        (["nodes"], ("table", "wide", "csv", "json", "yaml")),
+        (["audit", "--fail-on", "never"], ("table", "csv", "json", "yaml", "junit")),
         (["report"], ("html",)),
     ]  # fmt: skip
     for words, forms in asked:
@@ -328,7 +336,14 @@ def test_hostile_text_in_every_form(number: int, mark: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("mark", _NAMES.values(), ids=_NAMES)
 def test_hostile_names_of_objects_are_refused(mark: str, tmp_path: Path) -> None:
-    for words, form in [("solve", "kubectl"), ("rebalance", "kubectl"), ("explain", "table"), ("audit", "junit"), ("report", "")]:
+    for words, form in [
+        ("solve", "kubectl"),
+        ("rebalance", "kubectl"),
+        ("explain", "table"),
+        ("audit", "junit"),
+        ("nodes", "csv"),
+        ("report", ""),
+    ]:
         goal = ["--goal", "repair"] if words == "rebalance" else []
         for bad in (node(f"n{mark}"), pod(f"p{mark}"), pod("p", namespace=mark), pod("p", node_name=mark), pod("p", owner=f"Job/{mark}/")):
             lines = refused([words, str(write(tmp_path / "odd.json", node("n"), bad)), *goal, *(["-f", form] if form else [])])

@@ -184,6 +184,11 @@ def test_affinities(command: str) -> None:
     check("explain-affinity", printed(f"explain {command}"))
 
 
+@pytest.mark.parametrize("command", ["instances/quickstart.yaml", "made.json --by zone", "numa.json --by namespace"])
+def test_nodes(command: str) -> None:
+    check("nodes", printed(f"nodes {command}"))
+
+
 @pytest.mark.parametrize("policy", ["", "--policy policy.yaml"])
 @pytest.mark.parametrize(("command", "snapshot"), [("solve", "quickstart"), ("rebalance --goal repair", "rebalance-repair")])
 def test_verdicts(command: str, snapshot: str, policy: str) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from models.documents.placement import Assignment, Placement
 from models.kube.objects import Node, NodeStatus, ObjectMeta, Pod, PodStatus
 from models.snapshot.snapshot import Snapshot
+from report.documents.node_rows import zone_of
 from report.terminal.columns import share
-from report.terminal.usage import Usage, per_node, per_zone, zone_of
+from report.terminal.usage import Usage, per_node, per_zone
 
 
 def test_bound_and_assigned_pods_count_on_their_nodes(snapshot: Snapshot, placement: Placement) -> None:

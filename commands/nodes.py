@@ -1,0 +1,54 @@
+"""``kubestow nodes``: what nodes have, what is requested of it, and the largest pod that still fits."""
+
+from __future__ import annotations
+
+import click
+
+from commands.common import options
+from commands.common.exit_codes import DONE, fail, refuse, say
+from commands.common.options import Streams, bundled
+
+#: :data:`report.documents.node_rows.SORTS`, which takes longer to import than ``--help`` may.
+_SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-cpu", "free-memory")
+
+
+@click.command()
+@options.snapshots
+@click.option("--by", type=click.Choice(["node", "zone", "namespace"]), default="node", help="What a row is about.")
+@click.option(
+    "--sort", type=click.Choice(_SORTS), default="name", help="The order of rows: by name, else the fullest, or the most left, first."
+)
+@click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with such labels, and the pods on them: pool=old,zone!=a.")
+@options.output("table", "wide", "csv", "json", "yaml")
+@options.strict
+@options.noise()
+@bundled(streams=Streams)
+def nodes(streams: Streams, by: str, sort: str, selector: str | None) -> None:
+    """List nodes: requests, limits, what is free, and the largest pod that still fits.
+
+    The largest pod is the CPU and memory that one more pod could request there, whatever rules say of it; of a zone, on any one node that
+    takes pods without tolerations.
+    """
+    refuse(by == "namespace" and sort.startswith("free-"), f"--sort {sort}: a namespace has nothing free")
+    streams.check()
+    from commands.common import inputs, output
+    from models.disruption.node_selection import selected
+    from report.documents import csv_rows, node_rows, results
+    from report.terminal import nodes as terminal
+
+    snapshot = inputs.load(streams)
+    names = None if selector is None else selected(snapshot, selector)
+    refuse(selector is not None and names is None, f"--selector: {selector!r} is no label selector such as pool=old,zone!=a")
+    if names == []:
+        fail([f"--selector {selector}: no node of the snapshot has such labels"])
+    found = inputs.checked(lambda: node_rows.table(snapshot, names, by=by, sort=sort))  # type: ignore[arg-type]
+    found.notes += snapshot.omissions
+    output.write_document(
+        streams,
+        lambda surface: terminal.nodes_table(found, surface),
+        lambda: results.nodes_document(found),
+        csv=lambda: csv_rows.nodes(found),
+    )
+    if not streams.quiet:
+        say(terminal.nodes_line(found))
+    raise click.exceptions.Exit(DONE)

@@ -1,0 +1,147 @@
+"""What nodes have, what pods request of it, and the largest pod that still fits: by node, by zone, or by namespace."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+from models.documents.answers import FittingPod, NodeRow, NodeTable
+from models.kube.objects import Node, Pod, Taint, is_terminal
+from models.kube.pod_requests import allocatable, pod_limits, pod_request
+from models.snapshot.snapshot import Snapshot
+
+By = Literal["node", "zone", "namespace"]
+#: What rows can be sorted by: by name, else the fullest, or the one with the most left, first.
+SORTS: Final = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-cpu", "free-memory")
+_ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+_Amounts = Counter[str]
+
+
+def zone_of(node: Node) -> str | None:
+    """Return the zone of a node, by its labels."""
+    labels = node.metadata.labels or {}
+    return next((labels[key] for key in _ZONE_LABELS if labels.get(key)), None)
+
+
+def table(snapshot: Snapshot, nodes: Iterable[str] | None = None, *, by: By = "node", sort: str = "name") -> NodeTable:
+    """Return the rows of the nodes of these names, by default of all; ``sort``: one of ``SORTS``.
+
+    Raises:
+        QuantityError: an amount that is no quantity, or beyond 64 bits.
+    """
+    chosen = None if nodes is None else set(nodes)
+    rows = {node.metadata.name or "": _of_node(node) for node in snapshot.nodes if chosen is None or node.metadata.name in chosen}
+    spaces: dict[str, NodeRow] = {}
+    on: dict[str, set[str]] = {}
+    memo: dict[int, tuple[dict[str, int], dict[str, int]]] = {}  # equal pods share their containers
+    for pod in snapshot.pods:
+        if is_terminal(pod):
+            continue
+        row = rows.get(pod.spec.nodeName or "")
+        if row is None and (pod.spec.nodeName or chosen is not None):
+            continue
+        name = pod.metadata.namespace or "default"
+        space = spaces.setdefault(name, NodeRow(name, 0, 0, {}, {}))
+        if row is None:
+            space.pending += 1
+            continue
+        on.setdefault(name, set()).add(row.name)
+        for each in (row, space):
+            each.pods += 1
+            for into, amounts in zip((each.requests, each.limits), _asked(pod, memo), strict=True):
+                _add(into, amounts)
+    for row in rows.values():
+        _finish(row)
+    for name, space in spaces.items():
+        space.nodes = len(on.get(name, ()))
+    found = list(spaces.values()) if by == "namespace" else list(rows.values()) if by == "node" else _by_zone(rows.values())
+    total = _sum("", rows.values())
+    total.pending = sum(space.pending for space in spaces.values())
+    return NodeTable(by, _sorted(found, sort, total if by == "namespace" else None), total)
+
+
+def _asked(pod: Pod, memo: dict[int, tuple[dict[str, int], dict[str, int]]]) -> tuple[dict[str, int], dict[str, int]]:
+    spec = pod.spec
+    if pod.status is not None and (pod.status.containerStatuses or pod.status.initContainerStatuses):
+        return pod_request(pod), pod_limits(pod)
+    found = memo.get(id(spec.containers)) if spec.initContainers is None and spec.resources is None and spec.overhead is None else None
+    if found is None:
+        found = pod_request(pod), pod_limits(pod)
+        if spec.initContainers is None and spec.resources is None and spec.overhead is None:
+            memo[id(spec.containers)] = found
+    return found
+
+
+def _of_node(node: Node) -> NodeRow:
+    status, spec = node.status, node.spec
+    offered = allocatable((status.allocatable if status.allocatable is not None else status.capacity) if status else None)
+    row = NodeRow(node.metadata.name or "", 1, 0, {}, {}, allocatable=offered, zone=zone_of(node) or "")
+    row.cordoned = bool(spec is not None and spec.unschedulable)
+    row.taints = [_taint(t) for t in (spec.taints if spec is not None else None) or () if t.effect in ("NoSchedule", "NoExecute")]
+    return row
+
+
+def _taint(taint: Taint) -> str:
+    return f"{taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect}"
+
+
+def _finish(row: NodeRow) -> None:
+    """Fill in what is free on a node, and the largest pod that fits."""
+    taken = {**row.requests, "pods": row.pods}
+    row.free = {name: value - taken.get(name, 0) for name, value in row.allocatable.items()}
+    row.free |= {name: -value for name, value in taken.items() if name not in row.allocatable and value}
+    if row.free.get("pods", 0) > 0:
+        # A pod that requests nothing of a resource fits also where too much of it is taken.
+        row.largest = [FittingPod(row.name, max(0, row.free.get("cpu", 0)), max(0, row.free.get("memory", 0)))]
+
+
+def _by_zone(rows: Iterable[NodeRow]) -> list[NodeRow]:
+    zones: dict[str, list[NodeRow]] = {}
+    for row in rows:
+        zones.setdefault(row.zone, []).append(row)
+    return [_sum(zone, members) for zone, members in zones.items()]
+
+
+def _sum(name: str, rows: Iterable[NodeRow]) -> NodeRow:
+    """Return nodes together. The largest pods are those of nodes that take pods without tolerations."""
+    total = NodeRow(name, 0, 0, {}, {}, allocatable={}, free={})
+    largest: list[FittingPod] = []
+    for row in rows:
+        total.nodes += row.nodes
+        total.pods += row.pods
+        for part in ("requests", "limits", "allocatable", "free"):
+            _add(getattr(total, part), getattr(row, part))
+        largest += row.largest if not row.cordoned and not row.taints else []
+    for fitting in sorted(largest, key=lambda f: (-f.cpu, -f.memory, _natural(f.node))):
+        if not total.largest or fitting.memory > total.largest[-1].memory:
+            total.largest.append(fitting)
+    return total
+
+
+def _add(into: dict[str, int], amounts: dict[str, int]) -> None:
+    for name, value in amounts.items():
+        into[name] = into.get(name, 0) + value
+
+
+def _sorted(rows: Sequence[NodeRow], sort: str, of: NodeRow | None) -> list[NodeRow]:
+    """Return the rows in order; ``of``: what shares are taken of, where rows have no nodes of their own."""
+    named = sorted(rows, key=lambda row: (not row.name, _natural(row.name)))
+    if sort == "name":
+        return named
+    part, _, resource = sort.rpartition("-")
+
+    def share(row: NodeRow) -> Fraction:
+        whole = (of or row).allocatable.get(resource, 0)
+        used = row.pods if resource == "pods" else (row.limits if part == "limits" else row.requests).get(resource, 0)
+        return Fraction(used, whole) if whole > 0 else Fraction(used) * 2**63
+
+    key: Callable[[NodeRow], Any] = (lambda row: row.free.get(resource, 0)) if part == "free" else share
+    return sorted(named, key=key, reverse=True)
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """Return a key by which ``n2`` comes before ``n10``."""
+    return [(0, int(p), "") if p.isascii() and p.isdigit() and len(p) < 19 else (1, 0, p) for p in re.split(r"(\d+)", name) if p]
