@@ -36,7 +36,7 @@ class Verification(Doc, omit_defaults=True):
     notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
 
 
-class PodCounts(Doc):
+class PodCounts(Doc, omit_defaults=True):
     """Where a pod could go, in numbers."""
 
     pod: Annotated[str, Meta(description="The pod, `namespace/name`.")]
@@ -44,6 +44,8 @@ class PodCounts(Doc):
     rejected: Annotated[
         dict[str, int], Meta(description="The number of nodes that each rule (scheduler plugin) rejects; a node may count under several.")
     ]
+    node: Annotated[str | None, Meta(description="The node that it runs on, if it is bound; it is judged as if it were taken off.")] = None
+    rejectedThere: Annotated[list[str], Meta(description="The rules that reject it on the node that it runs on.")] = []
 
 
 class Explanation(Doc, omit_defaults=True):
@@ -54,12 +56,13 @@ class Explanation(Doc, omit_defaults=True):
     notes: Annotated[list[str], Meta(description="What of the input is not taken into account; absent if all is.")] = []
 
 
-class PodNodes(Doc):
+class PodNodes(Doc, omit_defaults=True):
     """Where a pod could go, node by node."""
 
     pod: Annotated[str, Meta(description="The pod, `namespace/name`.")]
     feasible: Annotated[Sequence[str], Meta(description="The nodes that no rule rejects.")]
     rejected: Annotated[Mapping[str, Sequence[str]], Meta(description="The rules (scheduler plugins) that reject each of the other nodes.")]
+    node: Annotated[str | None, Meta(description="The node that it runs on, if it is bound; it is judged as if it were taken off.")] = None
 
 
 class NodeExplanation(Doc, omit_defaults=True):

@@ -65,11 +65,11 @@ def explanation(verdicts: Sequence[PodVerdict], causes: Sequence[Cause], snapsho
     def rows() -> Iterator[Row]:
         for v in verdicts:
             told = _told(found.get(v.pod))
-            pod = v.pod, workload.get(v.pod), len(v.feasible), len(v.feasible) + len(v.rejected)
+            pod = v.pod, workload.get(v.pod), v.runs_on, len(v.feasible), len(v.feasible) + len(v.rejected)
             for rule, nodes in nodes_per_rule(v).items() or [(None, None)]:
                 yield *pod, rule, nodes, v.messages.get(rule) if rule is not None else None, *told
 
-    return encode(("pod", "workload", "feasible", "nodes", "rule", "rejected", "message", "cause", "remedies"), rows())
+    return encode(("pod", "workload", "runs_on", "feasible", "nodes", "rule", "rejected", "message", "cause", "remedies"), rows())
 
 
 def explanation_per_node(verdicts: Sequence[PodVerdict]) -> bytes:

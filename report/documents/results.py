@@ -79,9 +79,12 @@ def explain_document(
     numbers of nodes, with causes where there are any (:class:`answers.Explanation`)."""
     if per_node:
         # Pods that are alike share their lists, which a deep copy would multiply.
-        each = [answers.PodNodes(v.pod, v.feasible, v.rejected) for v in verdicts]
-        return {"pods": [msgspec.structs.asdict(pod) for pod in each]} | ({"notes": list(notes)} if notes else {})
-    counts = [answers.PodCounts(v.pod, len(v.feasible), nodes_per_rule(v)) for v in verdicts]
+        each = [answers.PodNodes(v.pod, v.feasible, v.rejected, v.runs_on) for v in verdicts]
+        pods = [{field: value for field, value in msgspec.structs.asdict(pod).items() if value is not None} for pod in each]
+        return {"pods": pods} | ({"notes": list(notes)} if notes else {})
+    counts = [
+        answers.PodCounts(v.pod, len(v.feasible), nodes_per_rule(v), v.runs_on, list(v.rejected.get(v.runs_on or "", []))) for v in verdicts
+    ]
     return _plain(answers.Explanation(counts, list(causes), list(notes)))
 
 

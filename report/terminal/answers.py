@@ -95,6 +95,8 @@ def explanation(
             who = pods_and_workloads([v.pod for v in group], owned or {})
             title = Text(f"{who}: ", style="bold").append_text(title)
         style = "green" if first.feasible else "red"
+        if first.runs_on is not None:
+            yield _where_it_runs(first)
         yield title.append(": ").append(f"{len(first.feasible):,} of {counted(total, 'node')} feasible", style=style)
         if per_node:
             yield Padding(_matrix(first, surface), (0, 0, 1, 2))
@@ -110,9 +112,21 @@ def _alike(verdicts: Sequence[PodVerdict]) -> list[list[PodVerdict]]:
     groups: dict[object, list[PodVerdict]] = {}
     for members in shared.values():
         v = members[0]
-        key = (tuple(v.feasible), tuple((n, tuple(r)) for n, r in v.rejected.items()), tuple(sorted(v.messages.items())))
+        key = (v.runs_on, tuple(v.feasible), tuple((n, tuple(r)) for n, r in v.rejected.items()), tuple(sorted(v.messages.items())))
         groups.setdefault(key, []).extend(members)
     return list(groups.values())
+
+
+def _where_it_runs(verdict: PodVerdict) -> Text:
+    """Return the node of a bound pod, and whether it could go there now."""
+    node = verdict.runs_on or ""
+    text = plain(verdict.pod, style="bold").append_text(plain(f": runs on {node}", style="default"))
+    if node in verdict.feasible:
+        return text.append(", and could go there now", style="green")
+    if node not in verdict.rejected:
+        return text
+    why = [f"{rule} ({message})" if (message := verdict.messages.get(rule)) else rule for rule in verdict.rejected[node]]
+    return text.append_text(plain(f", where it could not go now: {'; '.join(why)}", style="red"))
 
 
 def _by_rule(verdict: PodVerdict, surface: Surface) -> Iterator[RenderableType]:

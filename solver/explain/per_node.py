@@ -28,12 +28,13 @@ class UnknownNode(Exception):
 @dataclass(frozen=True)
 class PodVerdict:
     """``feasible``: nodes that no rule rejects; ``rejected``: per other node every rule (plugin name) that rejects it;
-    ``messages``: a few words per rule."""
+    ``messages``: a few words per rule; ``runs_on``: the node of a bound pod."""
 
     pod: str
     feasible: list[str]
     rejected: dict[str, list[str]]
     messages: dict[str, str]
+    runs_on: str | None = None
 
 
 def explain(
@@ -80,7 +81,7 @@ def explain(
     for g, cls in enumerate(cluster.classes):
         feasible, rejected, messages = judge(cluster, active, g, only)
         for i in cls.pods:
-            by_pod[i] = PodVerdict(pod_key(snapshot.pods[i]), feasible, rejected, messages)
+            by_pod[i] = PodVerdict(pod_key(snapshot.pods[i]), feasible, rejected, messages, snapshot.pods[i].spec.nodeName or None)
     return [by_pod[i] for i in scope.pending]
 
 

@@ -197,3 +197,21 @@ def test_pipes_get_names_of_63_characters_whole(tmp_path: Path, columns: str) ->
         assert all(any(f"{n}  " in line and "%" in line for line in text.splitlines()) for n in nodes)
         matrix = run("explain", file, "--per-node", "-f", form, COLUMNS=columns).stdout
         assert all(any(line.split()[:2] == [n, "yes"] for line in matrix.splitlines()) for n in nodes)
+
+
+def test_a_bound_pod_is_judged_on_its_node_too(tmp_path: Path) -> None:
+    """The messages of a rule are about all the nodes that it rejects."""
+    objects = [node("n1", labels={"disk": "slow"}), node("n2"), pod("fine", node_name="n2"), pod("lost", node_name="gone")]
+    objects.append(pod("moved", node_name="n1", selector={"disk": "fast"}))
+    file = written(tmp_path / "bound.json", objects)
+    fine = run("explain", file, "--pod", "default/fine", "-f", "table").stdout
+    assert fine.startswith("default/fine: runs on n2, and could go there now\ndefault/fine: 2 of 2 nodes feasible\n")
+    moved = run("explain", file, "--pod", "default/moved", "-f", "table").stdout
+    assert moved.startswith("default/moved: runs on n1, where it could not go now: NodeAffinity (")
+    assert run("explain", file, "--pod", "default/lost", "-f", "table").stdout.startswith("default/lost: runs on gone\n")
+    (entry,) = json.loads(run("explain", file, "--pod", "default/moved").stdout)["pods"]
+    assert (entry["node"], entry["rejectedThere"]) == ("n1", ["NodeAffinity"])
+    (entry,) = json.loads(run("explain", file, "--pod", "default/fine", "--per-node").stdout)["pods"]
+    assert (entry["node"], entry["feasible"]) == ("n2", ["n1", "n2"])
+    (row,) = rows(run("explain", file, "--pod", "default/moved", "-f", "csv").stdout)
+    assert (row["runs_on"], row["rule"]) == ("n1", "NodeAffinity")
