@@ -73,5 +73,5 @@ def test_nodes_that_run_with_far_more_than_they_have_do_not_overflow() -> None:
     objects = [node("small", memory="1Gi"), node("n"), pod("big", memory="8E", node_name="small"), pod("p")]
     found = place(from_objects(objects), Options(time_limit=10.0))
     assert [assignment.node for assignment in found.assignments] == ["n"]
-    assert [tier.value for tier in found.objective if tier.tier == "strategy"] == [-(10**10) - 25 - 25 - 16]
+    assert [tier.value for tier in found.objective if tier.tier == "strategy"] == [-(10**12) - 650 - 650 - 280]
     assert _plan(objects, "improve").moves == []
