@@ -8,10 +8,12 @@ from typing import Final
 import numpy as np
 
 from audit.view.finding import Code, some
+from audit.view.headroom import Headroom
 from audit.view.label_matches import LabelMatches
 from audit.view.pod_terms import HOSTNAME, PodTerm
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView, Subject
+from models.cluster.cluster import Ids
 from models.documents.audit import Finding, Severity
 from models.kube.selectors import Bools
 from models.workloads.checks import describe
@@ -97,7 +99,32 @@ def _found(
             text += f"; {len(values)} domain{'s' * (len(values) != 1)}, of up to {most} node{'s' * (most != 1)}"
         else:
             text += "; no node has the label"
+    if others or pods:
+        text += _cost(view, subject, term)
     return code.found(subject.name, text, field=term.path, rule=term.rule, severity=severity)
+
+
+def _homes(view: ClusterView, subject: Subject, codes: Ids) -> dict[int, int]:
+    """By running pod of a subject, the domain that it is in. ``codes``: int32[N], the domain of each node, -1 for none."""
+    pods = view.snapshot.pods
+    found = ((i, view.node_index.get(pods[i].spec.nodeName or "")) for i in subject.pods)
+    return {i: int(codes[n]) for i, n in found if n is not None and codes[n] >= 0}
+
+
+def _cost(view: ClusterView, subject: Subject, term: PodTerm) -> str:
+    """Return what the rule costs those that it refuses: what is free now where its pods run, else all that the largest domain has beside
+    one pod, of those that could take it."""
+    codes, values = view.nodes.column(term.key)
+    room = view.once(Headroom)
+    homes = _homes(view, subject, codes)
+    if homes:
+        held = np.isin(codes, sorted(set(homes.values())))
+        return f"; its {len(homes)} running pod{'s keep' if len(homes) > 1 else ' keeps'} them from {room.left(held)} that are free there"
+    if not view.snapshot.nodes:
+        return ""
+    usable = view.once(UsableNodes).place(subject).usable
+    most = room.largest((codes == d for d in range(len(values)) if (usable & (codes == d)).any()), subject.pod)
+    return f"; one pod of it would keep them from up to {most}" if most is not None else ""
 
 
 def _same(matches: LabelMatches, h: int, term: PodTerm) -> bool:
@@ -119,11 +146,7 @@ def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int
     """The domains in which a subject's pods run now. ``pods``: those of others that the term matches."""
     view = matches.view
     codes, values = view.nodes.column(term.key)
-    holders = {
-        i: int(codes[n])
-        for i in subject.pods
-        if (n := view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")) is not None and codes[n] >= 0
-    }
+    holders = _homes(view, subject, codes)
     if not holders:
         return
     held: Bools = np.isin(codes, sorted(set(holders.values())))
@@ -131,7 +154,8 @@ def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int
     waiting = [i for i in pods if not view.snapshot.pods[i].spec.nodeName]
     shut = [i for i in waiting if _nowhere_else(view, i, held)]
     inside = int(np.count_nonzero(held))
-    text = f"closes {some(domains)} ({inside} of {view.nodes.size} nodes) to the pods that its anti-affinity matches"
+    text = f"closes {some(domains)} ({inside} of {view.nodes.size} nodes) to the pods that its anti-affinity matches, with"
+    text += f" {view.once(Headroom).left(held)} that are free there"
     if shut:
         text += f"; {len(shut)} waiting pod{'s' * (len(shut) > 1)} could use no other node: {some(view.keys(shut))}"
     elif waiting:

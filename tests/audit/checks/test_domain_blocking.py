@@ -12,7 +12,7 @@ from audit.view.view import ClusterView
 from models.documents.audit import Finding
 from models.snapshot.snapshot import from_objects, load
 from tests.audit.checks.unsatisfiable.test_check import affinity, deployment, together, zoned
-from tests.objects import Object, pod
+from tests.objects import Object, node, pod
 from tests.tiny import HOST
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -115,3 +115,30 @@ def test_a_domain_is_held_by_what_runs() -> None:
     assert found([*nodes, running, stuck])[1].severity == "error"
     free = pod("free")
     assert found([*nodes, running, free])[1].severity == "warning"
+
+
+# --- what it costs the others ------------------------------------------------------------------------------------------------
+
+
+def node_of(name: str, zone: str, cpu: str = "4") -> Object:
+    return node(name, cpu=cpu, memory="8Gi", labels={"zone": zone})
+
+
+def test_what_is_free_beside_a_running_pod_is_kept_from_others() -> None:
+    """Zone a has two nodes of 4 CPU: 1 is the pod's own, half of one another's."""
+    hog = pod("hog-0", node_name="a0", cpu="1", memory="1Gi", **everyone())
+    other = pod("x", namespace="other", node_name="a1", cpu="500m", memory="1Gi")
+    (claims, held) = found([node_of("a0", "a"), node_of("a1", "a"), node_of("b0", "b"), hog, other, pod("y")])
+    assert (claims.code, held.code) == ("KS302", "KS303")
+    assert "its 1 running pod keeps them from 6500m CPU and 14Gi memory that are free there" in claims.message
+    assert "with 6500m CPU and 14Gi memory that are free there" in held.message
+
+
+def test_without_running_pods_it_is_the_largest_domain_that_takes_one() -> None:
+    hog = deployment("hog", 1, everyone(HOST))
+    hog["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "a"}
+    hog["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "500m"}}
+    nodes = [node_of("a0", "a", "2"), node_of("a1", "a", "3"), node_of("b0", "b", "16")]
+    (finding,) = found([*nodes, hog, deployment("web", 1)])
+    assert finding.code == "KS304"
+    assert "one pod of it would keep them from up to 2500m CPU and 8Gi memory" in finding.message

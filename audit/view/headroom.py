@@ -1,0 +1,67 @@
+"""CPU and memory of nodes: what they have to give, and what running pods leave of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from audit.view.view import ClusterView
+from models.cluster.cluster import Ints
+from models.kube import pod_requests
+from models.kube.objects import Pod, pod_key
+from models.kube.selectors import Bools
+from models.snapshot.snapshot import InputError
+from solver.explain.conflict.wording import amount
+
+RESOURCES = ("cpu", "memory")
+
+
+class Headroom:
+    """``allocatable``, ``free``: object[N, 2], exact integers, mCPU and bytes.
+
+    Raises:
+        InputError: a quantity that cannot be read.
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        snapshot = view.snapshot
+        rows = []
+        for node in snapshot.nodes:
+            given = pod_requests.allocatable((node.status.allocatable if node.status is not None else None) or {})
+            rows.append([given.get(name, 0) for name in RESOURCES])
+        self.allocatable: Ints = np.array(rows, dtype=object).reshape(len(rows), len(RESOURCES))
+        self.free: Ints = self.allocatable.copy()
+        self._known: dict[tuple[int, ...], list[int]] = {}
+        for i in view.running:
+            self.free[view.node_index[snapshot.pods[i].spec.nodeName or ""]] -= self.of(snapshot.pods[i])
+
+    def of(self, pod: Pod) -> list[int]:
+        """Return what a pod asks for, or holds."""
+        spec = pod.spec  # equal pods share these parts, which their snapshot keeps alive
+        key = tuple(id(part) for part in (spec.containers, spec.initContainers, spec.overhead, spec.resources, pod.status))
+        found = self._known.get(key)
+        if found is None:
+            try:
+                asked = pod_requests.pod_request(pod)
+            except ValueError as error:
+                raise InputError([f"Pod {pod_key(pod)}: requests: {error}"]) from error
+            found = self._known[key] = [asked.get(name, 0) for name in RESOURCES]
+        return found
+
+    def left(self, nodes: Bools) -> str:
+        """Return what is free on some nodes, in words."""
+        return words(np.maximum(self.free[nodes], 0).sum(axis=0) if nodes.any() else (0, 0))
+
+    def largest(self, domains: Iterable[Bools], pod: Pod) -> str | None:
+        """Return what the largest of some domains has beside one pod, in words; None where there is no domain."""
+        totals = [self.allocatable[nodes].sum(axis=0).tolist() for nodes in domains]
+        if not totals:
+            return None
+        mine = self.of(pod)
+        return words([max(have - asked, 0) for have, asked in zip(max(totals), mine, strict=True)])
+
+
+def words(values: Sequence[int]) -> str:
+    """Return CPU (mCPU) and memory (bytes) in words."""
+    return " and ".join(amount(name, int(value)) for name, value in zip(RESOURCES, values, strict=True))
