@@ -98,6 +98,7 @@ class Reader:
         self._names = names
         self._manifests = manifests
         self._fields = fields
+        self._said: set[tuple[str, str]] = set()
 
     # --- JSON -------------------------------------------------------------------------------------------------------
 
@@ -189,6 +190,9 @@ class Reader:
         if problem is None:
             self.sink.ignore(kind, api_version)
             return
+        if (source, problem) in self._said:  # of a whole cluster's pods, say
+            return
+        self._said.add((source, problem))
         found = value()
         metadata = found.get("metadata") if isinstance(found, Mapping) else None
         named = isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str)

@@ -96,7 +96,7 @@ def test_a_key_given_twice_is_refused_in_manifests_and_results(cluster: Path, tm
             [{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": []}],
             "kind: got Table, a table as kubectl prints it; expected objects",
         ),
-        ([node("a"), {**pod("p"), "kind": "pod"}], "Pod default/p: kind: got 'pod', expected Pod"),
+        ([node("a"), {**pod("p"), "kind": "pod"}, {**pod("q"), "kind": "pod"}], "Pod default/p: kind: got 'pod', expected Pod"),
         ([node("a"), {**deployment(), "kind": "deployments"}], "kind: got 'deployments', expected Deployment"),
         ([node("a"), {**deployment(), "apiVersion": "v1"}], "apiVersion: got 'v1', expected apps/v1 for a Deployment"),
     ],
