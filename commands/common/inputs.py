@@ -15,6 +15,7 @@ from models.documents.policy import Policy
 from models.kube import kinds
 from models.numa.annotations import has_hints
 from models.snapshot import snapshot as snapshots
+from models.snapshot import sources
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.checks import given_as_snapshot
 from models.workloads.expand import Expansion
@@ -91,7 +92,7 @@ def load(streams: Streams, policy: Policy | None = None, *, whole: bool = True) 
 
 def _check_whole(snapshot: Snapshot, streams: Streams) -> None:
     """Refuse what is no cluster's snapshot, and manifests among it."""
-    where = ", ".join(streams.snapshots)
+    where = ", ".join(map(sources.label, streams.snapshots))
     found = given_as_snapshot(snapshot)
     if not snapshot.nodes:
         meant = "manifests are given with -w, beside" if found else "expected"
@@ -112,7 +113,8 @@ def load_manifests(paths: Sequence[str], streams: Streams) -> Snapshot | None:
         return None
     found = checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=streams.allow_unknown_fields))
     if not found.pods and not found.workloads:
-        fail([f"{', '.join(paths)}: holds nothing that creates pods{_held(found)}, expected a Pod or {' or '.join(kinds.WORKLOADS)}"])
+        where = ", ".join(map(sources.label, paths))
+        fail([f"{where}: holds nothing that creates pods{_held(found)}, expected a Pod or {' or '.join(kinds.WORKLOADS)}"])
     if streams.verbose and found.ignored:
         say("not read of the manifests: " + _counted(found.ignored))
     return found
@@ -138,7 +140,7 @@ def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Ex
     found = checked(lambda: apply(snapshot, added, edits or Edits()))
     odd = found.snapshot.warnings[len(snapshot.warnings) :]
     if added is not None and not found.pods and not (edits and edits.replicas):
-        fail([f"{', '.join(streams.manifests)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
+        fail([f"{', '.join(map(sources.label, streams.manifests))}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
     warn(odd, streams)
     note_omissions(found.snapshot.omissions[len(snapshot.omissions) :], streams)
     return found

@@ -80,7 +80,7 @@ def misnamed(api_version: str | None, kind: str, value: Callable[[], Any], *, st
     meant = _SPELT.get(kind.lower())
     if meant is not None and meant != kind:
         return f"kind: got {shorten(kind)}, expected {meant}"
-    if meant is not None and api_version and (strict or not group):
+    if meant is not None and api_version and (strict or not group or group not in _OWN):
         home = _GROUP.get(kind, "")
         return f"apiVersion: got {shorten(api_version)}, expected {f'{home}/v1' if home else 'v1'} for a {kind}"
     if not strict:

@@ -190,7 +190,7 @@ class _Scan:
         if len(colons) and (colons[0] < 2 or (kinds[colons - 1] != _QUOTE).any() or (kinds[colons - 2] != _QUOTE).any()):
             return True  # no JSON
         opening = kinds[braces] == _OPEN
-        depth = np.cumsum(np.append(self.depth, np.where(opening, 1, -1)))
+        depth = np.cumsum(np.append(np.int16(self.depth), opening.astype(np.int16) * 2 - 1), dtype=np.int32)
         if int(depth.max()) > _DEEPEST or int(depth.min()) < 0:
             return True  # no JSON that anything decodes
         # Objects of one depth come one after the other: after a brace, the last that began at the depth there is open.
@@ -199,10 +199,10 @@ class _Scan:
         starts = np.append(0, np.flatnonzero(level[1:] != level[:-1]) + 1)
         begins = np.append(False, opening)[order]
         begins[starts] = True
-        number = np.cumsum(begins)
+        number = np.cumsum(begins, dtype=np.int64)
         object_after = np.empty_like(number)
         object_after[order] = number
-        groups = object_after[np.cumsum(braces, dtype=np.int64)[colons]]
+        groups = object_after[np.cumsum(braces, dtype=np.int32)[colons]]
         keys = groups, marks[colons - 2], marks[colons - 1]
         ends = np.append(starts[1:], len(level)) - 1
         return self._compare(keys, level[starts].tolist(), number[starts].tolist(), number[ends].tolist(), int(depth[-1]))

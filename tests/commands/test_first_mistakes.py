@@ -99,6 +99,7 @@ def test_a_key_given_twice_is_refused_in_manifests_and_results(cluster: Path, tm
         ([node("a"), {**pod("p"), "kind": "pod"}, {**pod("q"), "kind": "pod"}], "Pod default/p: kind: got 'pod', expected Pod"),
         ([node("a"), {**deployment(), "kind": "deployments"}], "kind: got 'deployments', expected Deployment"),
         ([node("a"), {**deployment(), "apiVersion": "v1"}], "apiVersion: got 'v1', expected apps/v1 for a Deployment"),
+        ([node("a"), {**deployment(), "apiVersion": "Apps/v1"}], "apiVersion: got 'Apps/v1', expected apps/v1 for a Deployment"),
     ],
 )
 def test_what_is_no_snapshot_is_refused(command: tuple[str, ...], objects: list[Object], expected: str, tmp_path: Path) -> None:
@@ -300,3 +301,17 @@ def test_a_malformed_annotation_of_a_manifest_is_refused(cluster: Path, tmp_path
             "entries",
             f"{manifest}: Pod prod/r: metadata.annotations: unknown annotation 'resource-policy.nri.io/afinity'; did you mean affinity?",
         ]
+
+
+def test_a_kind_that_this_version_does_not_know_is_a_warning_in_a_snapshot(tmp_path: Path, run_plainly: Run) -> None:
+    """The cluster may be of a later version."""
+    new = [{"apiVersion": "apps/v2", "kind": "FleetSet", "metadata": {"name": n, "uid": n}} for n in "ab"]
+    result = run_plainly("solve", str(write(tmp_path / "s.json", node("a"), *new)))
+    assert result.exit_code == 0
+    assert result.stderr.count("warning: apps/v2 of Kubernetes has no kind 'FleetSet' that is known here: it is not read\n") == 1
+
+
+def test_a_manifest_on_standard_input_is_no_snapshot(run_plainly: Run) -> None:
+    result = run_plainly("solve", "-", stdin=json.dumps(deployment()))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kubestow: stdin: holds no Node objects (but Deployment 1): manifests are given with -w")
