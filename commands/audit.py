@@ -112,6 +112,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.policy
 @options.daemon_namespaces
 @options.strict
+@options.max_input
 @options.noise()
 @bundled(streams=Streams, choices=PolicyChoices, selecting=Selecting)
 def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_on: str, **chosen: Any) -> None:

@@ -58,6 +58,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @options.policy
 @options.scope
 @options.strict
+@options.max_input
 @options.noise()
 @bundled(streams=Streams, subject=Subject, choices=PolicyChoices)
 def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_limit: float, **edits: Any) -> None:

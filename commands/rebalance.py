@@ -39,6 +39,7 @@ _GAIN = click.IntRange(0, 10**6)
 @options.policy
 @options.scope
 @options.strict
+@options.max_input
 @options.noise()
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def rebalance(

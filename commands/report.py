@@ -22,6 +22,7 @@ from commands.common.options import PolicyChoices, Streams, bundled
 @options.policy
 @options.scope
 @options.strict
+@options.max_input
 @options.noise()
 @bundled(streams=Streams, choices=PolicyChoices)
 def report(streams: Streams, choices: PolicyChoices, time_limit: float) -> None:

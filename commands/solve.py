@@ -30,6 +30,7 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, bundl
 @options.policy
 @options.scope
 @options.strict
+@options.max_input
 @options.noise()
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollout: str | None, **edits: Any) -> None:

@@ -19,6 +19,7 @@ from commands.common.options import Streams, bundled
 @click.option("--expect-no-exemptions", is_flag=True, help="Refuse a document that exempts namespaces from anti-affinity (exit 4).")
 @options.output("table", "json", "yaml")
 @options.strict
+@options.max_input
 @options.noise()
 @bundled(streams=Streams)
 def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool) -> None:

@@ -123,6 +123,22 @@ def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     return names
 
 
+def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Bound what is read while the command runs."""
+    if value is None:
+        return
+    from models.kube.quantity import QuantityError, ceil, parse
+    from models.snapshot.sources import at_most
+
+    try:
+        limit = None if value == "none" else ceil(parse(value))
+    except QuantityError:
+        limit = 0
+    if limit is not None and limit <= 0:
+        raise click.BadParameter(f"{value!r} is no size (expected bytes such as 500M or 2Gi, or none)", ctx, param)
+    ctx.with_resource(at_most(limit))
+
+
 def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Return the file to write. kubectl's ``-o yaml`` chooses a form there, and would here write a file of that name, in silence."""
     word = (value or "").partition("=")[0]
@@ -232,6 +248,15 @@ search = _in_order(
 
 strict: Decorator = click.option(
     "--strict", is_flag=True, help="Refuse input of which something is not modelled or not taken into account (exit 4)."
+)
+
+
+max_input: Decorator = click.option(
+    "--max-input",
+    metavar="SIZE",
+    callback=_size,
+    expose_value=False,
+    help="Refuse an input file of more bytes, unpacked: 500M, 2Gi, none.  [default: a quarter of the free memory]",
 )
 
 

@@ -168,12 +168,17 @@ def _fingerprint(item: object) -> bytes:
         return sources.digest(b"")
 
 
-def _is_json(data: sources.Content, label: str) -> bool:
-    start = bytes(data[:4096]).lstrip()[:1] or bytes(data).lstrip()[:1]
+def _is_json(data: bytes, label: str) -> bool:
+    start = data[:4096].lstrip()[:1] or data.lstrip()[:1]
     return start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data))
 
 
+<<<<<<< HEAD
 def _read(intake: _Intake, reader: Reader, data: sources.Content, label: str, as_json: bool) -> None:
+=======
+def _read(intake: _Intake, data: bytes, label: str, as_json: bool) -> None:
+    reader = Reader(intake)
+>>>>>>> 06e16d3 (Input is bounded by the free memory, and read instead of mapped)
     if as_json:
         reader.json(data, label)
         return
@@ -181,7 +186,7 @@ def _read(intake: _Intake, reader: Reader, data: sources.Content, label: str, as
         intake.warn(f"{label}: {len(data) // 1_000_000} MB of YAML take long to read; JSON (kubectl get -o json) is read at once")
     found = 0
     try:
-        for number, document in enumerate(documents(bytes(data)), 1):
+        for number, document in enumerate(documents(data), 1):
             if document is not None:
                 found += 1
                 reader.plain(document, label, f"document {number}")
@@ -192,6 +197,31 @@ def _read(intake: _Intake, reader: Reader, data: sources.Content, label: str, as
         intake.problem(label, "", "holds no objects, expected JSON or YAML of Kubernetes objects")
 
 
+<<<<<<< HEAD
+=======
+@contextmanager
+def _looking_through(data: bytes, digests: list[bytes], as_json: bool) -> Iterator[list[tuple[str, str]]]:
+    """Hash, and find duplicate keys of JSON, in a second thread while the data are decoded: hashlib and numpy let go of the interpreter
+    lock. Gives a list that has the duplicate keys in the end, of which object and what."""
+    twice: list[tuple[str, str]] = []
+
+    def look() -> None:
+        digests.append(sources.digest(data))
+        if as_json:
+            twice.extend(duplicate_keys.problems(data))
+
+    thread = threading.Thread(target=look, daemon=True)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH)
+    thread.start()
+    try:
+        yield twice
+    finally:
+        thread.join()
+        sys.setswitchinterval(interval)
+
+
+>>>>>>> 06e16d3 (Input is bounded by the free memory, and read instead of mapped)
 class _Intake:
     """Takes objects as they are decoded: trims, checks, defaults and files them."""
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import mmap
+import io
 import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import BinaryIO, Final
+
+from models.snapshot import memory
 
 _SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BOM: Final = b"\xef\xbb\xbf"
-_MAPPED: Final = 16 * 2**20
+_CHUNK: Final = 2**20
+#: A quarter of the memory that is free when a file is read.
+_BY_MEMORY: Final = -1
+_limit: Final[ContextVar[int | None]] = ContextVar("limit", default=_BY_MEMORY)
 STDIN: Final = "-"
-
-Content = bytes | memoryview
 
 Report = Callable[[str, str], None]
 
@@ -63,24 +68,37 @@ def _walk(directory: str, above: tuple[str, ...], seen: set[str], report: Report
             yield path
 
 
-def read(path: str) -> Content:
+@contextmanager
+def at_most(limit: int | None) -> Iterator[None]:
+    """Let no input take more than so many bytes in here, decompressed; None: whatever it takes. Else it is a quarter of the free memory."""
+    before = _limit.set(limit)
+    try:
+        yield
+    finally:
+        _limit.reset(before)
+
+
+def read(path: str) -> bytes:
     """Return the content of a file (``-``: standard input), decompressed where it is gzip, as UTF-8 without byte order mark.
 
+    It is read, and not mapped into memory: a file that shrinks meanwhile would end the program.
+
     Raises:
-        ValueError: cannot be read; the message says why.
+        ValueError: cannot be read, or is too large; the message says why.
     """
     try:
         if path == STDIN:
             if sys.stdin is None:
                 raise ValueError("standard input is closed")
-            data: Content = sys.stdin.buffer.read()
+            data = _content(sys.stdin.buffer)
         else:
             with open(path, "rb") as file:
                 data = _content(file)
-        if isinstance(data, memoryview):
-            return data
         if data.startswith(_GZIP_MAGIC):
-            data = gzip.decompress(data)
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+                data = _content(packed)
+    except _TooLarge:
+        raise
     except (OSError, ValueError) as error:
         raise ValueError(_reason(error)) from None
     except (EOFError, zlib.error):
@@ -90,16 +108,36 @@ def read(path: str) -> Content:
     return _utf8(data)
 
 
-def _content(file: BinaryIO) -> Content:
-    """Large plain files are mapped into memory instead of copied, which takes a quarter off the time to decode them."""
-    if os.fstat(file.fileno()).st_size >= _MAPPED:
-        try:
-            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except (OSError, ValueError):  # some file systems cannot
-            return file.read()
-        if not bytes(view[:3]).startswith((_GZIP_MAGIC, *_UTF16, _BOM)):
-            return view
-    return file.read()
+class _TooLarge(ValueError):
+    """More than may be read."""
+
+
+def _content(file: BinaryIO | gzip.GzipFile) -> bytes:
+    """Read piece by piece, so that what has no end is noticed."""
+    limit = _limit.get()
+    share, free = "", None
+    if limit is _BY_MEMORY:
+        free = memory.free()
+        limit = None if free is None else free // 4
+        share = ", a quarter of the free memory"
+    if limit is None:
+        return file.read()
+    found = io.BytesIO()
+    while part := file.read(_CHUNK):
+        found.write(part)
+        if found.tell() > limit:
+            unpacked = " unpacked" if isinstance(file, gzip.GzipFile) else ""
+            raise _TooLarge(f"takes more than {_size(limit)}{unpacked}{share}: --max-input SIZE or none lifts this limit")
+    return found.getvalue()
+
+
+def _size(limit: int) -> str:
+    """Return a number of bytes in a unit that shows it well, rounded down."""
+    unit, name = next(
+        (unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes")) if limit >= unit or unit == 1
+    )
+    tenths = limit * 10 // unit
+    return f"{tenths // 10}.{tenths % 10} {name}" if tenths % 10 and unit > 1 else f"{tenths // 10} {name}"
 
 
 def _utf8(data: bytes) -> bytes:
@@ -125,7 +163,7 @@ def label(path: str) -> str:
     return "stdin" if path == STDIN else path
 
 
-def digest(data: Content) -> bytes:
+def digest(data: bytes) -> bytes:
     """SHA-256 of one file's decompressed content."""
     return hashlib.sha256(data).digest()
 

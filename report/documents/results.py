@@ -156,7 +156,7 @@ def _result(document: object) -> Placement | RebalancePlan:
 def _read(path: str, convert: Callable[[object], _T], what: str) -> _T:
     """``what``: what the document is to be, for messages."""
     try:
-        return convert(_decode(bytes(sources.read(path)), what))
+        return convert(_decode(sources.read(path), what))
     except msgspec.ValidationError as error:
         problem = _with_path(str(error), what)
     except RecursionError:

@@ -1,0 +1,115 @@
+"""Files as they may turn out: shrinking while they are read, larger than there is memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import cli
+from models.snapshot import memory, sources
+from tests.objects import node, pod
+
+_ROOT = Path(__file__).resolve().parents[3]
+_SHRINKING = """
+import os, sys
+from models.snapshot import decode, snapshot
+read = decode.Reader.json
+def shrunk(self, data, source):
+    os.truncate(source, 10)
+    read(self, data, source)
+decode.Reader.json = shrunk
+print(len(snapshot.load([sys.argv[1]]).nodes))
+"""
+
+
+def write(path: Path, count: int = 1) -> Path:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("n"), *(pod(f"p{i}") for i in range(count))]}))
+    return path
+
+
+def test_a_file_that_shrinks_while_it_is_decoded_is_no_crash(tmp_path: Path) -> None:
+    """A file mapped into memory would be one: SIGBUS."""
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps(node("n")) + " " * 20_000_000)
+    done = subprocess.run([sys.executable, "-c", _SHRINKING, str(path)], cwd=_ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
+def refused(*words: str | Path, stdin: bytes | None = None) -> str:
+    result = CliRunner().invoke(cli.main, [str(word) for word in words], input=stdin)
+    assert (result.exit_code, result.stdout) == (1, ""), result.stderr
+    return result.stderr
+
+
+def test_input_beyond_the_limit_is_refused_and_the_option_lifts_it(tmp_path: Path) -> None:
+    plain = write(tmp_path / "plain.json", 100)
+    packed = tmp_path / "packed.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    lifts = "--max-input SIZE or none lifts this limit\n"
+    assert refused("audit", plain, "--max-input", "2Ki") == f"kubestow: {plain}: takes more than 2 KiB: {lifts}"
+    assert refused("explain", packed, "--max-input", "2500") == f"kubestow: {packed}: takes more than 2.4 KiB unpacked: {lifts}"
+    assert refused("solve", "-", "--max-input", "2500", stdin=packed.read_bytes()).startswith(
+        "kubestow: stdin: takes more than 2.4 KiB unp"
+    )
+    assert refused("solve", plain, "-w", packed, "--max-input", str(plain.stat().st_size - 1)).count("takes more than") == 1
+    for limit in ("none", "1Gi", str(plain.stat().st_size)):
+        assert CliRunner().invoke(cli.main, ["audit", str(packed), "--fail-on", "never", "--max-input", limit]).exit_code == 0
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "much", "", "1e30"])
+def test_a_size_that_is_none_is_wrong_usage(tmp_path: Path, size: str) -> None:
+    result = CliRunner().invoke(cli.main, ["audit", str(write(tmp_path / "a.json")), "--max-input", size])
+    assert result.exit_code == 2
+    assert "is no size (expected bytes such as 500M or 2Gi, or none)" in result.stderr
+
+
+def test_by_default_a_file_may_take_a_quarter_of_the_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten megabytes of gzip may be ten gigabytes."""
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b" " * 30_000_000))
+    monkeypatch.setattr(memory, "free", lambda: 80 * 2**20)
+    line = "takes more than 20 MiB unpacked, a quarter of the free memory: --max-input SIZE or none lifts this limit\n"
+    assert refused("audit", path) == f"kubestow: {path}: {line}"
+    monkeypatch.setattr(memory, "free", lambda: None)
+    assert len(sources.read(str(path))) == 30_000_000
+
+
+def test_the_limit_ends_with_the_command(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json")
+    refused("audit", path, "--max-input", "1")
+    assert sources.read(str(path)) == path.read_bytes()
+
+
+def test_what_has_no_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free", lambda: 40 * 2**20)
+    with pytest.raises(ValueError, match="takes more than 10 MiB, a quarter"):
+        sources.read("/dev/zero")
+
+
+def test_free_memory_is_the_least_of_what_the_system_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "proc/meminfo": "MemTotal: 16000 kB\nMemAvailable:   8000 kB\n",
+        "proc/self/cgroup": "0::/kubepods/pod1\n",
+        "cgroup/kubepods/pod1/memory.max": "max\n",
+        "cgroup/kubepods/pod1/memory.current": "5000\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(memory, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path / "cgroup")
+    assert memory.free() == 8000 * 1024
+    (tmp_path / "cgroup/kubepods/pod1/memory.max").write_text("100000\n")
+    assert memory.free() == 95_000
+    (tmp_path / "cgroup/kubepods/pod1/memory.stat").write_text("anon 4000\ninactive_file 1000\n")
+    assert memory.free() == 96_000
+    (tmp_path / "cgroup/memory").mkdir()
+    (tmp_path / "cgroup/memory/memory.limit_in_bytes").write_text("50000\n")
+    (tmp_path / "cgroup/memory/memory.usage_in_bytes").write_text("60000\n")
+    assert memory.free() == 0
