@@ -17,6 +17,7 @@ from commands.common.options import PolicyChoices, Streams, bundled
 @options.snapshots
 @options.result_file("The Placement or RebalancePlan to show; without one the cluster is shown as it is.")
 @options.manifests("-w", "--workload")
+@options.namespace
 @options.output_file("Write the page to FILE")
 @options.time_limit(10.0, "Seconds for causes, where there is no result.")
 @options.policy
@@ -25,7 +26,7 @@ from commands.common.options import PolicyChoices, Streams, bundled
 @options.max_input
 @options.noise()
 @bundled(streams=Streams, choices=PolicyChoices)
-def report(streams: Streams, choices: PolicyChoices, time_limit: float) -> None:
+def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespace: str | None) -> None:
     """Write one self-contained HTML page: the cluster, and what a result does with it.
 
     Manifests that the result was made with are given once more with -w. Without a result the page shows the cluster as it is, and why
@@ -33,6 +34,7 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float) -> None:
     """
     streams.check()
     _check_usage(streams, choices)
+    refuse(namespace is not None and streams.result is not None, "-n is the result's own: it does not go with --result")
     from commands.common import inputs, judging, output, searching
     from models.documents.placement import Placement
     from report.page import data, render
@@ -44,7 +46,7 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float) -> None:
     original = inputs.load(streams, policy if result is None else None)
     shown: dict[str, Any] = {"original": original, "version": VERSION}
     if result is None:
-        snapshot = inputs.edit(original, streams).snapshot
+        snapshot = inputs.edit(original, streams, inputs.what_if({"partial": False, "namespace": namespace}, streams)).snapshot
         pending = judging.Pending(run, snapshot, policy, choices)
         shown["verdicts"] = pending.judge()
         shown["causes"] = pending.causes(shown["verdicts"], time_limit)

@@ -45,12 +45,12 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
     from report.documents import csv_rows, results
     from report.terminal import placement as terminal
 
-    changes = inputs.what_if(edits, streams)
+    changes = inputs.what_if(edits, streams, template)
     streams.check(template)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
     snapshot = inputs.load(streams, policy)
-    revision = inputs.load_manifests([template] if template else [], streams)
+    revision = inputs.load_manifests([template] if template else [], streams, changes)
     edited = inputs.edit(snapshot, streams, changes)
     snapshot, run.loaded = edited.snapshot, run.seconds()
     asked = searching.search_options(

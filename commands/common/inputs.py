@@ -107,11 +107,12 @@ def _held(snapshot: Snapshot) -> str:
     return f" (but {', '.join(f'{kind} {count}' for kind, count in sorted(counts.items()))})" if counts else ""
 
 
-def load_manifests(paths: Sequence[str], streams: Streams) -> Snapshot | None:
-    """Read manifests, where there are any."""
+def load_manifests(paths: Sequence[str], streams: Streams, edits: Edits | None = None) -> Snapshot | None:
+    """Read manifests, where there are any, in the namespace that the edits say."""
     if not paths:
         return None
-    found = checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=streams.allow_unknown_fields))
+    namespace = edits.namespace if edits is not None else None
+    found = checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=streams.allow_unknown_fields, namespace=namespace))
     if not found.pods and not found.workloads:
         where = ", ".join(map(sources.label, paths))
         fail([f"{where}: holds nothing that creates pods{_held(found)}, expected a Pod or {' or '.join(kinds.WORKLOADS)}"])
@@ -124,15 +125,19 @@ def _counted(ignored: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
 
 
-def what_if(chosen: Mapping[str, Any], streams: Streams) -> Edits | None:
-    """Return the what-if edits of the command line, None if there are none."""
+def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None) -> Edits | None:
+    """Return the what-if edits of the command line, None if there are none. ``others``: manifests beside those of -w."""
     refuse(chosen["partial"] and not streams.manifests, "--partial needs manifests, given with -w")
+    refuse(
+        chosen.get("namespace") and not any((*streams.manifests, *others)),
+        "-n is for manifests that name no namespace, and there are none (-w)",
+    )
     return msgspec.convert(chosen, Edits) if any(chosen.values()) else None
 
 
 def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Expansion:
     """Return the snapshot with the manifests and what-if edits, and say what is odd about them."""
-    added = load_manifests(streams.manifests, streams)
+    added = load_manifests(streams.manifests, streams, edits)
     if added is None and edits is None:
         return Expansion(snapshot)
     from models.edits.edits import apply

@@ -60,7 +60,7 @@ def judge(snapshot: Snapshot, result: Placement | RebalancePlan, streams: Stream
     from checker.rollout import verify_rollout
 
     edited = edit(snapshot, replace(streams, manifests=()), ref.edits).snapshot
-    revision = load_manifests(manifests, streams)
+    revision = load_manifests(manifests, streams, ref.edits)
     return Judged(edited, revision, checked(lambda: list(verify_rollout(edited, result, revision))), not_checked(result))
 
 

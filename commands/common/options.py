@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -212,8 +213,24 @@ daemon_namespaces: Decorator = click.option(
 
 scope = _in_order(click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending."), daemon_namespaces)
 
+
+def _namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not re.fullmatch("[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", value):
+        raise click.BadParameter(f"{value!r} is no name of a namespace (expected at most 63 of a-z, 0-9 and -)")
+    return value
+
+
+namespace: Decorator = click.option(
+    "-n",
+    "--namespace",
+    callback=_namespace,
+    metavar="NAMESPACE",
+    help="Namespace of the manifests' objects that name none.  [default: default]",
+)
+
 #: What-if edits, called like the fields of :class:`models.documents.placement.Edits`.
 edits = _in_order(
+    namespace,
     click.option("--partial", is_flag=True, help="Manifests need not be placed whole."),
     click.option("--add-nodes", "addNodes", multiple=True, metavar="N:LIKE_NODE", help="With N more nodes like an existing one."),
     click.option("--remove-node", "removeNodes", multiple=True, metavar="NODE", help="Without this node."),

@@ -30,6 +30,7 @@ class Edits(Doc, omit_defaults=True):
     removeDomains: Annotated[list[str], Meta(description="Labels whose nodes are left out, KEY=VALUE.")] = []
     replicas: Annotated[list[str], Meta(description="Workloads that are scaled, [KIND/][NAMESPACE/]NAME=N.")] = []
     partial: Annotated[bool, Meta(description="Whether manifests need not be placed whole.")] = False
+    namespace: Annotated[str | None, Meta(description="The namespace of objects in manifests that name none, null: default.")] = None
 
 
 class SnapshotRef(Doc, omit_defaults=True):

@@ -77,6 +77,8 @@ def describe(edits: Edits) -> list[str]:
     for text in edits.addNodes:
         count, _, like = text.partition(":")
         found.append(f"with {count} more node{'' if count == '1' else 's'} like {like}")
+    if edits.namespace is not None:
+        found.append(f"manifests that name no namespace are in {edits.namespace}")
     if edits.partial:
         found.append("manifests may be placed in part")
     for text in edits.replicas:

@@ -91,7 +91,9 @@ def is_json(data: Buffer) -> bool:
 
 class Reader:
     """Reads documents and hands the objects to a sink. ``names=False`` lets objects without a name through; ``manifests``: a kind that
-    Kubernetes lacks is a mistake; ``fields`` looks at the fields of what is read."""
+    Kubernetes lacks is a mistake; ``fields`` looks at the fields of what is read. ``namespace``: that of objects which name none."""
+
+    namespace = "default"
 
     def __init__(self, sink: Sink, *, names: bool = True, manifests: bool = False, fields: FieldCheck | None = None) -> None:
         self.sink = sink
@@ -275,7 +277,7 @@ class Reader:
         if not found.namespaced:
             meta.namespace = None
         elif not meta.namespace:
-            meta.namespace = "default"
+            meta.namespace = self.namespace
         self.sink.found(found, obj, source)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -105,19 +106,22 @@ _FIELDS: Final = {
 }
 
 
-def load(paths: Sequence[str], *, manifests: bool = False, unknown_fields: bool = False) -> Snapshot:
+def load(paths: Sequence[str], *, manifests: bool = False, unknown_fields: bool = False, namespace: str | None = None) -> Snapshot:
     """Read files, directories (recursively) and ``-`` (standard input), JSON or YAML, gzip or not, into one snapshot.
 
     ``manifests``: what is read is to be added to a cluster (:func:`models.workloads.expand.expand`), so that what its objects decide
     (priority by class, default storage class) is left open. Fields and kinds that Kubernetes lacks are bad input there;
-    with ``unknown_fields`` such fields are let through.
+    with ``unknown_fields`` such fields are let through. ``namespace``: that of objects which name none, ``default`` if it is not given.
 
     Raises:
         InputError: anything unreadable, malformed, invalid, or duplicate with other content; all of it, not only the first.
     """
+    if namespace is not None and not _is_namespace(namespace):
+        raise InputError([f"namespace {shorten(namespace)}: expected a name of at most 63 of a-z, 0-9 and -, which no - begins or ends"])
     intake = _Intake(validate=True, manifests=manifests)
     fields = None if unknown_fields else FieldCheck(intake.problem if manifests else None)
     reader = Reader(intake, manifests=manifests, fields=fields)
+    reader.namespace = namespace or reader.namespace
     digests: list[bytes] = []
     with no_gc():
         for path in sources.files(paths, lambda path, message: intake.problem(path, "", message)):
@@ -173,12 +177,12 @@ def _is_json(data: bytes, label: str) -> bool:
     return start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data))
 
 
-<<<<<<< HEAD
-def _read(intake: _Intake, reader: Reader, data: sources.Content, label: str, as_json: bool) -> None:
-=======
-def _read(intake: _Intake, data: bytes, label: str, as_json: bool) -> None:
-    reader = Reader(intake)
->>>>>>> 06e16d3 (Input is bounded by the free memory, and read instead of mapped)
+def _is_namespace(name: str) -> bool:
+    """Return whether a namespace can be called so (RFC 1123 label)."""
+    return re.fullmatch(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", name) is not None
+
+
+def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: bool) -> None:
     if as_json:
         reader.json(data, label)
         return
