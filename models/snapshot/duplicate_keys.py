@@ -44,7 +44,7 @@ _MIX: Final = [np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 _FIRST: Final = np.array([2 ** (8 * n) - 1 for n in range(9)], np.uint64)
 
 
-def problems(data: bytes | memoryview) -> Iterator[tuple[str, str]]:
+def problems(data: bytes) -> Iterator[tuple[str, str]]:
     """Yield (object, what is wrong with it) for every object of a JSON file that has a key twice; malformed JSON is not judged."""
     if len(data) <= _SMALL or suspected(data):
         try:
@@ -104,7 +104,7 @@ def _places(value: Any, name: str, path: str, twice: dict[int, list[str]]) -> It
 
 
 @contextmanager
-def looking_through(data: bytes | memoryview, digests: list[bytes], as_json: bool) -> Iterator[list[tuple[str, str]]]:
+def looking_through(data: bytes, digests: list[bytes], as_json: bool) -> Iterator[list[tuple[str, str]]]:
     """Hash, and find duplicate keys of JSON, in a second thread while the data are decoded: hashlib and numpy let go of the interpreter
     lock. Gives a list that has the duplicate keys in the end, of which object and what."""
     twice: list[tuple[str, str]] = []

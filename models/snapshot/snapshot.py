@@ -201,31 +201,6 @@ def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: boo
         intake.problem(label, "", "holds no objects, expected JSON or YAML of Kubernetes objects")
 
 
-<<<<<<< HEAD
-=======
-@contextmanager
-def _looking_through(data: bytes, digests: list[bytes], as_json: bool) -> Iterator[list[tuple[str, str]]]:
-    """Hash, and find duplicate keys of JSON, in a second thread while the data are decoded: hashlib and numpy let go of the interpreter
-    lock. Gives a list that has the duplicate keys in the end, of which object and what."""
-    twice: list[tuple[str, str]] = []
-
-    def look() -> None:
-        digests.append(sources.digest(data))
-        if as_json:
-            twice.extend(duplicate_keys.problems(data))
-
-    thread = threading.Thread(target=look, daemon=True)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH)
-    thread.start()
-    try:
-        yield twice
-    finally:
-        thread.join()
-        sys.setswitchinterval(interval)
-
-
->>>>>>> 06e16d3 (Input is bounded by the free memory, and read instead of mapped)
 class _Intake:
     """Takes objects as they are decoded: trims, checks, defaults and files them."""
 
