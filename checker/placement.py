@@ -18,7 +18,7 @@ from checker.claims.document import document_claims
 from checker.claims.preferences import preference_claims
 from checker.objective.tiers import objective_faults
 from checker.placement_document import document_faults, units, why_not_movable, why_not_pending
-from checker.rules import affinity, gangs, matching, resources, spread, volumes
+from checker.rules import admission, affinity, gangs, matching, resources, spread, volumes
 from checker.violation import Violation
 from models.documents.placement import Assignment, Placement
 from models.documents.policy import DEFAULT
@@ -71,6 +71,7 @@ class Judge:
         self._snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self._free = frozenset(free)
+        self._refused = admission.refused(snapshot)
         self._capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self._held = {name: _Held() for name in self.nodes}
         self._guards: dict[tuple[int, str], tuple[spread.Spread, objects.Node]] = {}
@@ -180,6 +181,8 @@ class Judge:
         name = node.metadata.name or ""
         spec = pod.spec
         found = matching.node_faults(spec, node)
+        if self._refused and (refusal := self._refused.get(objects.pod_key(pod))) is not None:
+            found.append(refusal)
         if spec.nodeName and spec.nodeName != name and objects.pod_key(pod) not in self._free:
             found.append(("NodeName", f"the pod belongs on node {spec.nodeName}"))
         held = self._held[name]

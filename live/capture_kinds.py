@@ -23,6 +23,8 @@ ORDER: Final = (
     "CronJob",
     "PodTemplate",
     "Service",
+    "ResourceQuota",
+    "LimitRange",
     "PodDisruptionBudget",
     "PersistentVolumeClaim",
     "PersistentVolume",
@@ -33,8 +35,8 @@ ORDER: Final = (
     "NodeResourceTopology",
     "Node",
 )
-#: Kinds that most clusters do without: extensions, and what is new or gone in some version.
-_OPTIONAL: Final = frozenset({"PodGroup", "Workload", "NodeResourceTopology"})
+#: Kinds that clusters may do without: extensions, what is new or gone in some version, and what only keeps new pods from being created.
+_OPTIONAL: Final = frozenset({"PodGroup", "Workload", "NodeResourceTopology", "ResourceQuota", "LimitRange"})
 #: Once the home of what ``apps`` has now; a server with both has the same objects in both.
 _LEGACY: Final = "extensions"
 _ROW: Final = re.compile(r"([a-z0-9.-]+)\s+(?:\S+\s+)?((?:[a-z0-9.-]+/)?v[0-9][a-z0-9]*)\s+(true|false)\s+([A-Za-z0-9]+)\s*")
@@ -80,7 +82,7 @@ def served(table: str) -> Served:
         groups = [group for group in sorted(kinds.KINDS[name].groups) if group != _LEGACY or (name, "apps") not in found]
         result.resources.extend(found[name, group] for group in groups if (name, group) in found)
         if name in _OPTIONAL:
-            result.absent.extend(f"{name} ({group})" for group in groups if (name, group) not in found)
+            result.absent.extend(f"{name} ({group})" for group in groups if group and (name, group) not in found)
         elif not any((name, group) in found for group in groups):
             result.lacking.append(name)
     return result

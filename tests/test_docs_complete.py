@@ -243,7 +243,10 @@ def test_every_package_has_its_place_in_the_architecture() -> None:
 SECTIONS: Final = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", _RULES, re.MULTILINE | re.DOTALL))
 NAMES: Final = [*(rule.name for rule in rules.ALL), "SchedulingGates"]
 #: What shows the words of a rule, where that is not ``explain`` on the example.
+_LIMITS: Final = ["explain", "instances/rules/namespace-limits.yaml", "-w", "instances/rules/namespace-limits-workload.yaml"]
 _SHOWN_BY: Final = {
+    "LimitRanger": _LIMITS,
+    "ResourceQuota": _LIMITS,
     "NodeName": ["explain", "instances/rules/node-name.yaml", "--pod", "kube-system/etcd-n1"],
     "SchedulingGates": ["solve", "instances/rules/scheduling-gates.yaml"],
     "GangScheduling": ["solve", "instances/gang-mutual.yaml", "-w", "instances/gang-mutual-workload.yaml", "--remove-node", "b2"],

@@ -91,8 +91,7 @@ def _requests(view: ClusterView, subject: Subject) -> Iterator[Finding]:
         return
     texts = [f"{container} requests no {' and no '.join(n for n in RESOURCES if container in bare[n])}" for container in names]
     field, pods = f"{subject.path}.containers", view.keys(subject.pods)
-    filled = not subject.pods and "LimitRange" in view.snapshot.ignored  # what these add is not read
-    severity: Severity = "warning" if subject.wanted and subject.kind != "DaemonSet" and not filled else "info"
+    severity: Severity = "warning" if subject.wanted and subject.kind != "DaemonSet" else "info"
     yield REQUESTS.found(subject.name, some(texts), field=field, pods=pods, severity=severity)
     priority = pod.spec.priority or 0
     if priority > 0 and qos_class(pod) == BEST_EFFORT:

@@ -169,7 +169,7 @@ class ClusterView:
     def _made(self, workload: Workload, label: str | None) -> Pod:
         """A pod as the workload would make it, the parts that differ from pod to pod left out. ``label``: its pod-template-hash."""
         try:
-            spec = admitted(workload.spec, self.snapshot)
+            spec = admitted(workload.spec, workload.namespace, self.snapshot)
         except UnknownClass:
             spec = _change(workload.spec, priority=0)
         labels = workload.labels

@@ -24,14 +24,14 @@ from models.snapshot.snapshot import Snapshot
 #: Rules that are asked again here.
 JUDGED: Final = frozenset(
     {
-        "InterPodAffinity", "NodeAffinity", "NodeName", "NodePorts", "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits",
-        "PodTopologySpread", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+        "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeName", "NodePorts", "NodeResourcesFit", "NodeUnschedulable",
+        "NodeVolumeLimits", "PodTopologySpread", "ResourceQuota", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
     }
 )  # fmt: skip
 GANG: Final = "GangScheduling"
 NO_NODES: Final = "NoNodes"
 #: Rules whose numbers are not counted again.
-OTHERS: Final = frozenset({GANG, "NodeResourceTopologyMatch", "ResourceQuota", NO_NODES, "SchedulingGates"})
+OTHERS: Final = frozenset({GANG, "NodeResourceTopologyMatch", NO_NODES, "SchedulingGates"})
 #: Pods on nodes that are judged at most: a few seconds. Kinds of pods beyond that are not asked about, and that is said.
 MOST: Final = 200_000
 _MORE: Final = re.compile(r" and [0-9]+ more\Z")

@@ -188,6 +188,7 @@ def _pod_class(template: Template, rules: NodeRules, hits: Bools, *, prefers: bo
         ),
         containers=template.containers,
         gang=template.gang,
+        refused=template.refused,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from models.cluster.admission import Refusal, refusals
 from models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
 from models.cluster.default_spread import DefaultSpread
 from models.documents.policy import Policy
@@ -32,7 +33,7 @@ _MEMBER = "\0gang"
 UNREAD: Final = frozenset(
     (
         "nodeName", "priorityClassName", "preemptionPolicy", "schedulerName", "hostNetwork", "volumes", "schedulingGates",
-        "resourceClaims", "workloadRef", "schedulingGroup",
+        "resourceClaims", "workloadRef", "schedulingGroup", "activeDeadlineSeconds",
     )
 )  # fmt: skip
 #: Fields that do not matter either once a pod holds its place: it neither asks for a node any more nor counts at a priority.
@@ -47,6 +48,7 @@ class Template:
 
     ``supposed``: what more it counts for in balance than its ``demand``, CPU and memory. ``nodes``: of fixed pods, where each of ``pods``
     runs. ``soft_spread``: matcher, constraint, keys that eligible nodes carry. ``apart``: the number of running pods that may be moved.
+    ``refused``: why the pods cannot be created.
     ``profile``: filled in once all selectors are known.
     """
 
@@ -62,6 +64,7 @@ class Template:
     containers: ContainerClass | None
     gang: int | None
     apart: int | None = None
+    refused: Refusal | None = None
     profile: int = -1
     nodes: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
@@ -90,6 +93,7 @@ class TemplateReader:
         self._selected: dict[Selector, frozenset[str]] = {}
         self.containers = _containers(snapshot, scope, policy, rejecting=rejecting)
         self.default_spread = DefaultSpread(snapshot, policy)
+        self._refused = refusals(snapshot)
         asked = scope
         if running:  # of a gang, those that run are no pods to be placed
             waiting = [i for i in scope.pending if i not in running]
@@ -111,7 +115,7 @@ class TemplateReader:
                 parts += _PENDING_FIELDS(pod.spec)
                 parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
                 parts += image_names(pod) if self.policy.multipliers.imageLocality else ()  # those of volumes, too
-            parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i)]
+            parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i), self._refused.get(i)]
             key = _encoder.encode(parts)
             template = found.get(key)
             if template is None:
@@ -132,7 +136,7 @@ class TemplateReader:
         pulls = self._pulls(pod) + self._together(index)
         return Template(
             pod, [index], demand, supposed, anti, affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index),
-            self.running.get(index),
+            self.running.get(index), self._refused.get(index),
         )  # fmt: skip
 
     def _anti(self, pod: Pod) -> tuple[AffinityTerm, ...]:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from models.kube import objects, topology_objects
+from models.kube import namespace_limits, objects, topology_objects
 from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.kube.workload_objects import (
     CronJob,
@@ -50,6 +50,8 @@ KINDS: Final[dict[str, Kind]] = {
         _kind(CSINode, "storage.k8s.io", namespaced=False),
         _kind(topology_objects.NodeResourceTopology, "topology.node.k8s.io", namespaced=False),
         _kind(objects.Service, ""),
+        _kind(namespace_limits.ResourceQuota, ""),
+        _kind(namespace_limits.LimitRange, ""),
         _kind(PodGroup, "scheduling.k8s.io,scheduling.x-k8s.io,scheduling.sigs.k8s.io,scheduling.volcano.sh"),
         _kind(Workload, "scheduling.k8s.io"),
         _kind(Deployment, "apps,extensions"),

@@ -249,6 +249,7 @@ class PodSpec(Struct):
     resourceClaims: list[PodResourceClaim] | None = None
     workloadRef: WorkloadReference | None = None
     schedulingGroup: PodSchedulingGroup | None = None
+    activeDeadlineSeconds: int | None = None
 
 
 class ContainerStatus(Struct):

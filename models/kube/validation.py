@@ -12,6 +12,7 @@ from typing import Final
 
 from models.kube import kinds, objects, topology_objects
 from models.kube.lenient_decode import shorten
+from models.kube.namespace_limits import LimitRange, ResourceQuota
 from models.kube.pod_validation import (
     EFFECTS,
     INT32,
@@ -160,6 +161,16 @@ def _scheduling_workload(workload: Workload, out: Problems) -> None:
         _gang_policy(group.policy, f"spec.podGroups[{index}].policy", out)
 
 
+def _quota(quota: ResourceQuota, out: Problems) -> None:
+    check_resources(quota.spec.hard if quota.spec else None, "spec.hard", out)
+
+
+def _limit_range(found: LimitRange, out: Problems) -> None:
+    for index, item in enumerate((found.spec.limits if found.spec else None) or ()):
+        for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+            check_resources(getattr(item, field), f"spec.limits[{index}].{field}", out)
+
+
 _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     objects.Node: _node,
     PersistentVolumeClaim: _claim,
@@ -171,6 +182,8 @@ _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     objects.PriorityClass: _priority_class,
     PodGroup: _pod_group,
     Workload: _scheduling_workload,
+    ResourceQuota: _quota,
+    LimitRange: _limit_range,
 }
 
 

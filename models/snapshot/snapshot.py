@@ -10,7 +10,17 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import defaults, kinds, objects, pod_requests, storage_objects, topology_objects, validation, workload_objects
+from models.kube import (
+    defaults,
+    kinds,
+    namespace_limits,
+    objects,
+    pod_requests,
+    storage_objects,
+    topology_objects,
+    validation,
+    workload_objects,
+)
 from models.kube.lenient_decode import shorten
 from models.snapshot import api_types, duplicate_keys, interning, sources
 from models.snapshot.capture_info import Capture, capture_info
@@ -59,6 +69,8 @@ class Snapshot:
     node_topologies: dict[str, topology_objects.NodeResourceTopology] = field(default_factory=dict)
     pod_disruption_budgets: list[objects.PodDisruptionBudget] = field(default_factory=list)
     services: list[objects.Service] = field(default_factory=list)
+    resource_quotas: dict[str, namespace_limits.ResourceQuota] = field(default_factory=dict)  # "namespace/name"
+    limit_ranges: dict[str, namespace_limits.LimitRange] = field(default_factory=dict)  # "namespace/name"
     pod_groups: list[workload_objects.PodGroup] = field(default_factory=list)
     scheduling_workloads: dict[str, workload_objects.Workload] = field(default_factory=dict)  # "namespace/name"
     workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
@@ -67,6 +79,7 @@ class Snapshot:
     omissions: list[str] = field(default_factory=list)  # what is not taken into account, a sentence each; --strict refuses it
     capture: Capture | None = None
     sha256: str = ""
+    to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
 
     def counts(self) -> dict[str, int]:
@@ -101,6 +114,8 @@ _FIELDS: Final = {
     "CSINode": "csi_nodes",
     "NodeResourceTopology": "node_topologies",
     "Service": "services",
+    "ResourceQuota": "resource_quotas",
+    "LimitRange": "limit_ranges",
     "PodGroup": "pod_groups",
     "Workload": "scheduling_workloads",
 }

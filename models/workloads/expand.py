@@ -30,8 +30,6 @@ from models.workloads.view import Workload, controller, find, labelled, listed, 
 #: More pods than this are a slip of the pen.
 MOST_PODS: Final = 1_000_000
 _PARENTS: Final = {"ReplicaSet": "Deployment", "Job": "CronJob"}
-#: Admission plugins that change pods or refuse them, by objects that are not read.
-_ADMISSION: Final = ("LimitRange", "ResourceQuota")
 _change = msgspec.structs.replace
 
 
@@ -89,7 +87,9 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
         merged.warnings += [f"{workload.ref}: {text}" for text in (*_none(plan), *surplus, *other)]
         expansion.pods += max(plan.wanted, len(existing))
         new += made
-    pods = [merged.pods[i] for i in new] + [pod for pod in merged.pods if kube_objects.pod_key(pod) in bare]
+    alone = [pod for pod in merged.pods if kube_objects.pod_key(pod) in bare]
+    pods = [merged.pods[i] for i in new] + alone
+    merged.to_create += [kube_objects.pod_key(pod) for pod in (*alone, *(merged.pods[i] for i in new))]
     unbound = [k for k in manifests.persistent_volume_claims if _unbound(merged, k) and k not in snapshot.persistent_volume_claims]
     expansion.unmodelled = claims.provide(merged, pods, maker.claims, unbound)
     _point_out(merged, workloads, bare)
@@ -145,6 +145,7 @@ def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int)
     except UnknownClass as error:
         raise InputError([f"{workload.ref}: no PriorityClass {shorten(str(error))} in the input"]) from None
     found.warnings += [f"{workload.ref}: {text}" for text in plan.warnings]
+    found.to_create += [kube_objects.pod_key(found.pods[i]) for i in made]
     return found, claims.provide(found, [found.pods[i] for i in made], maker.claims, ())
 
 
@@ -216,7 +217,7 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
             continue
         problems += [located(manifests, pod, text) for text in checks.hints(pod.metadata, pod.spec, "metadata")]
         try:
-            spec = admitted(pod.spec, merged)
+            spec = admitted(pod.spec, pod.metadata.namespace or "default", merged)
         except UnknownClass:
             problems += [located(manifests, pod, text) for text in checks.unknown_class(pod.spec, "spec", merged)]
             continue
@@ -272,6 +273,3 @@ def _point_out(merged: Snapshot, workloads: list[Workload], bare: set[str]) -> N
         if kube_objects.pod_key(pod) in bare:
             found = checks.misses(pod.spec, pod.metadata.namespace or "default", "spec", audience)
             merged.warnings += [f"Pod {kube_objects.pod_key(pod)}: {text}" for text in found]
-    merged.warnings += [
-        f"{kind} objects are not read: what they add to new pods, or refuse, is left out" for kind in _ADMISSION if kind in merged.ignored
-    ]

@@ -11,7 +11,7 @@ from models.kube import objects
 from models.kube.workload_objects import Job
 from models.snapshot import interning
 from models.snapshot.snapshot import Snapshot
-from models.workloads import claims, daemon_sets, replicas
+from models.workloads import claims, daemon_sets, limit_ranges, replicas
 from models.workloads.ownership import OwnedPods, named
 from models.workloads.replicas import Plan, Slot
 from models.workloads.revisions import Revisions, reference
@@ -28,8 +28,9 @@ class UnknownClass(Exception):
     """A pod spec names a PriorityClass that is not there."""
 
 
-def admitted(spec: objects.PodSpec, snapshot: Snapshot) -> objects.PodSpec:
-    """Return a pod's spec as stored: priority, scheduler and tolerations filled in (the rest was defaulted when it was read).
+def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects.PodSpec:
+    """Return a pod's spec as stored: priority, scheduler, tolerations and the requests and limits of LimitRanges filled in (the rest was
+    defaulted when it was read).
 
     Raises:
         UnknownClass: no such PriorityClass.
@@ -37,6 +38,7 @@ def admitted(spec: objects.PodSpec, snapshot: Snapshot) -> objects.PodSpec:
     priority = priority_of(spec, snapshot)
     if priority is None:
         raise UnknownClass(spec.priorityClassName)
+    spec = limit_ranges.filled(spec, namespace, snapshot)
     own = list(spec.tolerations or ())
     tolerations = own + [
         objects.Toleration(key, "Exists", None, "NoExecute")
@@ -108,7 +110,7 @@ class Maker:
         Raises:
             UnknownClass: the template names a PriorityClass that is not there.
         """
-        spec = admitted(workload.spec, self.snapshot)
+        spec = admitted(workload.spec, workload.namespace, self.snapshot)
         if workload.kind == "DaemonSet":
             spec.tolerations = daemon_sets.tolerations(spec)
         read = objects.ObjectMeta(annotations=workload.annotations)

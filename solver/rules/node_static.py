@@ -1,12 +1,14 @@
-"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity.
+"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity; and those that keep a pod
+from being created at all: LimitRanger, ResourceQuota.
 
-Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity}.
+Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity}; :mod:`models.cluster.admission`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from models.cluster import admission
 from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
 from solver.rules.base import StaticRule
@@ -27,6 +29,33 @@ class NodeUnschedulable(StaticRule):
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
         return np.zeros(len(nodes), dtype=bool)  # a cordon is about new pods
+
+
+class _Admission(StaticRule):
+    """A pod that the API server would refuse goes to no node; one that is there has been admitted."""
+
+    def never(self, g: int) -> Bools:
+        refused = self.cluster.classes[g].refused
+        return np.full(self.cluster.n_nodes, refused is not None and refused[0] == self.name)
+
+    def broken_by(self, g: int, nodes: Ints) -> Bools:
+        return np.zeros(len(nodes), dtype=bool)
+
+    def message(self, g: int, rejected: Bools) -> str:
+        refused = self.cluster.classes[g].refused
+        return f"cannot be created: {refused[1] if refused else ''}"
+
+
+class LimitRanger(_Admission):
+    """A LimitRange of the namespace allows no such container or pod."""
+
+    name = admission.LIMITS
+
+
+class ResourceQuota(_Admission):
+    """A ResourceQuota of the namespace is used up."""
+
+    name = admission.QUOTA
 
 
 class NodeName(StaticRule):

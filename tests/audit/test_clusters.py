@@ -239,12 +239,13 @@ def test_a_namespace_with_pods_is_there() -> None:
 
 
 def test_requests_that_nobody_misses_now() -> None:
-    """What is scaled to zero fills no node, and a LimitRange, which is not read, may fill in what a template lacks."""
+    """What is scaled to zero fills no node, and a LimitRange fills in what a template lacks."""
     bare: Object = {"containers": [container(resources=None)]}
     assert told(*BASE, *runs("Deployment", "web", [], **bare)) == [("info", "KS801", "Deployment default/web")]
-    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": []}}
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": [
+        {"type": "Container", "defaultRequest": {"cpu": "100m", "memory": "64Mi"}}]}}  # fmt: skip
     waits = runs("Deployment", "web", [], replicas=1, **bare)
-    assert told(*BASE, limits, *waits) == [("info", "KS801", "Deployment default/web")]
+    assert told(*BASE, limits, *waits) == []
     assert told(*BASE, *waits) == [("warning", "KS801", "Deployment default/web")]
 
 

@@ -144,6 +144,8 @@ def cluster() -> list[Object]:
             "batch/v1", "CronJob", "nightly",
             spec={"schedule": "0 3 * * *", "jobTemplate": {"metadata": metadata("j"), "spec": {"template": template()}}},
         ),
+        _object("v1", "ResourceQuota", "team", spec={"hard": {"cpu": "9"}, "scopes": ["NotTerminating"]}, status={"used": {"cpu": SECRET}}),
+        _object("v1", "LimitRange", "sizes", spec={"limits": [{"type": "Container", "default": {"cpu": "1"}, "max": {"cpu": "2"}}]}),
         _object("v1", "PodTemplate", "plain", template=template()),
         _object("v1", "ReplicationController", "old", spec={"replicas": 1, "selector": {"app": "web"}, "template": template()}),
         _object("scheduling.k8s.io/v1alpha2", "PodGroup", "g", spec={"schedulingPolicy": {"gang": {"minCount": 2}}}),

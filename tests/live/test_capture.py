@@ -129,6 +129,8 @@ def test_only_lists_are_asked_for_and_never_secrets(captured: Capture, tmp_path:
         "/apis/batch/v1/cronjobs",
         "/api/v1/podtemplates",
         "/api/v1/services",
+        "/api/v1/resourcequotas",
+        "/api/v1/limitranges",
         "/apis/policy/v1/poddisruptionbudgets",
         "/api/v1/persistentvolumeclaims",
         "/api/v1/persistentvolumes",

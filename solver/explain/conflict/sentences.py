@@ -21,7 +21,7 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.node_static import NodeAffinity
+from solver.rules.node_static import LimitRanger, NodeAffinity, ResourceQuota
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.rules.volumes import NodeVolumeLimits, Volume, VolumeBinding, VolumeRestrictions, VolumeZone
 
@@ -66,6 +66,11 @@ def _static(fact: Fact, item: Item) -> str:
     rule = next(rule for rule in rules.build(item.view.cluster) if rule.name == fact.rule)
     words = listed(rule.message(g, item.barred) for g in item.classes)
     return f"{item.view.of_all(item.barred)} reject {item.pods}: {words}"
+
+
+def _refused(fact: Fact, item: Item) -> str:
+    refused = (item.view.cluster.classes[g].refused for g in item.classes)
+    return f"{item.pods} cannot be created: {listed(dict.fromkeys(why for rule, why in filter(None, refused) if rule == fact.rule))}"
 
 
 def _selection(fact: Fact, item: Item) -> str:
@@ -194,4 +199,5 @@ _WORDS: Final[dict[str, Callable[[Fact, Item], str]]] = {
     NodeResourcesFit.name: _capacity, NodeAffinity.name: _selection, NodePorts.name: _ports, GangScheduling.name: _gang,
     PodTopologySpread.name: _spread, InterPodAffinity.name: _affinity, NodeVolumeLimits.name: _volumes, VolumeBinding.name: _volumes,
     VolumeRestrictions.name: _volumes, VolumeZone.name: _volumes, NodeResourceTopologyMatch.name: _numa,
+    LimitRanger.name: _refused, ResourceQuota.name: _refused,
 }  # fmt: skip

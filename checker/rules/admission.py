@@ -1,0 +1,195 @@
+"""Which pods that are yet to be created are refused by a LimitRange or a ResourceQuota, computed by the checker from the raw objects.
+
+Pods are created in the order of ``Snapshot.to_create``; each takes what it uses of every quota that concerns it, placed or not.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/limitranger, pkg/quota/v1/evaluator/core/pods.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Final
+
+from checker.rules import resources
+from models.kube import objects, qos, quantity
+from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, ScopedResourceSelectorRequirement
+from models.snapshot.snapshot import Snapshot
+
+Fault = tuple[str, str]  # rule, why
+_Exact = dict[str, Fraction]
+_COMPUTE: Final = ("cpu", "memory")
+_NONE: Final = Fraction(0)
+
+
+def refused(snapshot: Snapshot) -> dict[str, Fault]:
+    """Return by pod key what refuses each pod that cannot be created.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+    """
+    if not (snapshot.to_create and (snapshot.resource_quotas or snapshot.limit_ranges)):
+        return {}
+    ahead = dict.fromkeys(snapshot.to_create)
+    pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
+    books = [(quota, _read(quota.spec.hard if quota.spec else None), dict[str, Fraction]()) for quota in snapshot.resource_quotas.values()]
+    for key, pod in pods.items():
+        if key not in ahead:
+            for quota, _, used in books:
+                if _covers(quota, pod):
+                    _charge(used, _use(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)})
+    found: dict[str, Fault] = {}
+    for key in ahead:
+        if key not in pods:
+            continue
+        pod = pods[key]
+        outside = next(_outside_limits(snapshot, pod), None)
+        if outside is not None:
+            found[key] = ("LimitRanger", outside)
+            continue
+        covering = [book for book in books if _covers(book[0], pod)]
+        use = _use(pod) if covering else {}
+        for quota, hard, used in covering:
+            over = [name for name, most in hard.items() if use.get(name) and used.get(name, _NONE) + use[name] > most]
+            if over or _unstated(pod, hard):
+                why = f"{', '.join(over)} used up" if over else "requests or limits are not stated"
+                found.setdefault(key, ("ResourceQuota", f"quota {quota.metadata.name}: {why}"))
+        if key not in found:
+            for _, _, used in covering:
+                _charge(used, use)
+    return found
+
+
+def _read(listed: Mapping[str, objects.RawQuantity] | None) -> _Exact:
+    return {name: quantity.parse(raw) for name, raw in (listed or {}).items()}
+
+
+def _charge(used: _Exact, use: Mapping[str, Fraction]) -> None:
+    for name, amount in use.items():
+        used[name] = used.get(name, _NONE) + amount
+
+
+def _stated(container: objects.Container) -> tuple[_Exact, _Exact]:
+    """Requests and limits of a container as stored: a limit stands in for a request."""
+    own = container.resources or objects.ResourceRequirements()
+    limits = _read(own.limits)
+    return {**limits, **_read(own.requests)}, limits
+
+
+def _whole(pod: objects.Pod) -> tuple[_Exact, _Exact]:
+    """Requests and limits of a pod: the most that runs at a time."""
+    sums: tuple[_Exact, _Exact] = ({}, {})
+    before: tuple[_Exact, _Exact] = ({}, {})
+    peaks: tuple[_Exact, _Exact] = ({}, {})
+    for container in pod.spec.containers or ():
+        for total, own in zip(sums, _stated(container), strict=True):
+            _charge(total, own)
+    for container in pod.spec.initContainers or ():
+        for total, sidecars, peak, own in zip(sums, before, peaks, _stated(container), strict=True):
+            if container.restartPolicy == "Always":
+                _charge(total, own)
+                _charge(sidecars, own)
+            for name in {**own, **sidecars}:
+                here = sidecars.get(name, _NONE) + (own.get(name, _NONE) if container.restartPolicy != "Always" else _NONE)
+                peak[name] = max(peak.get(name, _NONE), here)
+    level = pod.spec.resources or objects.ResourceRequirements()
+    for total, peak, stated in zip(sums, peaks, (level.requests, level.limits), strict=True):
+        for name, amount in peak.items():
+            total[name] = max(total.get(name, _NONE), amount)
+        total.update({name: value for name, value in _read(stated).items() if name in _COMPUTE or name.startswith("hugepages-")})
+    overhead = _read(pod.spec.overhead)
+    _charge(sums[0], overhead)
+    _charge(sums[1], {name: amount for name, amount in overhead.items() if name in sums[1]})
+    return sums
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _outside_limits(snapshot: Snapshot, pod: objects.Pod) -> Iterator[str]:
+    items = [
+        item
+        for found in snapshot.limit_ranges.values()
+        if (found.metadata.namespace or "default") == (pod.metadata.namespace or "default")
+        for item in (found.spec.limits if found.spec else None) or ()
+    ]
+    if not items:
+        return
+    parts = [(container.name or "", *_stated(container)) for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))]
+    for name, requests, limits in parts:
+        if any(requests.get(resource, _NONE) > limit for resource, limit in limits.items()):
+            yield f"container {name} requests more than its limit"
+    for item in items:
+        judged = parts if item.type == "Container" else [("", *_whole(pod))] if item.type == "Pod" else []
+        for name, requests, limits in judged:
+            if not _within(item, requests, limits):
+                yield f"container {name} is outside the limits" if name else "the pod is outside the limits"
+
+
+def _within(item: LimitRangeItem, requests: _Exact, limits: _Exact) -> bool:
+    for name, least in _read(item.min).items():
+        if name not in requests or requests[name] < least or limits.get(name, least) < least:
+            return False
+    for name, most in _read(item.max).items():
+        if name not in limits or limits[name] > most or requests.get(name, most) > most:
+            return False
+    for name, ratio in _read(item.maxLimitRequestRatio).items():
+        if not requests.get(name) or not limits.get(name) or limits[name] / requests[name] > ratio:
+            return False
+    return True
+
+
+# --- quotas -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _use(pod: objects.Pod) -> _Exact:
+    """What a pod takes of the resources that quotas name."""
+    use: _Exact = {"pods": Fraction(1), "count/pods": Fraction(1)}
+    for name, amount in resources.pod_requests(pod, bound=bool(pod.spec.nodeName)).items():
+        exact = Fraction(amount, 1000) if name == "cpu" else Fraction(amount)
+        use[f"requests.{name}"] = exact
+        if "/" not in name:
+            use[name] = exact
+    return use | {f"limits.{name}": limit for name, limit in _whole(pod)[1].items()}
+
+
+def _unstated(pod: objects.Pod, hard: Mapping[str, Fraction]) -> bool:
+    level = pod.spec.resources or objects.ResourceRequirements()
+    parts = [_stated(container) for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))]
+    for name in _COMPUTE:
+        asked = name in hard or f"requests.{name}" in hard
+        if asked and name not in (level.requests or {}) and any(name not in requests for requests, _ in parts):
+            return True
+        if f"limits.{name}" in hard and name not in (level.limits or {}) and any(name not in limits for _, limits in parts):
+            return True
+    return False
+
+
+def _covers(quota: ResourceQuota, pod: objects.Pod) -> bool:
+    """Return whether a quota is of the pod's namespace and the pod is in all of its scopes."""
+    if (quota.metadata.namespace or "default") != (pod.metadata.namespace or "default") or quota.spec is None:
+        return False
+    listed = [ScopedResourceSelectorRequirement(name, "Exists") for name in quota.spec.scopes or ()]
+    listed += (quota.spec.scopeSelector.matchExpressions if quota.spec.scopeSelector else None) or ()
+    return all(_scoped(pod, scope) for scope in listed)
+
+
+def _scoped(pod: objects.Pod, scope: ScopedResourceSelectorRequirement) -> bool:
+    name, spec = scope.scopeName, pod.spec
+    if name in ("BestEffort", "NotBestEffort"):
+        return (qos.qos_class(pod) == qos.BEST_EFFORT) == (name == "BestEffort")
+    if name in ("Terminating", "NotTerminating"):
+        return (spec.activeDeadlineSeconds is not None) == (name == "Terminating")
+    if name == "PriorityClass":
+        mine = spec.priorityClassName or ""
+        listed = mine in (scope.values or ())
+        return {"In": listed, "NotIn": not listed, "Exists": mine != "", "DoesNotExist": mine == ""}.get(scope.operator, False)
+    if name != "CrossNamespacePodAffinity" or spec.affinity is None:
+        return False
+    for part in (spec.affinity.podAffinity, spec.affinity.podAntiAffinity):
+        if part is not None:
+            terms = list(part.requiredDuringSchedulingIgnoredDuringExecution or ())
+            terms += [each.podAffinityTerm for each in part.preferredDuringSchedulingIgnoredDuringExecution or ()]
+            if any(term.namespaces or term.namespaceSelector is not None for term in terms):
+                return True
+    return False

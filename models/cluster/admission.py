@@ -1,0 +1,265 @@
+"""Which of the pods that are yet to be created an API server would refuse, and why: LimitRange and ResourceQuota.
+
+A quota is used up in the order in which pods are created: once it lacks what a pod asks for, that pod is refused, whatever is placed
+later. Pods that are in the cluster have been admitted and only count as used.
+
+Sources: plugin/pkg/admission/limitranger and pkg/quota/v1/evaluator/core/pods.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Final
+
+from models.kube import objects, quantity
+from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
+from models.kube.pod_requests import pod_level_resource, pod_request
+from models.kube.qos import BEST_EFFORT, qos_class
+from models.snapshot.snapshot import Snapshot
+
+LIMITS: Final = "LimitRanger"
+QUOTA: Final = "ResourceQuota"
+Refusal = tuple[str, str]  # rule, why
+_Amounts = dict[str, Fraction]
+
+#: Resources of a quota that every container has to state as soon as the quota names them.
+_STATED: Final = {
+    "cpu": ("requests", "cpu"), "requests.cpu": ("requests", "cpu"), "limits.cpu": ("limits", "cpu"),
+    "memory": ("requests", "memory"), "requests.memory": ("requests", "memory"), "limits.memory": ("limits", "memory"),
+}  # fmt: skip
+_COUNTS: Final = ("pods", "count/pods")
+
+
+def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
+    """Return what refuses pods that are yet to be created, by index into ``snapshot.pods``.
+
+    Raises:
+        QuantityError: a quantity is malformed, or beyond 64 bits.
+    """
+    if not snapshot.to_create or not (snapshot.limit_ranges or snapshot.resource_quotas):
+        return {}
+    index = {objects.pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
+    new = [index[key] for key in snapshot.to_create if key in index]
+    items: dict[str, list[LimitRangeItem]] = {}
+    for found in snapshot.limit_ranges.values():
+        items.setdefault(found.metadata.namespace or "default", []).extend((found.spec.limits if found.spec else None) or ())
+    ledgers = _ledgers(snapshot, set(new))
+    refused: dict[int, Refusal] = {}
+    for i in new:
+        pod = snapshot.pods[i]
+        namespace = pod.metadata.namespace or "default"
+        why = next(_limit_faults(pod, items.get(namespace, ())), None)
+        if why is not None:
+            refused[i] = (LIMITS, why)
+            continue
+        own = [ledger for ledger in ledgers.get(namespace, ()) if ledger.concerns(pod)]
+        why = next((fault for ledger in own if (fault := ledger.fault(pod)) is not None), None)
+        if why is not None:
+            refused[i] = (QUOTA, why)
+            continue
+        for ledger in own:
+            ledger.take(pod)
+    return refused
+
+
+# --- LimitRange -------------------------------------------------------------------------------------------------------------------------
+
+
+def _amounts(resources: Mapping[str, objects.RawQuantity] | None) -> _Amounts:
+    return {name: quantity.parse(raw) for name, raw in (resources or {}).items()}
+
+
+def _limit_faults(pod: objects.Pod, items: Iterable[LimitRangeItem]) -> Iterator[str]:
+    """Why a pod breaks the limits of its namespace, container by container, then as a whole."""
+    listed = (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
+    for container in listed if items else ():
+        for name, asked in _amounts(container.resources.requests if container.resources else None).items():
+            most = _amounts(container.resources.limits if container.resources else None).get(name)
+            if most is not None and asked > most:
+                yield f"container {container.name}: request of {_show(name, asked)} {name} is above its limit of {_show(name, most)}"
+    for item in items:
+        if item.type == "Container":
+            for container in listed:
+                own = container.resources or objects.ResourceRequirements()
+                where = f"container {container.name}"
+                yield from _item_faults(item, _amounts(own.requests), _amounts(own.limits), where)
+        elif item.type == "Pod":
+            yield from _item_faults(item, _total(pod, "requests"), _total(pod, "limits"), "the pod")
+
+
+def _item_faults(item: LimitRangeItem, requests: _Amounts, limits: _Amounts, where: str) -> Iterator[str]:
+    for name, least in _amounts(item.min).items():
+        asked, most = requests.get(name), limits.get(name)
+        if asked is None:
+            yield f"{where}: states no request of {name}, the LimitRange asks for at least {_show(name, least)}"
+        elif asked < least or (most is not None and most < least):
+            yield f"{where}: {_show(name, min(asked, least if most is None else most))} {name} is below the minimum of {_show(name, least)}"
+    for name, highest in _amounts(item.max).items():
+        asked, most = requests.get(name), limits.get(name)
+        if most is None:
+            yield f"{where}: states no limit of {name}, the LimitRange allows at most {_show(name, highest)}"
+        elif most > highest or (asked is not None and asked > highest):
+            yield f"{where}: {_show(name, max(most, asked or most))} {name} is above the maximum of {_show(name, highest)}"
+    for name, ratio in _amounts(item.maxLimitRequestRatio).items():
+        asked, most = requests.get(name), limits.get(name)
+        if not asked or not most:
+            yield f"{where}: states no request or no limit of {name}, the LimitRange allows a ratio of at most {ratio}"
+        elif most > ratio * asked:
+            yield f"{where}: limit {_show(name, most)} {name} is more than {ratio} times the request {_show(name, asked)}"
+
+
+def _total(pod: objects.Pod, part: str) -> _Amounts:
+    """Requests or limits of a pod as a whole: what runs together, or the largest init container with the sidecars before it."""
+
+    def of(container: objects.Container) -> _Amounts:
+        return _amounts(getattr(container.resources, part)) if container.resources else {}
+
+    total: _Amounts = {}
+    for container in pod.spec.containers or ():
+        _add(total, of(container))
+    sidecars: _Amounts = {}
+    peak: _Amounts = {}
+    for container in pod.spec.initContainers or ():
+        own = of(container)
+        if container.restartPolicy == "Always":
+            _add(total, own)
+            _add(sidecars, own)
+            own = dict(sidecars)
+        else:
+            _add(own, sidecars)
+        peak = {name: max(peak.get(name, Fraction(0)), own.get(name, Fraction(0))) for name in {**peak, **own}}
+    total = {name: max(total.get(name, Fraction(0)), peak.get(name, Fraction(0))) for name in {**total, **peak}}
+    level = _amounts(getattr(pod.spec.resources, part)) if pod.spec.resources else {}
+    total |= {name: value for name, value in level.items() if pod_level_resource(name)}
+    for name, value in _amounts(pod.spec.overhead).items():
+        if part == "requests" or name in total:
+            total[name] = total.get(name, Fraction(0)) + value
+    return total
+
+
+def _add(into: _Amounts, other: Mapping[str, Fraction]) -> None:
+    for name, value in other.items():
+        into[name] = into.get(name, Fraction(0)) + value
+
+
+# --- ResourceQuota ----------------------------------------------------------------------------------------------------------------------
+
+
+class _Ledger:
+    """A quota, and what is used of it so far."""
+
+    def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], _Amounts]) -> None:
+        self.quota, self._known = quota, known
+        spec = quota.spec
+        self.hard = _amounts(spec.hard if spec else None)
+        self.used: _Amounts = {}
+        chosen = (spec.scopeSelector.matchExpressions if spec and spec.scopeSelector else None) or ()
+        self._scopes: list[tuple[str, str, tuple[str, ...]]] = [(name, "Exists", ()) for name in (spec.scopes if spec else None) or ()]
+        self._scopes += [(found.scopeName, found.operator, tuple(found.values or ())) for found in chosen]
+
+    def concerns(self, pod: objects.Pod) -> bool:
+        """Return whether the pod is in all scopes of the quota."""
+        return all(_in_scope(pod, *scope) for scope in self._scopes)
+
+    def fault(self, pod: objects.Pod) -> str | None:
+        """Return why one more pod is refused."""
+        name = f"quota {self.quota.metadata.name}"
+        for resource in self.hard.keys() & _STATED.keys():
+            silent = _silent(pod, *_STATED[resource])
+            if silent:
+                return f"{name} asks every container to state {resource}; {', '.join(silent)} does not"
+        asked = self._usage(pod)
+        for resource, most in sorted(self.hard.items()):
+            more, used = asked.get(resource, Fraction(0)), self.used.get(resource, Fraction(0))
+            if more and used + more > most:
+                shown = [_show(resource, value) for value in (more, used, most)]
+                return f"exceeded {name}: {shown[0]} {resource} asked for, {shown[1]} of {shown[2]} used"
+        return None
+
+    def take(self, pod: objects.Pod) -> None:
+        """Count a pod as used."""
+        _add(self.used, self._usage(pod))
+
+    def _usage(self, pod: objects.Pod) -> _Amounts:
+        """As :func:`usage`; equal pods share their parts."""
+        spec = pod.spec
+        parts = (id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status))
+        if parts not in self._known:
+            self._known[parts] = usage(pod)
+        return self._known[parts]
+
+
+def _ledgers(snapshot: Snapshot, new: set[int]) -> dict[str, list[_Ledger]]:
+    """The quotas of each namespace, with what the pods of the cluster use."""
+    found: dict[str, list[_Ledger]] = {}
+    known: dict[tuple[int, ...], _Amounts] = {}
+    for quota in snapshot.resource_quotas.values():
+        found.setdefault(quota.metadata.namespace or "default", []).append(_Ledger(quota, known))
+    for i, pod in enumerate(snapshot.pods):
+        for ledger in found.get(pod.metadata.namespace or "default", ()):
+            if i not in new and ledger.concerns(pod):
+                if not objects.is_terminal(pod):
+                    ledger.take(pod)
+                else:
+                    _add(ledger.used, {"count/pods": Fraction(1)})
+    return found
+
+
+def usage(pod: objects.Pod) -> _Amounts:
+    """Return what a pod uses of the resources that quotas name."""
+    found = dict.fromkeys(_COUNTS, Fraction(1))
+    for name, amount in pod_request(pod).items():
+        value = Fraction(amount, 1000 if name == "cpu" else 1)
+        if "/" not in name:
+            found[name] = value
+        found[f"requests.{name}"] = value
+    found |= {f"limits.{name}": value for name, value in _total(pod, "limits").items()}
+    return found
+
+
+def _silent(pod: objects.Pod, part: str, resource: str) -> list[str]:
+    """Names of containers that do not state a request or limit, where the pod as a whole does not either."""
+
+    def states(resources: objects.ResourceRequirements | None) -> bool:
+        return resources is not None and resource in (getattr(resources, part) or {})
+
+    if states(pod.spec.resources):
+        return []
+    listed = (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
+    return [container.name or "" for container in listed if not states(container.resources)]
+
+
+def _crosses(pod: objects.Pod) -> bool:
+    """Return whether a pod has an affinity term about other namespaces."""
+    affinity = pod.spec.affinity
+    terms: list[objects.PodAffinityTerm] = []
+    for part in (affinity.podAffinity, affinity.podAntiAffinity) if affinity else ():
+        if part is not None:
+            terms += part.requiredDuringSchedulingIgnoredDuringExecution or ()
+            terms += [weighted.podAffinityTerm for weighted in part.preferredDuringSchedulingIgnoredDuringExecution or ()]
+    return any(term.namespaces or term.namespaceSelector is not None for term in terms)
+
+
+_SCOPES: Final[dict[str, Callable[[objects.Pod], bool]]] = {
+    "Terminating": lambda pod: pod.spec.activeDeadlineSeconds is not None,
+    "NotTerminating": lambda pod: pod.spec.activeDeadlineSeconds is None,
+    "BestEffort": lambda pod: qos_class(pod) == BEST_EFFORT,
+    "NotBestEffort": lambda pod: qos_class(pod) != BEST_EFFORT,
+    "CrossNamespacePodAffinity": _crosses,
+}
+
+
+def _in_scope(pod: objects.Pod, name: str, operator: str, values: tuple[str, ...]) -> bool:
+    if name == "PriorityClass":
+        mine = pod.spec.priorityClassName or ""
+        return {"In": mine in values, "NotIn": mine not in values, "Exists": bool(mine), "DoesNotExist": not mine}.get(operator, False)
+    return name in _SCOPES and _SCOPES[name](pod)
+
+
+def _show(resource: str, value: Fraction) -> str:
+    """An amount as people write it."""
+    plain = resource.rpartition(".")[2]
+    if plain == "cpu":
+        return quantity.format_cpu(quantity.ceil(value * 1000))
+    return quantity.format_bytes(quantity.ceil(value)) if plain in ("memory", "ephemeral-storage") else str(quantity.ceil(value))

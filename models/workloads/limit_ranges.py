@@ -1,0 +1,50 @@
+"""What a LimitRange fills in where containers of a new pod leave requests and limits open.
+
+Sources: plugin/pkg/admission/limitranger (mergePodResourceRequirements) and pkg/apis/core/v1/defaults.go (SetDefaults_LimitRangeItem).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from models.kube import objects
+from models.kube.namespace_limits import LimitRangeItem
+from models.snapshot.snapshot import Snapshot
+
+_change = msgspec.structs.replace
+
+
+def filled(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects.PodSpec:
+    """Return the spec of a new pod with what the LimitRanges of its namespace fill in; the same object where that is nothing."""
+    limits: objects.ResourceList = {}
+    requests: objects.ResourceList = {}
+    for found in snapshot.limit_ranges.values():
+        for item in (found.spec.limits if found.spec else None) or ():
+            if (found.metadata.namespace or "default") == namespace and item.type == "Container":
+                default, asked = _defaults(item)
+                limits, requests = {**default, **limits}, {**asked, **requests}
+    if not limits and not requests:
+        return spec
+    containers, init = _filled(spec.containers, limits, requests), _filled(spec.initContainers, limits, requests)
+    return _change(spec, containers=containers, initContainers=init)
+
+
+def _defaults(item: LimitRangeItem) -> tuple[objects.ResourceList, objects.ResourceList]:
+    """Default limits and requests; the maximum is the default limit, and the default limit or the minimum the default request."""
+    limits = {**(item.max or {}), **(item.default or {})}
+    return limits, {**(item.min or {}), **limits, **(item.defaultRequest or {})}
+
+
+def _filled(
+    containers: list[objects.Container] | None, limits: Mapping[str, objects.RawQuantity], requests: Mapping[str, objects.RawQuantity]
+) -> list[objects.Container] | None:
+    if containers is None:
+        return None
+    found = []
+    for container in containers:
+        own = container.resources or objects.ResourceRequirements()
+        resources = _change(own, limits={**limits, **(own.limits or {})} or None, requests={**requests, **(own.requests or {})} or None)
+        found.append(_change(container, resources=resources))
+    return found
