@@ -346,3 +346,13 @@ def test_the_options_say_the_defaults_of_the_parameters() -> None:
     own = {field.name: field.default for field in dataclasses.fields(Parameters) if field.name in shown}
     assert own.pop("rules") == 30  # said in words
     assert {name: shown[name] for name in own} == own
+
+
+def test_nodes_have_the_labels_that_every_kubelet_sets() -> None:
+    """What selects Linux nodes, as most published manifests do, finds some; none of them is of the control plane."""
+    for node in read(generate(Parameters(nodes=30, pods=60, seed=3))).nodes:
+        labels = node.metadata.labels or {}
+        assert labels["kubernetes.io/os"] == labels["beta.kubernetes.io/os"] == "linux"
+        assert labels["kubernetes.io/arch"] == labels["beta.kubernetes.io/arch"]
+        assert labels["kubernetes.io/hostname"] == node.metadata.name
+        assert not any(key.startswith("node-role.kubernetes.io/control-plane") or "exclude-from-external" in key for key in labels)
