@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from audit.checks import disruption_budgets, domain_blocking, hygiene, pod_annotations, redundancy, rollouts, selectors, topology_spread
+from audit.checks import (
+    disruption_budgets,
+    domain_blocking,
+    hygiene,
+    pod_annotations,
+    pod_creation,
+    redundancy,
+    rollout_now,
+    rollouts,
+    schedulers,
+    selectors,
+    topology_spread,
+)
 from audit.checks.control_plane import check as control_plane
 from audit.checks.unsatisfiable import check as unsatisfiable
 from audit.checks.violated import check as violated
@@ -19,10 +31,13 @@ _MODULES: Final = (
     required_during_execution,
     selectors,
     unsatisfiable,
+    schedulers,
     domain_blocking,
     topology_spread,
     rollouts,
+    rollout_now,
     redundancy,
+    pod_creation,
     disruption_budgets,
     pod_annotations,
     hygiene,

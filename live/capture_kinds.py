@@ -35,6 +35,8 @@ ORDER: Final = (
     "NodeResourceTopology",
     "Node",
 )
+#: Kinds that are read where a snapshot has them, and that no placement depends on.
+NOT_ASKED: Final = frozenset({"ServiceAccount"})
 #: Kinds that clusters may do without: extensions, what is new or gone in some version, and what only keeps new pods from being created.
 _OPTIONAL: Final = frozenset({"PodGroup", "Workload", "NodeResourceTopology", "ResourceQuota", "LimitRange"})
 #: Once the home of what ``apps`` has now; a server with both has the same objects in both.

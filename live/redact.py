@@ -190,6 +190,7 @@ def _conceal(obj: Any) -> None:
     if isinstance(obj, objects.Node) and obj.status is not None:
         obj.status.images = None
     if isinstance(spec, objects.PodSpec):
+        spec.serviceAccountName = None
         for part in (*(spec.initContainers or ()), *(spec.containers or ()), *(spec.volumes or ())):
             part.image = None
     if isinstance(spec, objects.PodSpec) and spec.volumes:

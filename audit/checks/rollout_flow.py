@@ -51,9 +51,9 @@ class Flow:
         self._places = [[(i, view.node_index[pods[i].spec.nodeName or ""]) for i in subject.pods] for subject in subjects]
         own = {i for places in self._places for i, _ in places}
         snapshot = view.snapshot.copy()
-        snapshot.pods = [*pods, *(_plain(_revised(subject, pods)) for subject in subjects)]
+        snapshot.pods = [*pods, *(plain(_revised(subject, pods)) for subject in subjects)]
         for i in own:
-            snapshot.pods[i] = _plain(pods[i])
+            snapshot.pods[i] = plain(pods[i])
         fixed = [i for i in view.running if i not in own and not is_terminating(pods[i])]
         if least is not None:
             fixed = [i for i in fixed if (pods[i].spec.priority or 0) >= least]
@@ -191,7 +191,7 @@ def _revised(subject: Subject, pods: Sequence[Pod]) -> Pod:
     return change(subject.pod, metadata=change(subject.pod.metadata, labels={**subject.labels, HASH: label}))
 
 
-def _plain(pod: Pod) -> Pod:
+def plain(pod: Pod) -> Pod:
     """Without annotations: hints and gangs decide nothing here, and those that cannot be read are another check's."""
     if not pod.metadata.annotations:
         return pod

@@ -52,6 +52,7 @@ KINDS: Final[dict[str, Kind]] = {
         _kind(objects.Service, ""),
         _kind(namespace_limits.ResourceQuota, ""),
         _kind(namespace_limits.LimitRange, ""),
+        _kind(objects.ServiceAccount, ""),
         _kind(PodGroup, "scheduling.k8s.io,scheduling.x-k8s.io,scheduling.sigs.k8s.io,scheduling.volcano.sh"),
         _kind(Workload, "scheduling.k8s.io"),
         _kind(Deployment, "apps,extensions"),

@@ -241,6 +241,7 @@ class PodSpec(Struct):
     priorityClassName: str | None = None
     preemptionPolicy: str | None = None
     schedulerName: str | None = None
+    serviceAccountName: str | None = None
     hostNetwork: bool | None = None
     overhead: ResourceList | None = None
     resources: ResourceRequirements | None = None
@@ -349,6 +350,10 @@ class PodDisruptionBudget(Struct):
 
 class ServiceSpec(Struct):
     selector: dict[str, str] | None = None
+
+
+class ServiceAccount(Struct):
+    metadata: ObjectMeta
 
 
 class Service(Struct):

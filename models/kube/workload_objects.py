@@ -48,11 +48,12 @@ class WorkloadSpec(Struct):
 
 
 class WorkloadStatus(Struct):
-    """What tells a status of a controller from none: one of these is always there."""
+    """What tells a status of a controller from none: one of the numbers is always there; conditions tell why there are not more pods."""
 
     observedGeneration: int | None = None
     replicas: int | None = None
     currentNumberScheduled: int | None = None
+    conditions: list[PodCondition] | None = None
 
 
 class Deployment(Struct):

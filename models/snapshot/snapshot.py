@@ -22,7 +22,7 @@ from models.kube import (
     workload_objects,
 )
 from models.kube.lenient_decode import shorten
-from models.snapshot import api_types, duplicate_keys, interning, sources
+from models.snapshot import api_types, duplicate_keys, interning, sources, workload_status
 from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
 from models.snapshot.gc_pause import no_gc
@@ -37,8 +37,6 @@ _LARGE_YAML: Final = 10_000_000
 _LISTED: Final = 3
 #: Documents of our own, and the options that take them.
 _OWN: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
-#: The status of every workload that has one: what it says differs between captures, and nothing reads it.
-_STATUS: Final = workload_objects.WorkloadStatus(replicas=0)
 #: Characters of an object's identity, and of a complaint: more than what a namespace, a name and a path of 253 each take.
 _LONGEST: Final = 1000
 
@@ -71,6 +69,7 @@ class Snapshot:
     services: list[objects.Service] = field(default_factory=list)
     resource_quotas: dict[str, namespace_limits.ResourceQuota] = field(default_factory=dict)  # "namespace/name"
     limit_ranges: dict[str, namespace_limits.LimitRange] = field(default_factory=dict)  # "namespace/name"
+    service_accounts: dict[str, objects.ServiceAccount] = field(default_factory=dict)  # "namespace/name"
     pod_groups: list[workload_objects.PodGroup] = field(default_factory=list)
     scheduling_workloads: dict[str, workload_objects.Workload] = field(default_factory=dict)  # "namespace/name"
     workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
@@ -116,6 +115,7 @@ _FIELDS: Final = {
     "Service": "services",
     "ResourceQuota": "resource_quotas",
     "LimitRange": "limit_ranges",
+    "ServiceAccount": "service_accounts",
     "PodGroup": "pod_groups",
     "Workload": "scheduling_workloads",
 }
@@ -260,8 +260,7 @@ class _Intake:
 
     def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
         interning.trim(obj.metadata)
-        if isinstance(status := getattr(obj, "status", None), workload_objects.WorkloadStatus):
-            obj.status = _STATUS if status != workload_objects.WorkloadStatus() else None
+        workload_status.trim(obj)
         if kind.name == "Pod":
             problems = self._pool.pod(obj, validate=self._validate)
         else:
@@ -282,7 +281,7 @@ class _Intake:
         known = self._seen[kind.name].setdefault(key, (obj, source))
         if known[0] is obj:
             return True
-        if known[0] != obj:
+        if workload_status.lasting(known[0]) != workload_status.lasting(obj):
             self.problem(source, _identity(kind, obj), f"already in {known[1]} with other content, expected each object once")
         return False
 

@@ -30,6 +30,7 @@ def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
         interning.trim(metadata)
     spec = copy.copy(template.spec) or objects.PodSpec()
     spec.schedulerName = None if spec.schedulerName == _DEFAULT_SCHEDULER else spec.schedulerName
+    spec.serviceAccountName = None
     spec.volumes = mattering([msgspec.structs.replace(v, image=None) for v in spec.volumes or ()])
     spec.containers = [_plain(c) for c in spec.containers or ()]
     spec.initContainers = [_plain(c) for c in spec.initContainers or ()]

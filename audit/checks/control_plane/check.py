@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.checks.control_plane import codes, machines, zones
+from audit.checks.control_plane import codes, machines, user_pods, zones
 from audit.checks.control_plane.layout import Layout, layout, physical_label
 from audit.checks.control_plane.members import API_SERVER, ETCD, USUAL, labels_of, workers
 from audit.view.finding import Code
@@ -28,6 +28,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
         view.not_checked += _unseen(found)
         yield from machines.check(found)
         yield from zones.check(found)
+        yield from user_pods.check(found)
     labels = labels_of(view.snapshot)
     key = physical_label(view, labels, found)
     if key is None and found is not None:

@@ -99,6 +99,16 @@ ETCD_UNSEEN: Final = Code(
     "Whether the cluster outlives a failure depends on etcd's majority; what is said here holds for the other components only.",
     "Look at etcd itself: three members or more, an odd number, each on a machine of its own.",
 )
+USER_PODS: Final = Code(
+    "KS912",
+    "user-pods-on-control-plane",
+    "warning",
+    "Pods of users run on nodes of the control plane",
+    "What they use is missing there: an API server or etcd that runs short of memory or disk takes the whole cluster with it, and who gets "
+    "out of such a pod is beside its keys.",
+    "Taint the nodes (node-role.kubernetes.io/control-plane:NoSchedule) and move the pods, or take their toleration away.",
+)
 CODES: Final[tuple[Code, ...]] = (
     NOT_DOUBLED, HALF, NOT_DISTRIBUTED, EVEN, MACHINES_UNKNOWN, STAGE, STAGE_LABEL, UNLABELLED, WORKERS, CONTRADICTION, ETCD_UNSEEN,
+    USER_PODS,
 )  # fmt: skip

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.checks.unsatisfiable import affinity, missing_objects, node_rules
+from audit.checks.unsatisfiable import affinity, missing_objects, mutual_affinity, node_rules
 from audit.view.finding import Code
 from audit.view.label_matches import LabelMatches
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView
 from models.documents.audit import Finding
 
-CODES: Final[tuple[Code, ...]] = (*node_rules.CODES, *affinity.CODES, *missing_objects.CODES)
+CODES: Final[tuple[Code, ...]] = (*node_rules.CODES, *affinity.CODES, *missing_objects.CODES, *mutual_affinity.CODES)
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
@@ -28,4 +28,5 @@ def check(view: ClusterView) -> Iterator[Finding]:
         for s, subject in enumerate(view.subjects):
             if matches.terms[s] or usable_nodes.rules(subject).ports:
                 yield from affinity.judge(matches, usable_nodes, s)
+        yield from mutual_affinity.find(view, matches)
     yield from missing_objects.find(view)

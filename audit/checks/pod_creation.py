@@ -1,0 +1,79 @@
+"""Workloads whose pods are not even created, so that no scheduler and no pending pod tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from audit.view.finding import Code, some
+from audit.view.usable_nodes import grave
+from audit.view.view import ClusterView, Subject
+from models.documents.audit import Finding
+from models.kube.objects import PodCondition, is_terminating
+from models.kube.workload_objects import Deployment, ReplicaSet, WorkloadStatus
+from models.workloads.ownership import Owners
+from models.workloads.view import controller
+
+ACCOUNT: Final = Code(
+    "KS227", "service-account-missing", "error",
+    "It names a ServiceAccount that does not exist",
+    "The API server refuses to create its pods: there is nothing that could be pending.",
+    "Create the ServiceAccount, or correct spec.serviceAccountName.",
+)  # fmt: skip
+FAILED: Final = Code(
+    "KS521", "pods-not-created", "error",
+    "A workload has fewer pods than it asks for, and none of them is pending",
+    "Its controller could not create them (a quota, a ServiceAccount, an admission webhook), or does not work: no scheduler sees what is"
+    " missing.",
+    "See the events of its ReplicaSet (kubectl describe), and mend what refuses the pods; the controller tries again by itself.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (ACCOUNT, FAILED)
+
+
+def check(view: ClusterView) -> Iterator[Finding]:
+    accounts = view.snapshot.service_accounts
+    sets: dict[tuple[str, str], list[ReplicaSet]] = {}
+    for obj in view.snapshot.workloads.get("ReplicaSet", ()):
+        owner = controller(obj)
+        if owner is not None:
+            sets.setdefault((obj.metadata.namespace or "default", owner.name), []).append(obj)
+    for subject in view.subjects:
+        name, space = subject.pod.spec.serviceAccountName, subject.namespace
+        # Every namespace of a cluster has the account called default: without it, they were not captured.
+        if name and f"{space}/default" in accounts and f"{space}/{name}" not in accounts:
+            yield ACCOUNT.found(
+                subject.name, f"there is no ServiceAccount {space}/{name}", field=f"{subject.path}.serviceAccountName",
+                severity=grave(view, subject) if view.snapshot.nodes else None,
+            )  # fmt: skip
+        workload = subject.workload
+        if workload is not None and isinstance(workload.obj, Deployment | ReplicaSet):
+            own = sets.get((space, workload.name), []) if isinstance(workload.obj, Deployment) else []
+            yield from _missing(view, subject, workload.obj.status, own)
+
+
+def _missing(view: ClusterView, subject: Subject, status: WorkloadStatus | None, sets: list[ReplicaSet]) -> Iterator[Finding]:
+    """A finding if the API server's own account of a workload has fewer pods than it asks for, and so has the snapshot."""
+    there = max(len(subject.pods), (status.replicas or 0) if status is not None else 0)
+    if status is None or there >= subject.wanted or subject.workload is None or getattr(subject.workload.obj.spec, "paused", None):
+        return
+    failed = [c for each in (status, *(rs.status for rs in sets)) if each is not None for c in each.conditions or () if _refused(c)]
+    if not failed and (subject.workload.obj.metadata.deletionTimestamp or _leaving(view, subject)):
+        return
+    why = "the snapshot does not tell why"
+    if failed:
+        reasons = list(dict.fromkeys(c.reason or "no reason given" for c in failed))
+        why = f"creating more fails (ReplicaFailure: {some(reasons)})"
+    yield FAILED.found(
+        subject.name, f"has {there} of {subject.wanted} pods, and {why}", field="status.conditions" if failed else "status.replicas",
+        pods=view.keys(subject.pods), severity=None if failed else "warning",
+    )  # fmt: skip
+
+
+def _refused(condition: PodCondition) -> bool:
+    return condition.type == "ReplicaFailure" and condition.status == "True"
+
+
+def _leaving(view: ClusterView, subject: Subject) -> bool:
+    """Return whether pods of a workload are being deleted, whose place others may wait for."""
+    owners = Owners(view.snapshot)
+    return any(is_terminating(pod) and owners.of(pod) == subject.name for pod in view.snapshot.pods)

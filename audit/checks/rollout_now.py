@@ -1,0 +1,132 @@
+"""Rollouts that are stuck now: the controller waits for new pods, and no node takes one of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from audit.checks.rollout_flow import plain
+from audit.checks.rollouts import Halt
+from audit.view.finding import Code
+from audit.view.view import ClusterView, Subject
+from models.cluster.compile import compile_cluster
+from models.documents.audit import Finding
+from models.documents.policy import Multipliers
+from models.kube.objects import Pod, controller_of, is_terminating
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import InputError
+from models.workloads.deployment_rollout import Pace, creations, deletions, old_pods, pace
+from models.workloads.revisions import same_template
+from solver import rules
+
+STUCK: Final = Code(
+    "KS506", "rollout-stuck", "error", "The rollout of a Deployment is stuck now",
+    "The controller deletes no old pod before a new one is available and creates no more of them, and no node takes those there are, nor"
+    " may they preempt others: it stays so until something else changes.",
+    "Roll back, delete an old pod by hand, or set maxUnavailable to 1; loosen the rule that rejects the new pods, or add a node.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (STUCK,)
+_INDIFFERENT: Final = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
+Rejected = Sequence[tuple[str, int, str]]
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A Deployment that goes on only if one of its new pods is placed. ``pods``: those that wait; ``placed``: new ones that run."""
+
+    subject: Subject
+    pace: Pace
+    pods: list[int]
+    placed: int
+
+
+def check(view: ClusterView) -> Iterator[Finding]:
+    """Return a finding for each Deployment whose rollout is proved to be at a halt."""
+    waiting = [found for subject in view.subjects if (found := _waiting(view, subject)) is not None] if view.snapshot.nodes else []
+    if not waiting:
+        return
+    try:
+        verdicts = _judged(view, [i for each in waiting for i in each.pods])
+        lowest = min((view.snapshot.pods[i].spec.priority or 0 for i in view.running), default=0)
+        by_priority: dict[int, list[int]] = {}
+        for each in waiting:
+            spec = each.subject.pod.spec
+            if spec.preemptionPolicy != "Never" and (spec.priority or 0) > lowest and all(verdicts[i] for i in each.pods):
+                by_priority.setdefault(spec.priority or 0, []).extend(each.pods)
+        for priority, pods in by_priority.items():  # beside those only that they could not preempt
+            beside = _judged(view, pods, priority)
+            verdicts.update((i, None) for i in pods if not beside[i])
+    except InputError as error:
+        view.not_checked.append(f"rollouts that are under way: {error.problems[0]}")
+        return
+    for each in waiting:
+        first = verdicts[each.pods[0]]
+        if first and all(verdicts[i] for i in each.pods):
+            yield Halt(each.subject, each.pace, STUCK, first).found(view, placed=each.placed)
+
+
+def _waiting(view: ClusterView, subject: Subject) -> _Waiting | None:
+    """What a rollout waits for; None where the controller has something to do, or the scheduler is not asked yet."""
+    workload, pods = subject.workload, view.snapshot.pods
+    if workload is None or subject.kind != "Deployment" or not subject.wanted or workload.obj.spec.paused:
+        return None
+    if all(pods[i].spec.nodeName for i in subject.pods):
+        return None
+    sets = {
+        rs.metadata.name: rs
+        for rs in view.snapshot.workloads.get("ReplicaSet", ())
+        if (rs.metadata.namespace or "default") == subject.namespace
+    }
+    owners = {i: owner.name if (owner := controller_of(pods[i])) is not None else None for i in subject.pods}
+    if not all(name in sets for name in owners.values()):
+        return None
+    new = [i for i in subject.pods if same_template(workload, sets[owners[i]])]
+    waits = [i for i in new if not pods[i].spec.nodeName]
+    if not waits or len(new) == len(subject.pods) or any(_undecided(pods[i]) for i in waits):
+        return None
+    try:
+        steps = pace(workload.obj)
+    except InputError:
+        return None
+    old, _ = old_pods(view.snapshot, [i for i in subject.pods if i not in set(new)])
+    on = Counter(pods[i].spec.nodeName or "" for i in subject.pods)
+    placed = len(new) - len(waits)
+    if creations(steps, len(old), len(new)) or deletions(steps, old, on.__getitem__, placed):
+        return None
+    return _Waiting(subject, steps, waits, placed)
+
+
+def _undecided(pod: Pod) -> bool:
+    """Return whether a pod is not the scheduler's yet, or pods are going for it."""
+    return bool(pod.spec.schedulingGates) or bool(pod.status is not None and pod.status.nominatedNodeName)
+
+
+def _judged(view: ClusterView, waiting: Sequence[int], least: int | None = None) -> dict[int, Rejected | None]:
+    """By pod the rules that reject it, each with the number of nodes and words, where no node takes it; None where one does. Pods that are
+    being deleted are left out, and with ``least`` those of a lower priority."""
+    snapshot = view.snapshot.copy()
+    snapshot.pods = [*view.snapshot.pods]
+    for i in waiting:
+        snapshot.pods[i] = plain(snapshot.pods[i])
+    fixed = [i for i in view.running if not is_terminating(snapshot.pods[i])]
+    if least is not None:
+        fixed = [i for i in fixed if (snapshot.pods[i].spec.priority or 0) >= least]
+    policy = msgspec.structs.replace(view.policy, multipliers=_INDIFFERENT, defaultConstraints=())
+    cluster = compile_cluster(snapshot, Scope(fixed=fixed, pending=list(waiting)), daemon_namespaces=view.exempt, policy=policy)
+    active = rules.build(cluster)
+    found: dict[int, Rejected | None] = {}
+    for g, cls in enumerate(cluster.classes):
+        masks: Mapping[str, tuple[int, str, list[int]]] = {
+            rule.name: (int(np.count_nonzero(mask)), rule.message(g, mask), np.flatnonzero(mask).tolist())
+            for rule in active
+            if (mask := rule.rejects(g)).any()
+        }
+        every = {n for _, _, nodes in masks.values() for n in nodes}
+        told = sorted(((name, count, text) for name, (count, text, _) in masks.items()), key=lambda each: (-each[1], each[0]))
+        found.update(dict.fromkeys(cls.pods, told if len(every) == cluster.n_nodes else None))
+    return found

@@ -1,0 +1,87 @@
+"""Workloads whose pods wait for each other: required affinity in a circle, of which no pod can be the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from audit.view.finding import Code, some
+from audit.view.label_matches import LabelMatches
+from audit.view.usable_nodes import running, wanted
+from audit.view.view import ClusterView
+from models.documents.audit import Finding
+from models.gangs.markers import marker
+from solver.rules.inter_pod_affinity import InterPodAffinity
+
+MUTUAL: Final = Code(
+    "KS231", "affinity-mutual", "error",
+    "Workloads that require each other's pods nearby, and are no gang",
+    "kube-scheduler places one pod at a time: the first one of each waits for one of the others, and none is ever placed. Where they run,"
+    " they do not come back once all of one kind are gone.",
+    "Give both pod templates the annotation kubestow.dev/gang with one name, so that kubestow places them together; or make one of the"
+    " rules preferred.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (MUTUAL,)
+
+
+def find(view: ClusterView, matches: LabelMatches) -> Iterator[Finding]:
+    """Return a finding for each circle."""
+    wants = {s: targets for s in range(len(view.subjects)) if (targets := _targets(matches, s))}
+    free = set(range(len(view.subjects))) - wants.keys()
+    grown = True
+    while grown:  # whose pods can be placed by way of others that can
+        more = {s for s, targets in wants.items() if s not in free and not free.isdisjoint(targets)}
+        free |= more
+        grown = bool(more)
+    stuck = {s: [h for h in targets if h in wants] for s, targets in wants.items() if s not in free}
+    for circle in _circles(stuck):
+        subjects = [view.subjects[s] for s in circle]
+        gangs = {marker(subject.pod) for subject in subjects}
+        if (len(gangs) == 1 and None not in gangs) or not all(wanted(subject) for subject in subjects):
+            continue
+        names = [subject.name for subject in subjects]
+        there = any(running(view, subject) for subject in subjects)
+        text = (
+            f"required affinity to pods of {some(names[1:])}, and back: no pod of {'them' if len(names) > 2 else 'either'} can be the first"
+        )
+        yield MUTUAL.found(
+            names[0], text + ("; they run now" if there else ""), field=f"{subjects[0].path}.affinity.podAffinity",
+            rule=InterPodAffinity.name, pods=view.keys([i for subject in subjects for i in subject.pods]),
+            severity="warning" if there else None,
+        )  # fmt: skip
+
+
+def _targets(matches: LabelMatches, s: int) -> list[int] | None:
+    """Other subjects whose pods a subject has to be near; None where it can be the first of its kind, or is near pods of no workload, or of
+    none at all, which others tell of."""
+    affinity = [t for t in matches.terms[s] if t.required and t.kind == "affinity"]
+    if not affinity or any(t.selector is None for t in affinity):
+        return None
+    hits = np.logical_and.reduce([matches.may_hit(t.selector, t.namespaces) for t in affinity])
+    if not hits.any() or hits[matches.own[s]]:
+        return None
+    found = matches.subjects(hits, without=s)
+    owned = {i for h in found for i in matches.view.subjects[h].pods}
+    return None if not found or any(i not in owned for i in matches.pods(hits, without=s)) else found
+
+
+def _circles(graph: dict[int, list[int]]) -> Iterator[list[int]]:
+    """Return the nodes of each group of a graph in which all reach each other, two at least, ascending."""
+    reach: dict[int, set[int]] = {}
+    for s in graph:
+        seen: set[int] = set()
+        queue = list(graph[s])
+        while queue:
+            h = queue.pop()
+            if h not in seen:
+                seen.add(h)
+                queue += graph.get(h, ())
+        reach[s] = seen
+    told: set[int] = set()
+    for s in sorted(graph):
+        circle = sorted(h for h in graph if h in reach[s] and s in reach[h])
+        if s in reach[s] and s not in told and len(circle) > 1:
+            told.update(circle)
+            yield circle
