@@ -12,9 +12,8 @@ from solver.rebalance.sequencing.greedy_pass import GreedyPass
 #: Stopovers that are weighed before one is taken, and what each is weighed by: moves that it may set free.
 CHOICES = 12
 WAITING = 8
-#: Spare places that are tried for each pod, and pods that may leave one node to make room for another.
+#: Spare places that are tried for each pod.
 PLACES = 3
-CLEARED = 6
 
 
 def waiting_in_circle(moves: Sequence[Step]) -> list[Step]:
@@ -52,7 +51,7 @@ def break_deadlocks(greedy: GreedyPass) -> bool:
     """Run the pass, and break each dead end by a stopover, until nothing is left (then True) or none is found."""
     tries = 2 * greedy.remaining.left + 20
     while not greedy.run():
-        if greedy.over() or not tries or not greedy.remaining.allows_any() or not (_stopover(greedy) or _clear(greedy)):
+        if greedy.over() or not tries or not greedy.remaining.allows_any() or not _stopover(greedy):
             return False
         tries -= 1
     return True
@@ -116,33 +115,3 @@ def _stopover(greedy: GreedyPass) -> bool:
     if freed_moves:
         greedy.take(freed_moves[0])  # before somebody else takes the place
     return True
-
-
-def _clear(greedy: GreedyPass) -> bool:
-    """Take several pods, or ones that need not move at all, away from a node until a move that waits for it is accepted; whether
-    one was."""
-    remaining, state, problem = greedy.remaining, greedy.state, greedy.problem
-    stuck = sorted(remaining.moves(), key=lambda s: (int(greedy.size[s.g]), s.g, s.a, s.b))
-    if greedy.rng is not None:
-        greedy.rng.shuffle(stuck)
-    for move in stuck[: 2 * CHOICES]:
-        if move.b < 0 or (problem.pending[move.g] and problem.cluster.classes[move.g].gang is not None):
-            continue
-        length = len(greedy.steps)
-        here = [h for h in np.flatnonzero((state.counts[:, move.b] > 0) & problem.movable).tolist() if h != move.g]
-        here.sort(key=lambda h: (remaining.extra(h, move.b, -1), int(problem.cost[h]), -int(greedy.size[h]), h))
-        if greedy.rng is not None:
-            greedy.rng.shuffle(here)
-        done = False
-        for h in here:
-            while not done and len(greedy.steps) < length + CLEARED and state.counts[h, move.b] > 0 and not greedy.over():
-                places = [b for b in _places(greedy, h, move.b) if remaining.allows(h, remaining.extra(h, move.b, b))]
-                if not places:
-                    break
-                greedy.take(Step(h, move.b, places[0]))
-                done = bool(state.landing(move.g, move.a)[move.b])
-        if done:
-            greedy.take(Step(move.g, move.a, move.b))
-            return True
-        greedy.back_to(length, refused=True)
-    return False

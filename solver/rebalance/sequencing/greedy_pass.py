@@ -58,15 +58,11 @@ class GreedyPass:
         if self.remaining.of[step.g]:
             self._dirty.add(step.g)
 
-    def back_to(self, length: int, *, refused: bool = False) -> None:
-        """Take steps back until so many are left; then every class may be asked again, unless all were ``refused`` in that state."""
-        while len(self.steps) > length:
-            step = self.steps.pop()
+    def undo(self) -> None:
+        """Take all steps back."""
+        for step in reversed(self.steps):
             self.state.undo(step)
             self.remaining.note(step, -1)
-        self._dirty = set() if refused else set(self.remaining.active())
-
-    # --- the pass ----------------------------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
         """Take direct steps until nothing is left (then True) or nothing moves."""

@@ -87,10 +87,9 @@ def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_mos
         if not direct and not stuck:
             stuck = waiting_in_circle(remaining.moves())
         reached = direct or break_deadlocks(greedy)
-        steps = list(greedy.steps)
-        greedy.back_to(0)
-        if reached and (best is None or count_pods(steps) < count_pods(best)):
-            best = steps
+        greedy.undo()
+        if reached and (best is None or count_pods(greedy.steps) < count_pods(best)):
+            best = greedy.steps
 
     attempt(None, 1.0)
     if best is not None and count_pods(best) == needed:
