@@ -136,6 +136,7 @@ def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_o
     snapshot = inputs.edit(inputs.load(streams), streams).snapshot
     found, reported = run.search(partial(examine, snapshot, AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **chosen)))
     found.notes += snapshot.omissions
+    inputs.stamp(found.snapshot, snapshot)
     titles = {code: kind.title for code, kind in CODES.items() if picked.has(code)}
     output.write_document(
         streams,
@@ -143,6 +144,7 @@ def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_o
         lambda: to_builtins(found),
         csv=lambda: csv_rows.audit(found),
         junit=lambda: terminal.junit(found, titles, fail_on),
+        capture=snapshot.capture,
     )
     line = f"{terminal.audit_line(found)}, {run.seconds():.1f} s"
     if selecting.write_baseline is not None:

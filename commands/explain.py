@@ -102,6 +102,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
         ],
         lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=snapshot.omissions),
         csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
+        capture=snapshot.capture,
     )
     run.end(DONE)
 
@@ -125,6 +126,7 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
         lambda _: answers.affinity_table(found),
         lambda: results.affinity_document(found),
         csv=lambda: csv_rows.affinity(found),
+        capture=snapshot.capture,
     )
     raise click.exceptions.Exit(DONE)
 

@@ -76,6 +76,7 @@ def rebalance(
         lambda: results.plan_document(plan),
         csv=lambda: csv_rows.plan(plan, snapshot),
         kubectl=lambda: script(plan, snapshot),
+        capture=snapshot.capture,
     )
     searching.warn_of_gates(streams, choices, "run the script")
     run.end(INCOMPLETE if plan.obstacles else DONE, plan_line(plan, run.seconds()))

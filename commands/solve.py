@@ -77,6 +77,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
         lambda: results.placement_document(placement),
         csv=lambda: csv_rows.placement(placement, snapshot),
         kubectl=lambda: results.bindings(placement, snapshot),
+        capture=snapshot.capture,
     )
     searching.warn_of_gates(streams, choices, "create the bindings")
     waiting = any(not left.gated for left in placement.unplaced)

@@ -48,6 +48,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
         streams,
         lambda _: answers.violations_table(found, result, says, judged.open),
         lambda: violations_document(found, says, judged.open, snapshot.omissions),
+        capture=snapshot.capture,
     )
     for clause in says:
         say(f"note: the document says: {clause}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from checker.violation import DOCUMENT, GATED, Violation
-from models.documents.placement import Placement, TierResult, Unmodelled
+from models.documents.placement import Placement, SnapshotRef, TierResult, Unmodelled
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 
@@ -41,8 +41,20 @@ def count_faults(snapshot: Snapshot, placement: Placement, pending: int) -> Iter
     ):
         if said != number:
             yield f"snapshot.{name} is {said}, it should be {number}"
+    yield from origin_faults(placement.snapshot, snapshot)
     if placement.engine not in ENGINES:
         yield f"there is no engine {placement.engine!r}"
+
+
+def origin_faults(ref: SnapshotRef, snapshot: Snapshot) -> Iterator[str]:
+    """Yield what a document says wrongly of the cluster that was captured, and when."""
+    known = snapshot.capture
+    for name, said, true in (
+        ("cluster", ref.cluster, known.cluster if known is not None else ""),
+        ("capturedAt", ref.capturedAt, known.time if known is not None else ""),
+    ):
+        if said is not None and said != true:
+            yield f"snapshot.{name} is {said}, it should be {true or 'left out'}"
 
 
 def _numbering(placement: Placement) -> Iterator[str]:

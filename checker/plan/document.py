@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from checker.claims.document import origin_faults
 from checker.violation import Violation
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube import objects
@@ -110,6 +111,8 @@ def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str],
     for name, said, number in numbers:
         if said != number:
             yield Violation("", "", PLAN, f"snapshot.{name} is {said}, it should be {number}")
+    for why in origin_faults(ref, snapshot):
+        yield Violation("", "", PLAN, why)
     if ref.fromScratch:
         yield Violation("", "", PLAN, "a plan does not place running pods from scratch")
     if plan.engine not in _ENGINES:

@@ -10,7 +10,7 @@ import msgspec
 from commands.common.exit_codes import VIOLATED, fail, refuse, say
 from commands.common.options import PolicyChoices, Streams
 from models.documents import policy as policies
-from models.documents.placement import Edits
+from models.documents.placement import Edits, SnapshotRef
 from models.documents.policy import Policy
 from models.kube import kinds
 from models.numa.annotations import has_hints
@@ -49,6 +49,12 @@ def note_omissions(omissions: Sequence[str], streams: Streams) -> None:
         fail([f"not taken into account: {text}" for text in omissions], VIOLATED)
     for text in omissions:
         say(f"note: {text}")
+
+
+def stamp(document: SnapshotRef, snapshot: Snapshot) -> None:
+    """Note in a document which cluster its snapshot is of, and of when, where the snapshot tells."""
+    if snapshot.capture is not None:
+        document.cluster, document.capturedAt = snapshot.capture.cluster or None, snapshot.capture.time or None
 
 
 def read_policy(choices: PolicyChoices) -> Policy:

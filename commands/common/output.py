@@ -8,14 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from commands.common.options import Streams, on_terminal
+from models.snapshot.capture_info import Capture
+from report.documents.origin import origin
 from report.documents.output import write_file, write_stdout
 
 
 def write_document(
-    streams: Streams, table: Callable[[Any], Iterable[Any]], document: Callable[[], object], **others: Callable[[], bytes]
+    streams: Streams,
+    table: Callable[[Any], Iterable[Any]],
+    document: Callable[[], object],
+    capture: Capture | None = None,
+    **others: Callable[[], bytes],
 ) -> None:
-    """Write a result: drawn by ``table`` on a surface (also for the format wide), as the JSON or YAML of ``document``, or in one of
-    ``others``, named by its format.
+    """Write a result: drawn by ``table`` on a surface (also for the format wide) below what ``capture`` says of the cluster, as the JSON or
+    YAML of ``document``, or in one of ``others``, named by its format.
 
     By default it is a table on a terminal, and JSON elsewhere.
     """
@@ -25,7 +31,8 @@ def write_document(
 
         surface = canvas.standard_output() if streams.printed else canvas.a_file()
         surface = replace(surface, wide=form == "wide", everything=streams.everything)
-        data = canvas.render(list(table(surface)), surface)
+        header = canvas.header(origin(capture))
+        data = canvas.render([*header, *table(surface)], surface)
     elif form in others:
         data = others[form]()
     else:

@@ -13,7 +13,7 @@ import click
 
 from checker.violation import InternalFault
 from commands.common.exit_codes import INTERRUPTED, VIOLATED, fail, say
-from commands.common.inputs import checked, warn
+from commands.common.inputs import checked, stamp, warn
 from commands.common.interrupts import in_thread
 from commands.common.options import PolicyChoices, SearchChoices, Streams
 from models.documents.placement import Placement
@@ -51,6 +51,7 @@ class Run:
     def accept(self, result: Placement | RebalancePlan, snapshot: Snapshot) -> None:
         """Note the time of reading and what was left out in a result, and end the command where there is nothing to be written."""
         result.notes += snapshot.omissions
+        stamp(result.snapshot, snapshot)
         if result.seconds is not None:
             result.seconds.load = round(self.loaded, 3)
         if self.stop.is_set() and result.status == "unknown":

@@ -46,6 +46,8 @@ class SnapshotRef(Doc, omit_defaults=True):
     workloads: Annotated[list[str], Meta(description="Manifests that were added (`Kind namespace/name`).")] = []
     edits: Annotated[Edits | None, Meta(description="What-if edits that were made before anything else.")] = None
     rollout: Annotated[str | None, Meta(description="The Deployment whose new revision is placed, as it was named.")] = None
+    cluster: Annotated[str | None, Meta(description="The cluster that was captured, where the snapshot names it.")] = None
+    capturedAt: Annotated[str | None, Meta(description="When it was captured, RFC 3339, where the snapshot tells.")] = None
 
 
 class TierResult(Doc, omit_defaults=True):

@@ -104,6 +104,11 @@ def _lines(part: RenderableType, surface: Surface, indent: int) -> Iterator[Text
     yield from (Text(" " * indent).append_text(line) for line in found)
 
 
+def header(text: str) -> list[RenderableType]:
+    """Return a line to stand above a table, and a blank one; nothing for an empty text."""
+    return [plain(text, style="dim"), Text()] if text else []
+
+
 def plain(text: object, style: str = "") -> Text:
     """Return text as it is: no markup is read from it, and it cannot move the cursor."""
     return Text(one_line(str(text)), style=style)
