@@ -48,6 +48,7 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None) -> None:
         lambda surface: terminal.nodes_table(found, surface),
         lambda: results.nodes_document(found),
         csv=lambda: csv_rows.nodes(found),
+        capture=snapshot.capture,
     )
     if not streams.quiet:
         say(terminal.nodes_line(found))

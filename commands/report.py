@@ -29,12 +29,13 @@ from commands.common.options import PolicyChoices, Streams, bundled
 def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespace: str | None) -> None:
     """Write one self-contained HTML page: the cluster, and what a result does with it.
 
-    Manifests that the result was made with are given once more with -w. Without a result the page shows the cluster as it is, and why
-    pending pods wait. The result is checked first; the page says what is wrong with it, and the command then exits with 4.
+    Manifests that the result was made with are given once more with -w. Without a result the page shows the cluster as it is, why pending
+    pods wait, and what the audit finds. The result is checked first; the page says what is wrong with it, and the command exits with 4.
     """
     streams.check()
     _check_usage(streams, choices)
     refuse(namespace is not None and streams.result is not None, "-n is the result's own: it does not go with --result")
+    from audit.run import AuditOptions, audit
     from commands.common import inputs, judging, output, searching
     from models.documents.placement import Placement
     from report.page import data, render
@@ -50,6 +51,7 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
         pending = judging.Pending(run, snapshot, policy, choices)
         shown["verdicts"] = pending.judge()
         shown["causes"] = pending.causes(shown["verdicts"], time_limit)
+        shown["audit"] = run.search(partial(audit, snapshot, AuditOptions(policy, choices.daemon_namespaces, time_limit=time_limit)))
     else:
         snapshot, revision, shown["violations"], _ = judging.judge(original, result, streams)
         theirs, ours = result.snapshot.sha256, snapshot.sha256

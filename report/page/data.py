@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from models.documents.audit import Audit
 from models.documents.placement import Cause, Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot import scope
 from models.snapshot.snapshot import Snapshot
+from report.documents.origin import origin
 from report.documents.output import one_line
 from report.documents.results import Violation
 from report.page import nodes, owners, places, pods, summary
@@ -32,13 +34,14 @@ def build(
     violations: Sequence[Violation] = (),
     verdicts: Sequence[PodVerdict] = (),
     causes: Sequence[Cause] = (),
+    audit: Audit | None = None,
     version: str,
 ) -> dict[str, Any]:
     """Return the data of the page for a snapshot and, where there is one, a result of it.
 
     ``snapshot``: with the result's what-if edits, manifests and (:func:`report.page.rollouts.with_new_pods`) new pods of its rollout;
     ``original``: as it was before them, which tells added nodes and pods. ``violations``: what the checker has against the result;
-    ``verdicts`` and ``causes``: what is judged of pending pods where no result says it.
+    ``verdicts`` and ``causes``: what is judged of pending pods where no result says it; ``audit``: what is found in the snapshot then.
 
     Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are mCPU and bytes. ``place`` and ``usage``
     have a list for each of ``views``. More than :data:`report.page.pods.SINGLE` pods are ``groups``, of which only those that change or
@@ -52,6 +55,7 @@ def build(
     scratch, gated = (reference.fromScratch, reference.includeGated) if reference is not None else (False, False)
     chosen = scope.select(snapshot, from_scratch=scratch, include_gated=gated)
     sha256, pending = (reference.sha256, reference.pending) if reference is not None else (snapshot.sha256, len(chosen.pending))
+    source = origin(snapshot.capture)
     found = places.find(snapshot, result, original)
     names, of_pod = owners.of_pods(snapshot, found.pods)
     shapes = Shapes(snapshot, found.pods, of_pod, [name for name, _ in names], policy, chosen)
@@ -63,7 +67,7 @@ def build(
         "version": version,
         "title": summary.title(snapshot, result),
         "kind": summary.kind(result),
-        "snapshot": {"sha256": sha256, "nodes": len(snapshot.nodes), "pods": len(snapshot.pods), "pending": pending},
+        "snapshot": {"sha256": sha256, "nodes": len(snapshot.nodes), "pods": len(snapshot.pods), "pending": pending, "origin": source},
         "summary": summary.summary(snapshot, result, found, chosen, policy, violations, usage, node_columns, shapes.notes),
         "views": found.views,
         "zones": nodes.zones(snapshot)[0],
@@ -78,6 +82,7 @@ def build(
         "waves": pods.waves(found, grouped=grouped),
         "obstacles": summary.obstacles(result),
         "unplaced": unplaced(result, verdicts, causes),
+        "audit": summary.audit(audit),
         "preferences": summary.preferences(result),
         "search": summary.search(result),
         "rulesBroken": summary.rules_broken(result),

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from models.cluster import unmodelled
+from models.documents.audit import Audit
 from models.documents.placement import FamilyResult, Placement, SearchPoint, TierResult, Unmodelled
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import RebalancePlan
@@ -20,6 +21,7 @@ from models.snapshot.snapshot import InputError, Snapshot
 from report.documents.numbers import percent
 from report.documents.output import counted
 from report.documents.results import Violation
+from report.documents.tier_words import tier_words
 from report.page import words
 from report.page.nodes import left_to_drain
 from report.page.owners import short
@@ -67,7 +69,7 @@ def summary(
     notes: Sequence[str],
 ) -> dict[str, Any]:
     """Return ``summary`` of the page. ``notes``: what the making of the page has to say; ``nodes``: the columns."""
-    said = list(result.notes) if result is not None else list(snapshot.warnings)
+    said = list(result.notes) if result is not None else [*snapshot.omissions, *snapshot.warnings]
     if result is not None and result.snapshot.edits is not None:
         said = [*edits.describe(result.snapshot.edits), *said]
     if result is not None:
@@ -98,10 +100,6 @@ def _seconds(result: Result) -> dict[str, float] | None:
     return found if found and all(map(math.isfinite, found.values())) else None
 
 
-def _label(tier: str, priority: int | None) -> str:
-    return tier if priority is None else f"{tier}, priority {priority}"
-
-
 def _tiers(snapshot: Snapshot, result: Result) -> list[dict[str, Any]]:
     if result is None:
         return []
@@ -111,16 +109,13 @@ def _tiers(snapshot: Snapshot, result: Result) -> list[dict[str, Any]]:
         of.update(
             priorities.get(pod, 0) for pod in [*(a.pod for a in result.assignments), *(u.pod for u in result.unplaced if not u.gated)]
         )
-    return [
-        {
-            "label": _label(tier.tier, tier.priority),
-            "value": tier.value,
-            "bound": tier.bound,
-            "gap": gap_text(tier.value, tier.bound),
-            "of": _of(tier, of) if isinstance(result, Placement) else None,
-        }
-        for tier in result.objective
-    ]
+    found = []
+    for tier in result.objective:
+        words = tier_words(tier, result.policy)
+        total = _of(tier, of) if isinstance(result, Placement) else None
+        gap = gap_text(tier.value, tier.bound)
+        found.append({"label": words.name, "value": words.reached, "bound": words.best, "gap": gap, "of": total})
+    return found
 
 
 def _of(tier: TierResult, of: Counter[int]) -> int | None:
@@ -201,6 +196,20 @@ def _unmodelled(found: Sequence[Unmodelled]) -> list[dict[str, str]]:
     return told[:_LISTED]
 
 
+def audit(found: Audit | None) -> dict[str, Any] | None:
+    """Return the findings of an audit, and how many are left out; None without one."""
+    if found is None:
+        return None
+    return {
+        "findings": [
+            {"severity": each.severity, "code": each.code, "object": each.object, "message": each.message, "fix": each.fix}
+            for each in found.findings[:_LISTED]
+        ],
+        "more": max(0, len(found.findings) - _LISTED),
+        "notChecked": list(found.notChecked),
+    }
+
+
 # --- preferences, rules, search -------------------------------------------------------------------------------------------
 
 
@@ -251,7 +260,11 @@ def search(result: Result) -> list[dict[str, Any]]:
     found: dict[tuple[str, int | None], list[SearchPoint]] = {}
     for point in (each for each in (result.search if result is not None else ()) if math.isfinite(each.seconds)):
         found.setdefault((point.tier, point.priority), []).append(point)
-    return [
-        {"label": _label(*tier), "points": [[p.seconds, p.value, p.bound] for p in sorted(points, key=lambda p: p.seconds)]}
-        for tier, points in found.items()
-    ]
+    told = []
+    for (tier, priority), points in found.items():
+        words = tier_words(TierResult(tier, 0, 0, priority), result.policy if result is not None else None)
+        sign = -1 if words.fewer else 1
+        points.sort(key=lambda p: p.seconds)
+        ends = [[p.seconds, sign * p.value, sign * p.bound if p.bound is not None else None] for p in points]
+        told.append({"label": words.name, "points": ends})
+    return told

@@ -18,6 +18,7 @@ from models.snapshot.snapshot import Snapshot
 from report.documents.node_rows import zone_of
 from report.documents.numbers import amount
 from report.documents.output import counted
+from report.documents.tier_words import tier_words
 from report.terminal.canvas import Surface, grid, heading, plain
 from report.terminal.causes import causes, gangs
 from report.terminal.columns import Bar, Cell, Grid, Name
@@ -100,12 +101,12 @@ def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
     # New pods of a rollout are not in the snapshot; all of them have the priority of their template, which is the tier's.
     new = next((tier.priority or 0 for tier in result.objective if tier.tier == "placed"), 0)
     of = Counter(priorities.get(pod, new) for pod in to_place)
-    table = grid("tier", "value", "of", "bound", "gap", right=(1, 2, 3, 4))
+    table = grid("goal", "reached", "of", "best possible", "gap", right=(1, 2, 3, 4))
     for tier in result.objective:
         total = "" if tier.tier != "placed" else f"{of[tier.priority] if tier.priority is not None else of.total():,}"
-        name = tier.tier if tier.priority is None else f"{tier.tier}, priority {tier.priority}"
+        words = tier_words(tier, result.policy)
         gap = gap_text(tier.value, tier.bound)
-        table.add_row(plain(name), f"{tier.value:,}", total, f"{tier.bound:,}", Text(gap, style=_gap_style(tier)))
+        table.add_row(plain(words.name), f"{words.reached:,}", total, f"{words.best:,}", Text(gap, style=_gap_style(tier)))
     return Padding(table, (0, 0, 0, 2))
 
 

@@ -14,6 +14,7 @@ from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
 from models.snapshot.snapshot import Snapshot
 from report.documents.numbers import amount, percent
 from report.documents.output import counted
+from report.documents.tier_words import tier_words
 from report.terminal.canvas import Surface, grid, heading, plain
 from report.terminal.columns import Name, Sized, share, usage_style
 from report.terminal.placement import examples, objective_heading, unmodelled_and_notes
@@ -134,11 +135,11 @@ def _limits(limits: Limits) -> list[str]:
 
 
 def _tiers(plan: RebalancePlan) -> RenderableType:
-    table = grid("tier", "value", "bound", "gap", right=(1, 2, 3))
+    table = grid("goal", "reached", "best possible", "gap", right=(1, 2, 3))
     for tier in plan.objective:
-        name = tier.tier if tier.priority is None else f"{tier.tier}, priority {tier.priority}"
+        words = tier_words(tier, plan.policy)
         style = "green" if tier.value == tier.bound else "yellow"
-        table.add_row(plain(name), f"{tier.value:,}", f"{tier.bound:,}", Text(gap_text(tier.value, tier.bound), style=style))
+        table.add_row(plain(words.name), f"{words.reached:,}", f"{words.best:,}", Text(gap_text(tier.value, tier.bound), style=style))
     return _inset(table)
 
 

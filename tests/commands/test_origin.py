@@ -56,6 +56,20 @@ def test_documents_hold_both_as_they_were_captured(snapshot: Path, command: str)
     assert "snapshot.cluster is staging, it should be prod-eu" in wrong.stdout
 
 
+def test_the_page_of_a_snapshot_tells_where_it_is_from_and_shows_its_audit(snapshot: Path) -> None:
+    page = snapshot.with_name("page.html")
+    assert run("report", snapshot, "-q", "-o", page).exit_code == 0
+    text = page.read_text()
+    data = json.loads(text.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+    assert data["snapshot"]["origin"] == HEADER
+    audited = json.loads(run("audit", snapshot, "-f", "json", "--fail-on", "never", "-q").stdout)
+    assert [each["code"] for each in data["audit"]["findings"]] == [each["code"] for each in audited["findings"]]
+    result = snapshot.with_name("result.json")
+    run("solve", snapshot, "-q", "-o", result)
+    assert run("report", snapshot, "--result", result, "-q", "-o", page).exit_code == 0
+    assert '"audit":null' in page.read_text()
+
+
 def test_a_snapshot_that_was_not_captured_has_no_such_header(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("n1"), pod("p")]}))

@@ -119,7 +119,7 @@ def test_a_rollout_with_a_priority_class_counts_its_pods(tmp_path: Path) -> None
     text = text.replace("    spec:\n      containers:", "    spec:\n      priorityClassName: high\n      containers:") + high
     (tmp_path / "rollout.yaml").write_text(text)
     told = run("solve", str(tmp_path / "rollout.yaml"), "--rollout", "app", "-f", "table").stdout
-    assert ["placed,", "priority", "1000", "2", "2", "2", "proved"] in [line.split() for line in told.splitlines()]
+    assert ["pods", "placed,", "priority", "1000", "2", "2", "2", "proved"] in [line.split() for line in told.splitlines()]
 
 
 def test_everything_leaves_nothing_out(tmp_path: Path) -> None:

@@ -4,6 +4,14 @@
 const PAUSE = 1600; // milliseconds for each wave
 let playing = 0;
 
+// Drawn, since many fonts lack the characters for them.
+const GLYPHS = {
+  first: "M3 2h2v10H3zM12 2v10L5 7z", previous: "M9 2l1.4 1.4L6.8 7l3.6 3.6L9 12 4 7z", play: "M4 2l8 5-8 5z",
+  next: "M5 2L3.6 3.4 7.2 7l-3.6 3.6L5 12l5-5z", last: "M9 2h2v10H9zM2 2v10l7-5z", pause: "M3 2h3v10H3zM8 2h3v10H8z",
+};
+
+const drawn = (path) => svg("svg", { viewBox: "0 0 14 14", width: 14, height: 14, "aria-hidden": "true" }, svg("path", { d: path }));
+
 const went = (steps) => {
   const evicted = steps.filter((step) => step.evict).length;
   const placed = steps.filter((step) => step.from < 0 && step.to >= 0).length;
@@ -33,16 +41,14 @@ function buildPlayer() {
     stop();
     set({ at: Math.max(0, Math.min(LAST, typeof at === "function" ? at() : at)) });
   };
-  const control = (id, glyph, text, act) => h("button", { id, class: "icon", "aria-label": text, title: text, onclick: act }, h("span", { "aria-hidden": "true" }, glyph));
+  const control = (id, glyph, text, act) => h("button", { id, class: "icon", "aria-label": text, title: text, onclick: act }, drawn(glyph));
   const slider = h("input", { type: "range", id: "slider", min: 0, max: LAST, step: 1, value: state.at, "aria-label": "Wave", oninput: () => go(Number(slider.value))() });
   root.append(h("div", { class: "buttons" },
-    control("first", "⏮", "Before the first wave", go(0)),
-    control("previous", "◀", "Previous wave", go(() => state.at - 1)),
-    control("play", "▶", "Play the waves", () => (playing ? stop() : play())),
-    control("next", "▶", "Next wave", go(() => state.at + 1)),
-    control("last", "⏭", "After the last wave", go(LAST))), slider, h("output", { id: "wave", for: "slider", "aria-live": "off" }));
-  byId("previous").firstChild.textContent = "‹";
-  byId("next").firstChild.textContent = "›";
+    control("first", GLYPHS.first, "Before the first wave", go(0)),
+    control("previous", GLYPHS.previous, "Previous wave", go(() => state.at - 1)),
+    control("play", GLYPHS.play, "Play the waves", () => (playing ? stop() : play())),
+    control("next", GLYPHS.next, "Next wave", go(() => state.at + 1)),
+    control("last", GLYPHS.last, "After the last wave", go(LAST))), slider, h("output", { id: "wave", for: "slider", "aria-live": "off" }));
   on(["at"], showWave);
   showWave();
 }
@@ -70,18 +76,18 @@ function play() {
     set({ at: Math.min(LAST, state.at + 1) });
     if (state.at === LAST) stop();
   }, PAUSE);
-  showPlaying("⏸", "Pause");
+  showPlaying(GLYPHS.pause, "Pause");
 }
 
 function stop() {
   clearInterval(playing);
   playing = 0;
-  showPlaying("▶", "Play the waves");
+  showPlaying(GLYPHS.play, "Play the waves");
 }
 
 function showPlaying(glyph, text) {
   const button = byId("play");
-  button.firstChild.textContent = glyph;
+  button.firstChild.replaceWith(drawn(glyph));
   button.setAttribute("aria-label", text);
   button.title = text;
 }

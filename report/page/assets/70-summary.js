@@ -18,6 +18,8 @@ function buildSummary() {
   if (D.obstacles.length) badges.push(badge("warn", `! ${plural(D.obstacles.length, "obstacle")}`));
   if (S.violations.length) badges.push(badge("bad", `✕ ${plural(S.violations.length, "violation")}`));
   byId("status").append(...badges);
+  byId("origin").hidden = !D.snapshot.origin;
+  byId("origin").append(name(D.snapshot.origin || ""));
   const facts = [`kubestow ${D.version}`, S.engine && `engine ${S.engine}`, `snapshot ${D.snapshot.sha256.slice(0, 12)}`].filter(Boolean);
   byId("meta").append(...facts.map((text) => h("span", null, text)));
   byId("meta").title = D.snapshot.sha256;
@@ -48,7 +50,7 @@ function buildTiers(S) {
   const root = byId("tiers");
   if (!S.tiers.length) return void root.append(empty(D.kind === "Snapshot" ? "A snapshot alone: there is no objective. Give --result to see what a solver made of it." : "This result has no objective."));
   const gap = (text) => (text === "proved" ? h("span", { class: "proved" }, "✓ proved") : text);
-  root.append(table("Objective, the weightiest tier first", ["Tier", ["Value", "num"], ["Bound", "num"], "Gap"],
+  root.append(table("Objective, the weightiest tier first", ["Goal", ["Reached", "num"], ["Best possible", "num"], "Gap"],
     S.tiers.map((tier) => [name(tier.label), [number(tier.value), tier.of !== null && tier.of !== undefined ? h("span", { class: "dim" }, ` of ${number(tier.of)}`) : null],
       tier.bound === null ? "–" : number(tier.bound), gap(tier.gap)])));
 }

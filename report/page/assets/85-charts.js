@@ -53,6 +53,6 @@ function chart({ label, points }) {
     svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": text }, svg("line", { x1: left, x2: wide - right, y1: high - low, y2: high - low, class: "axis" }),
       line(2, "bound"), line(1, "value"), svg("circle", { cx: wide - right, cy: y(last[1]), r: 3 }), labels,
       svg("text", { x: left, y: high - 6 }, "0 s"), svg("text", { x: wide - right, y: high - 6, class: "end" }, seconds(end))),
-    later("Numbers", () => more(points, 30, "points", (some) => table(`Search of ${label}`, [["Seconds", "num"], ["Incumbent", "num"], ["Bound", "num"]],
+    later("Numbers", () => more(points, 30, "points", (some) => table(`Search of ${label}`, [["Seconds", "num"], ["Best so far", "num"], ["Best possible", "num"]],
       some.map(([time, value, bound]) => [time.toFixed(2), number(value), bound === null ? "–" : number(bound)])))));
 }

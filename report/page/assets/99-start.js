@@ -12,6 +12,7 @@ function start() {
   buildSearch();
   buildTip();
   buildUnplaced();
+  buildAudit();
   buildWaves();
   buildPreferences();
   buildCharts();

@@ -14,7 +14,7 @@ Data = dict[str, Any]
 
 KEYS = {
     "version", "title", "kind", "snapshot", "summary", "views", "zones", "nodes", "workloads", "priorities", "shapes", "pods", "groups",
-    "named", "usage", "waves", "obstacles", "unplaced", "preferences", "search", "rulesBroken",
+    "named", "usage", "waves", "obstacles", "unplaced", "audit", "preferences", "search", "rulesBroken",
 }  # fmt: skip
 _NODE = ("name", "zone", "cpu", "memory", "pods", "flags", "taints")
 _POD = ("name", "workload", "shape", "priority", "state")

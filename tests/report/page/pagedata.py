@@ -25,7 +25,7 @@ def blank(nodes: int = 0) -> Document:
         "version": "0.1.0",
         "title": f"Snapshot of {nodes} nodes, 0 pods",
         "kind": "Snapshot",
-        "snapshot": {"sha256": "0" * 64, "nodes": nodes, "pods": 0, "pending": 0},
+        "snapshot": {"sha256": "0" * 64, "nodes": nodes, "pods": 0, "pending": 0, "origin": ""},
         "summary": {
             "status": None,
             "engine": None,
@@ -57,6 +57,7 @@ def blank(nodes: int = 0) -> Document:
         "waves": [],
         "obstacles": [],
         "unplaced": [],
+        "audit": None,
         "preferences": None,
         "search": [],
         "rulesBroken": None,

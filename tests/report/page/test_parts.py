@@ -51,15 +51,15 @@ def test_a_placement(snapshot: Snapshot, placement: Placement) -> None:
     data = build(snapshot, placement, version="0.1.0")
     check(data, snapshot, placement)
     assert (data["title"], data["kind"], data["version"]) == ("Placement of 4 pods", "Placement", "0.1.0")
-    assert data["snapshot"] == {"sha256": "abc", "nodes": 3, "pods": 5, "pending": 4}
+    assert data["snapshot"] == {"sha256": "abc", "nodes": 3, "pods": 5, "pending": 4, "origin": ""}
     assert [zone["name"] for zone in data["zones"]] == ["a", "b", ""]
     assert data["nodes"]["zone"] == [0, 1, 2]
     assert data["usage"][0]["cpu"] == [1000, 0, 0]
     assert data["usage"][1] == {"cpu": [2000, 1000, 0], "memory": [2 * GIB, GIB, 0], "pods": [2, 1, 0]}
     assert data["summary"]["seconds"] == {"load": 0.1, "compile": 0.2, "solve": 0.3, "verify": 0.1}
     assert data["summary"]["tiers"] == [
-        {"label": "placed, priority 10", "value": 2, "bound": 2, "gap": "proved", "of": 2},
-        {"label": "placed, priority 0", "value": 0, "bound": 1, "gap": "100 %", "of": 2},
+        {"label": "pods placed, priority 10", "value": 2, "bound": 2, "gap": "proved", "of": 2},
+        {"label": "pods placed, priority 0", "value": 0, "bound": 1, "gap": "100 %", "of": 2},
     ]
     assert data["summary"]["facts"] == [
         ["Nodes", "3"], ["Pods running", "1 → 3"], ["Placed", "2 of 4"], ["Pending", "2"], ["CPU requested", "8% → 25%", "of 12 cores"],
@@ -148,8 +148,8 @@ def test_preferences() -> None:
 def test_search_over_time() -> None:
     points = [SearchPoint("placed", 2.5, 4, 5, 0), SearchPoint("soft", 3.0, 1), SearchPoint("placed", 0.5, 3, None, 0)]
     assert build(Snapshot(), _placement(search=points), version="1")["search"] == [
-        {"label": "placed, priority 0", "points": [[0.5, 3, None], [2.5, 4, 5]]},
-        {"label": "soft", "points": [[3.0, 1, None]]},
+        {"label": "pods placed, priority 0", "points": [[0.5, 3, None], [2.5, 4, 5]]},
+        {"label": "preferences, in points", "points": [[3.0, 1, None]]},
     ]
 
 
@@ -219,7 +219,7 @@ def test_the_policy_of_the_result_decides_what_counts() -> None:
 def test_what_is_no_number_of_seconds_is_left_out() -> None:
     points = [SearchPoint("placed", math.nan, 1), SearchPoint("placed", math.inf, 2), SearchPoint("placed", 1.0, 3)]
     data = build(Snapshot(), _placement(search=points, seconds=Seconds(math.nan)), version="1")
-    assert data["search"] == [{"label": "placed", "points": [[1.0, 3, None]]}]
+    assert data["search"] == [{"label": "pods placed", "points": [[1.0, 3, None]]}]
     assert data["summary"]["seconds"] is None
     assert json.loads(embed(data)) == data
 

@@ -40,8 +40,8 @@ def test_header_tiers_and_groups(placement: Placement, snapshot: Snapshot) -> No
     lines = [line.split() for line in text.splitlines()]
     assert text.startswith("2 of 4 pods placed, 2 could not be (not proved)\n\nNot placed (2 pods)\n")
     assert "\nObjective: feasible (exact engine, 0.7 s)\n" in text
-    assert ["placed,", "priority", "10", "2", "2", "2", "proved"] in lines
-    assert ["placed,", "priority", "0", "0", "2", "1", "100", "%"] in lines
+    assert ["pods", "placed,", "priority", "10", "2", "2", "2", "proved"] in lines
+    assert ["pods", "placed,", "priority", "0", "0", "2", "1", "100", "%"] in lines
     assert "  2 pods: prod/db-0, prod/db-1\n      NodeResourcesFit on 3 nodes: insufficient cpu\n" in text
     assert text.index("prod/web-1") < text.index("prod/web-2")
     parts = [text.index(part) for part in ("\nNot placed", "\nNodes", "\nAssignments", "\nObjective")]

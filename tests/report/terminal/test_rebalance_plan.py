@@ -101,7 +101,7 @@ def test_the_gains_come_first_and_the_tiers_last(plan: RebalancePlan, snapshot: 
     assert lines[0].startswith("5 moves and 1 binding in 2 waves")
     assert "Objective: feasible (exact engine, 2.1 s)" in lines
     assert "goals: repair, then consolidate" in lines
-    assert "freed 2 3 50.0 %" in lines
+    assert "nodes free 2 3 50.0 %" in lines
     assert "empty nodes 0 1 +1" in lines
     assert "pods that break NodeAffinity 2 0 -2" in lines
     assert "points of taints 5 5 =" in lines

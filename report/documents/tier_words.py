@@ -1,0 +1,49 @@
+"""Tiers of an objective in words and in numbers that people expect: what costs is a number of things, not a negative value."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from models.documents.placement import TierResult
+from models.documents.policy import DEFAULT, Policy
+
+
+class TierWords(NamedTuple):
+    """A tier as a table shows it. ``fewer``: whether less is better, so that ``best`` is the least there can be."""
+
+    name: str
+    reached: int
+    best: int
+    fewer: bool
+
+
+#: Tiers whose values are negative numbers of something.
+_COSTS: Final = {
+    "drained": "pods left on drained nodes",
+    "rules": "rules that running pods break",
+    "evictions": "pods evicted for good",
+    "moves": "moves, by what each costs",
+}
+_GAINS: Final = {
+    "placed": "pods placed",
+    "soft": "preferences, in points",
+    "freed": "nodes free",
+    "improve": "preferences and balance",
+}
+_TIE_BREAKS: Final = {"spread": "unevenness of the nodes", "pack": "nodes in use"}
+
+
+def tier_words(tier: TierResult, policy: Policy | None) -> TierWords:
+    """Return name and numbers of a tier, under the document's policy."""
+    policy = policy or DEFAULT
+    fewer, name = False, _GAINS.get(tier.tier, tier.tier)
+    if tier.tier in _COSTS:
+        fewer, name = True, _COSTS[tier.tier]
+    elif tier.tier == "strategy" and policy.strategy in _TIE_BREAKS:
+        fewer, name = True, _TIE_BREAKS[policy.strategy]
+    if policy.priceLabel and (tier.tier == "freed" or (tier.tier == "strategy" and policy.strategy == "pack")):
+        fewer, name = True, "price of the nodes in use, in thousandths"
+    if tier.priority is not None:
+        name += f", priority {tier.priority}"
+    sign = -1 if fewer else 1
+    return TierWords(name, sign * tier.value, sign * tier.bound, fewer)
