@@ -11,6 +11,7 @@ from typing import Final
 from models.kube.kinds import Kind
 from models.kube.lenient_decode import did_you_mean
 from models.kube.objects import ObjectMeta
+from models.kube.workload_objects import PodGroup, PodGroupSpec
 from models.snapshot.api_types import TABLE
 
 _EXECUTION: Final = "requiredDuringSchedulingRequiredDuringExecution"
@@ -32,10 +33,20 @@ _DEEPEST: Final = 7
 
 
 def unknown(value: object, kind: Kind) -> Iterator[str]:
-    """Yield the fields of an object that its type does not have, as ``path: what is wrong``."""
+    """Yield the fields of an object that its type does not have, as ``path: what is wrong``.
+
+    Of kinds that other projects define and of alpha kinds only the fields that are read are known, so that others are wrong only where they
+    are spelt almost like one of these.
+    """
     head = TABLE.heads.get(kind.name)
     if head is not None:
         yield from _walk(value, head, "", head)
+    elif kind.type is PodGroup and isinstance(value, Mapping) and isinstance(value.get("spec"), Mapping):
+        known = PodGroupSpec.__struct_fields__
+        for key in value["spec"]:
+            near = did_you_mean(str(key), known) if key not in known else ""
+            if near:
+                yield f"spec.{key}: unknown field{near}"
 
 
 def _walk(value: object, name: str, path: str, head: str) -> Iterator[str]:

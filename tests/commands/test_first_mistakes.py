@@ -315,3 +315,15 @@ def test_a_manifest_on_standard_input_is_no_snapshot(run_plainly: Run) -> None:
     result = run_plainly("solve", "-", stdin=json.dumps(deployment()))
     assert result.exit_code == 1
     assert result.stderr.startswith("kubestow: stdin: holds no Node objects (but Deployment 1): manifests are given with -w")
+
+
+@pytest.mark.parametrize("group", ["scheduling.x-k8s.io/v1alpha1", "scheduling.volcano.sh/v1beta1"])
+def test_a_misspelt_field_of_a_pod_group_is_refused(group: str, cluster: Path, tmp_path: Path, run_plainly: Run) -> None:
+    """Its other fields are not known here: they are those of several projects."""
+    more = {"scheduleTimeoutSeconds": 5, "queue": "q", "priorityClassName": "p", "disruptionMode": {}, "resourceClaims": []}
+    gang = {"apiVersion": group, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMembers": 2, **more}}
+    manifest = write(tmp_path / "app.json", deployment(), gang)
+    (line,) = refusals(tmp_path, cluster, command=("solve", "-w", str(manifest)))
+    assert line == f"{manifest}: PodGroup default/g: spec.minMembers: unknown field; did you mean minMember?"
+    gang["spec"] = {"minMember": 2, **more}
+    assert run_plainly("solve", str(cluster), "-w", str(write(tmp_path / "app.json", deployment(), gang))).exit_code == 0
