@@ -28,6 +28,7 @@ import click
 
 from commands import VERSION
 from commands.common.exit_codes import INTERRUPTED, fail, say
+from commands.common.help_text import write_summaries
 from commands.common.interrupts import Aborted
 
 
@@ -73,6 +74,9 @@ class _Group(click.Group):
         # Also when started as a file: completion scripts and usage lines need the installed name.
         kwargs.setdefault("prog_name", "kubestow")
         return super().main(*args, **kwargs)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_summaries({name: self.commands[name] for name in self.list_commands(ctx)}, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

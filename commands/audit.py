@@ -11,6 +11,7 @@ import click
 
 from commands.common import options
 from commands.common.exit_codes import DONE, VIOLATED, fail, refuse, say
+from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, Streams, bundled
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     return found
 
 
-@click.command()
+@click.command(cls=Command)
 @options.snapshots
-@options.manifests("-w", "--workload")
+@options.manifests("-w", "--manifests", "--workload")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),

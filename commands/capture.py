@@ -8,10 +8,11 @@ import click
 
 from commands.common import options
 from commands.common.exit_codes import DONE, INCOMPLETE, say
+from commands.common.help_text import Command
 from commands.common.options import Streams, bundled, positive
 
 
-@click.command()
+@click.command(cls=Command)
 @options.output_file("Write to FILE (gzip if it ends in .gz)")
 @click.option("--context", metavar="NAME", help="kubectl's context; default: its current one.")
 @click.option("--kubeconfig", metavar="FILE", type=click.Path(readable=False), help="kubectl's configuration file.")

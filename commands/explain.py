@@ -11,6 +11,7 @@ import click
 
 from commands.common import options
 from commands.common.exit_codes import DONE, fail, refuse, say
+from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, Streams, bundled
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return value
 
 
-@click.command()
+@click.command(cls=Command)
 @options.snapshots
 @click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Judge this pod only; it may also be bound.")
 @click.option("--workload", metavar="NAME", help="Judge the pods of this workload only, [KIND/][NAMESPACE/]NAME.")
@@ -52,7 +53,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     "--affinity", callback=_pod_name, metavar="NS/NAME", help="Print the container affinity A(C1, C2) of this pod or workload instead."
 )
 @options.time_limit(10.0, "Seconds for causes.")
-@options.manifests("-w")
+@options.manifests("-w", "--manifests")
 @options.edits
 @options.table_output()
 @options.policy

@@ -9,6 +9,7 @@ import click
 
 from commands.common import options
 from commands.common.exit_codes import refuse, say
+from commands.common.help_text import Command
 from commands.common.options import Streams, bundled
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _PERCENT = click.IntRange(0, 100)
 _OF_PLANTED = {"nodes", "pods", "seed", "zones", "rules"}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--nodes", type=click.IntRange(1, 100_000), required=True, metavar="N", help="Number of nodes.")
 @click.option("--pods", type=click.IntRange(1, 10_000_000), required=True, metavar="P", help="Number of pods.")
 @click.option("--seed", type=options.SEED, default=0, metavar="S", help="Seed of all draws.")

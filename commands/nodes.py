@@ -6,13 +6,14 @@ import click
 
 from commands.common import options
 from commands.common.exit_codes import DONE, fail, refuse, say
+from commands.common.help_text import Command
 from commands.common.options import Streams, bundled
 
 #: :data:`report.documents.node_rows.SORTS`, which takes longer to import than ``--help`` may.
 _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-cpu", "free-memory")
 
 
-@click.command()
+@click.command(cls=Command)
 @options.snapshots
 @click.option("--by", type=click.Choice(["node", "zone", "namespace"]), default="node", help="What a row is about.")
 @click.option(

@@ -9,6 +9,7 @@ import click
 
 from commands.common import options
 from commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 _COUNT = click.IntRange(0, 2**31 - 1)
@@ -16,7 +17,7 @@ _COUNT = click.IntRange(0, 2**31 - 1)
 _GAIN = click.IntRange(0, 10**6)
 
 
-@click.command()
+@click.command(cls=Command)
 @options.snapshots
 @options.table_output("kubectl")
 @click.option(

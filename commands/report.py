@@ -10,13 +10,14 @@ import click
 from commands import VERSION
 from commands.common import options
 from commands.common.exit_codes import DONE, VIOLATED, fail, refuse, say
+from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, Streams, bundled
 
 
-@click.command()
+@click.command(cls=Command)
 @options.snapshots
 @options.result_file("The Placement or RebalancePlan to show; without one the cluster is shown as it is.")
-@options.manifests("-w", "--workload")
+@options.manifests("-w", "--manifests", "--workload")
 @options.namespace
 @options.output_file("Write the page to FILE")
 @options.time_limit(10.0, "Seconds for causes, where there is no result.")

@@ -9,15 +9,16 @@ import click
 
 from commands.common import options
 from commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 
-@click.command()
+@click.command(cls=Command)
 @options.snapshots
 @options.table_output("kubectl")
 @options.search
 @click.option("--from-scratch", is_flag=True, help="Place all movable bound pods again, too.")
-@options.manifests("-w", "--workload")
+@options.manifests("-w", "--manifests", "--workload")
 @options.edits
 @click.option(
     "--rollout", metavar="NAME[=FILE]", help="Roll a Deployment out instead, wave by wave: the template in FILE, else the same once more."

@@ -6,13 +6,14 @@ import click
 
 from commands.common import options
 from commands.common.exit_codes import DONE, VIOLATED, say
+from commands.common.help_text import Command
 from commands.common.options import Streams, bundled
 
 
-@click.command()
+@click.command(cls=Command)
 @options.snapshots
 @options.result_file("The Placement or RebalancePlan to check (JSON or YAML).", required=True)
-@options.manifests("-w", "--workload")
+@options.manifests("-w", "--manifests", "--workload")
 @click.option(
     "--expect-policy", metavar="FILE", type=click.Path(), help="Refuse a document of another policy (exit 4), exemptions included."
 )

@@ -76,3 +76,41 @@ def test_choices_are_all_named(name: str) -> None:
         if isinstance(parameter.type, click.Choice):
             for value in parameter.type.choices:
                 assert re.search(rf"(?<![\w-]){re.escape(str(value))}(?![\w-])", text), (parameter.name, value)
+
+
+def _groups(name: str) -> dict[str, set[str]]:
+    """Of a command's ``--help``: the options under each heading."""
+    text = CliRunner().invoke(cli.main, [name, "--help"], terminal_width=200).stdout
+    parts = re.split(r"^(\S[^\n]*):\n", text, flags=re.MULTILINE)[1:]
+    return {
+        title: set(re.findall(r"^  (?:-\w, )?(--[a-z-]+|-\w)", body, re.MULTILINE))
+        for title, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def test_help_is_in_groups_and_leaves_no_option_out() -> None:
+    groups = _groups("solve")
+    assert list(groups) == ["Options", "Manifests and what-if", "Rules and preferences", "Search", "Output"]
+    assert groups["Options"] == {"--rollout", "--from-scratch"}
+    assert groups["Search"] == {"--time-limit", "--engine", "--seed", "--deterministic", "--workers"}
+    for name, command in cli.main.commands.items():
+        shown = set().union(*_groups(name).values())
+        assert all(names & shown for names in options(command).values()), name
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_summaries_are_not_cut(width: int) -> None:
+    text = CliRunner().invoke(cli.main, ["--help"], terminal_width=width).stdout
+    text = text.partition("\nCommands:\n")[2]
+    assert "..." not in text
+    said = " ".join(text.split())
+    for name, command in cli.main.commands.items():
+        assert f" {name} {' '.join((command.help or '').partition(chr(10) + chr(10))[0].split())}" in f" {said}"
+
+
+def test_w_means_manifests_wherever_it_is_taken() -> None:
+    """And -n the namespace of what names none, where the command does not read a cluster itself."""
+    taken = {name: [p for p in command.params if "-w" in p.opts] for name, command in cli.main.commands.items()}
+    assert {p.name for found in taken.values() for p in found} == {"manifests"}
+    assert all("--manifests" in p.opts for found in taken.values() for p in found)
+    assert {name for name, found in taken.items() if found} == {"solve", "verify", "explain", "audit", "report"}

@@ -84,7 +84,10 @@ def test_completion(shell: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("kubestow ", [f"plain,{name}" for name in ("audit", "capture", "explain", "generate", "rebalance", "report", "solve", "verify")]),
+        (
+            "kubestow ",
+            [f"plain,{name}" for name in ("audit", "capture", "explain", "generate", "nodes", "rebalance", "report", "solve", "verify")],
+        ),
         ("kubestow solve ", ["file,"]),
         ("kubestow solve x --engine e", ["plain,exact"]),
     ],

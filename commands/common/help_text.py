@@ -1,0 +1,44 @@
+"""``--help`` in groups: first what only this command has, then what several have, by purpose; and summaries of commands in full."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+_OWN: Final = "Options"
+#: Options that several commands have, by the names of their parameters, in the order in which ``--help`` shows them.
+_GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    _OWN: (),
+    "Manifests and what-if": (
+        "manifests", "namespace", "allow_unknown_fields", "partial", "addNodes", "removeNodes", "removeDomains", "replicas",
+    ),
+    "Rules and preferences": ("policy_file", "strategy", "shorthand", "daemon_namespaces", "include_gated", "strict"),
+    "Search": ("time_limit", "engine", "seed", "deterministic", "workers"),
+    "Output": ("output", "form", "everything", "quiet", "verbose", "help"),
+}  # fmt: skip
+
+
+class Command(click.Command):
+    """A command whose options stand in groups in ``--help``."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a list for each group that is not empty."""
+        group_of = {name: group for group, names in _GROUPS.items() for name in names}
+        listed: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                name = "help" if "--help" in parameter.opts else parameter.name or ""
+                listed[group_of.get(name, _OWN)].append(record)
+        for group, records in listed.items():
+            if records:
+                with formatter.section(group):
+                    formatter.write_dl(records)
+
+
+def write_summaries(commands: dict[str, click.Command], formatter: click.HelpFormatter) -> None:
+    """Write each command with the first paragraph of its help, whole."""
+    paragraphs = {name: (command.help or "").split("\n\n")[0] for name, command in commands.items()}
+    with formatter.section("Commands"):
+        formatter.write_dl([(name, " ".join(text.split())) for name, text in paragraphs.items()])
