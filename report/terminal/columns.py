@@ -156,7 +156,8 @@ class Grid:
         yield Text("\n", no_wrap=True, overflow="ignore").join([*chain(*self.lines(options.max_width))])
 
     def _heading(self, notes: str, room: int | None) -> list[Text]:
-        text = Text(one_line(self.title), style="bold").append(f"{' ' * bool(self.title)}({notes})" if notes else "")
+        said = f", {notes}" if self.title.endswith(")") else f"{' ' * bool(self.title)}({notes})"
+        text = Text(one_line(self.title), style="bold").append(said if notes else "")
         return [*[Text()] * bool(self.title), *([] if not text else [text] if room is None else folded(text, room))]
 
     def _called(self, column: int) -> str:

@@ -54,6 +54,7 @@ def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator
     every = [line for lines in found.values() for line in lines]
     layout = _Layout.of(every[: surface.most(_LINES)], surface)
     if layout.note:
+        yield Text()
         yield plain(f"({layout.note})", style="dim")
     left_out, shown = 0, 0
     for wave, lines in sorted(found.items()):

@@ -147,3 +147,11 @@ def test_everything_cuts_no_list() -> None:
     cut, whole = (draw(found, snapshot, Surface(100, everything=everything)) for everything in (False, True))
     assert "... and 460 more (--all lists all)" in "\n".join(cut)
     assert sum("shop/p" in line for line in whole) == 500
+
+
+def test_what_is_left_out_goes_on_after_a_number() -> None:
+    table = grid("node", title="Nodes that change (2)")
+    for name in ("gke-pool-1", "gke-pool-2"):
+        table.add_row(Name(name))
+    heading, _ = table.lines(8)
+    assert " ".join(line.plain for line in heading) == " Nodes that change (2), names without gke-pool-"
