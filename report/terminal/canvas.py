@@ -75,9 +75,9 @@ def render(parts: Sequence[RenderableType], surface: Surface) -> bytes:
         emoji=False,
     )
     for part in parts:
-        for line in _lines(part, surface, 0):
-            line.no_wrap, line.overflow = True, "ignore"
-            console.print(line, soft_wrap=True)
+        lines = list(_lines(part, surface, 0))
+        if lines:
+            console.print(Text("\n", no_wrap=True, overflow="ignore").join(lines), soft_wrap=True)
     file.flush()
     if surface.colour:
         return drawn.getvalue()
@@ -101,7 +101,7 @@ def _lines(part: RenderableType, surface: Surface, indent: int) -> Iterator[Text
     else:
         text = part if isinstance(part, Text) else Text(str(part))
         found = list(text.split(allow_blank=True)) if room is None else folded(text, room)
-    yield from (Text(" " * indent).append_text(line) for line in found)
+    yield from (Text(" " * indent).append_text(line) for line in found) if indent else found
 
 
 def header(text: str) -> list[RenderableType]:

@@ -238,15 +238,15 @@ class Grid:
         return len(groups), max(0, max(needs) - (room or 0) + (_INDENT if len(groups) > 1 else 0))
 
     def _lines_of(self, row: Sequence[Text], group: Sequence[int], widths: Sequence[int]) -> list[Text]:
-        cells = [folded(row[i], widths[i]) if i in self.prose else list(row[i].split(allow_blank=True)) for i in group]
+        cells = [folded(row[i], widths[i]) if i in self.prose else _split(row[i]) for i in group]
         lines = []
         for at in range(max(map(len, cells))):
             line = Text()
             for i, cell in zip(group, cells, strict=True):
                 part = cell[at] if at < len(cell) else Text()
                 blanks = " " * (widths[i] - part.cell_len)
-                line.append_text(Text(blanks).append_text(part) if i in self.right else part.copy().append(blanks))
-                line.append(" " * GAP)
+                line.append(blanks if i in self.right else "").append_text(part)
+                line.append(("" if i in self.right else blanks) + " " * GAP)
             line.rstrip()
             lines.append(line)
         return lines
@@ -261,13 +261,20 @@ def _text(cell: Cell, size: tuple[int, bool], common: Common | None) -> Text:
 
 
 def _width(text: Text) -> int:
-    return max((line.cell_len for line in text.split(allow_blank=True)), default=0)
+    return max((cell_len(line) for line in text.plain.split("\n")), default=0)
+
+
+def _split(text: Text) -> list[Text]:
+    return list(text.split(allow_blank=True)) if "\n" in text.plain else [text]
 
 
 def folded(text: Text, width: int) -> list[Text]:
     """Return text in lines of this width, broken at blanks only: a longer word is a longer line."""
     lines: list[Text] = []
-    for line in text.split(allow_blank=True):
+    for line in _split(text):
+        if line.cell_len <= width:
+            lines.append(line)
+            continue
         breaks, column = [], 0
         for match in re.finditer(r"\s*\S+\s*", line.plain):
             if column and column + cell_len(match[0].rstrip()) > width:
