@@ -97,6 +97,8 @@ class Reader:
 
     def __init__(self, sink: Sink, *, names: bool = True, manifests: bool = False, fields: FieldCheck | None = None) -> None:
         self.sink = sink
+        #: apiVersion and kind of JSON documents that do not say theirs.
+        self.implied: _Type = None, None
         self._names = names
         self._manifests = manifests
         self._fields = fields
@@ -110,9 +112,9 @@ class Reader:
             head = head_of(data)
         except JSON_ERRORS:
             for document in self._documents(data, source):
-                self._document(document, source, "", 0, (None, None))
+                self._document(document, source, "", 0, self.implied)
         else:
-            self._unfold(head, data, source, "", 0, (None, None))
+            self._unfold(head, data, source, "", 0, self.implied)
 
     def _documents(self, data: Buffer, source: str) -> Iterator[Buffer]:
         try:
@@ -134,6 +136,8 @@ class Reader:
 
     def _unfold(self, head: _Document, data: Buffer, source: str, where: str, depth: int, inherited: _Type) -> None:
         api_version, kind = head.apiVersion or inherited[0], head.kind or inherited[1]
+        if head.kind is None and head.items is not None and kind in kinds.KINDS:
+            kind = f"{kind}List"
         if not is_list(kind, head.items is not None):
             self._object(data, api_version, kind, source, where)
         elif depth >= _MAX_LIST_DEPTH:
@@ -141,7 +145,7 @@ class Reader:
         else:
             if head.metadata:
                 self.sink.listed(msgspec.json.decode(head.metadata))
-            passed = _item_type(api_version, kind)
+            passed = inherited if kind == "List" else _item_type(api_version, kind)
             for index, item in enumerate(head.items or ()):
                 self._document(item, source, f"{where}{'.' if where else ''}items[{index}]", depth + 1, passed)
 

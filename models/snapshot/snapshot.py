@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from models.kube import (
     workload_objects,
 )
 from models.kube.lenient_decode import shorten
-from models.snapshot import api_types, duplicate_keys, interning, sources, workload_status
+from models.snapshot import api_types, bundles, duplicate_keys, interning, sources, workload_status
 from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
 from models.snapshot.gc_pause import no_gc
@@ -139,7 +140,7 @@ def load(paths: Sequence[str], *, manifests: bool = False, unknown_fields: bool 
     reader.namespace = namespace or reader.namespace
     digests: list[bytes] = []
     with no_gc():
-        for path in sources.files(paths, lambda path, message: intake.problem(path, "", message)):
+        for path, directory in sources.files(paths, lambda path, message: intake.problem(path, "", message)):
             label = sources.label(path)
             try:
                 data = sources.read(path)
@@ -147,6 +148,10 @@ def load(paths: Sequence[str], *, manifests: bool = False, unknown_fields: bool 
                 intake.problem(label, "", str(error))
                 continue
             as_json = _is_json(data, label)
+            if directory is not None and bundles.is_stray(data, path, as_json=as_json):
+                intake.stray.setdefault(directory, []).append(os.path.relpath(path, directory))
+                continue
+            intake.gathered, reader.implied = (False, (None, None)) if directory is None else (True, bundles.implied(path))
             with duplicate_keys.looking_through(data, digests, as_json) as twice:
                 _read(intake, reader, data, label, as_json)
             for name, message in twice:
@@ -229,6 +234,9 @@ class _Intake:
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
         self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself does not have
         self._bad_classes = False
+        self.gathered = False  # whether what is read now is from a directory
+        self.stray: dict[str, list[str]] = {}  # files without objects, by directory
+        self._again: list[str] = []
 
     def warn(self, message: str) -> None:
         self._snapshot.warnings.append(message)
@@ -281,7 +289,11 @@ class _Intake:
         known = self._seen[kind.name].setdefault(key, (obj, source))
         if known[0] is obj:
             return True
-        if workload_status.lasting(known[0]) != workload_status.lasting(obj):
+        if workload_status.lasting(known[0]) == workload_status.lasting(obj):
+            return False
+        if self.gathered and obj.metadata.uid and known[0].metadata.uid:
+            self._again.append(_identity(kind, obj))  # as a must-gather has them: listed first, then one by one
+        else:
             self.problem(source, _identity(kind, obj), f"already in {known[1]} with other content, expected each object once")
         return False
 
@@ -314,6 +326,9 @@ class _Intake:
                 if api_types.is_own_group(api_version):
                     self.warn(f"{_cut(api_version)} of Kubernetes has no kind {shorten(kind)} that is known here: it is not read")
         self._unread_resources()
+        self._snapshot.omissions += [_one_line(bundles.skipped(directory, names)) for directory, names in self.stray.items()]
+        if self._again:
+            self.warn(f"read more than once, with other content: the first counts of {_some(self._again, 'object')}")
         if self._problems:
             raise InputError(self._problems)
         return self._snapshot

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from models.snapshot import memory
 
@@ -28,7 +28,14 @@ STDIN: Final = "-"
 Report = Callable[[str, str], None]
 
 
-def files(paths: Sequence[str], report: Report) -> Iterator[str]:
+class Found(NamedTuple):
+    """A file; ``directory``: that in which it was found, None for one that was named itself."""
+
+    path: str
+    directory: str | None
+
+
+def files(paths: Sequence[str], report: Report) -> Iterator[Found]:
     """Return the files that ``paths`` name, directories read recursively in name order; ``report(path, message)`` takes what cannot be
     read.
 
@@ -39,11 +46,11 @@ def files(paths: Sequence[str], report: Report) -> Iterator[str]:
             found = False
             for file in _walk(path, (os.path.realpath(path),), set(), report):
                 found = True
-                yield file
+                yield Found(file, path)
             if not found:
                 report(path, "holds no .json, .yaml or .yml file")
         else:
-            yield path
+            yield Found(path, None)
 
 
 def _walk(directory: str, above: tuple[str, ...], seen: set[str], report: Report) -> Iterator[str]:

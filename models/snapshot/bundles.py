@@ -1,0 +1,113 @@
+"""What directories hold beside Kubernetes objects, and what the folders of support bundles say of objects that do not say it themselves.
+
+Sources: the layout of ``cluster-resources/`` as replicatedhq/troubleshoot writes it (pkg/constants, pkg/collect/cluster_resources.go).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, Final
+
+import msgspec
+
+from models.kube import kinds
+from models.snapshot.decode import JSON_ERRORS, head_of
+from models.snapshot.yaml_reader import YamlError, documents
+
+#: apiVersion and kind.
+_Type = tuple[str | None, str | None]
+
+_FOLDER: Final = "cluster-resources"
+#: Names of files and folders in it that are not just the plural of a kind.
+_NAMED: Final = {
+    "pvs": "PersistentVolume",
+    "pvcs": "PersistentVolumeClaim",
+    "storage-classes": "StorageClass",
+    "priorityclasses": "PriorityClass",
+    "pod-disruption-budgets": "PodDisruptionBudget",
+}
+_PLURALS: Final = {f"{name.lower()}s": name for name in kinds.KINDS} | _NAMED
+_VERSIONED: Final = re.compile(rb"^apiVersion:\s*\S", re.MULTILINE)
+_KIND: Final = re.compile(rb"^kind:\s*\S", re.MULTILINE)
+#: Files of tools, which say how to make objects.
+_TOOLS: Final = ("kustomize.config.k8s.io/", "troubleshoot.sh/", "troubleshoot.replicated.com/")
+_TOOL: Final = re.compile(rb"^apiVersion:\s*['\"]?(?:kustomize\.config\.k8s\.io|troubleshoot\.(?:sh|replicated\.com))/", re.MULTILINE)
+#: How JSON of an API server and of kubectl begins.
+_USUAL: Final = re.compile(rb'\s*\{\s*"(?:kind"\s*:\s*"[A-Za-z]+"\s*,\s*"apiVersion"|apiVersion"\s*:\s*"[a-z0-9./]+"\s*,\s*"kind")\s*:')
+#: Files that are named in one line.
+_LISTED: Final = 20
+
+
+def skipped(directory: str, names: list[str]) -> str:
+    """Return the sentence about files that were skipped."""
+    more = len(names) - _LISTED
+    listed = ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+    return f"{directory}: {len(names)} file{'s' if len(names) > 1 else ''} without Kubernetes objects skipped: {listed}"
+
+
+def implied(path: str) -> _Type:
+    """Return what the place of a file in a support bundle says of objects without apiVersion and kind."""
+    parts = PurePath(path).parts
+    if _FOLDER not in parts[:-1]:
+        return None, None
+    name = parts[parts.index(_FOLDER) + 1].partition(".")[0]
+    kind = kinds.KINDS.get(_PLURALS.get(name, ""))
+    return (None, kind.name) if kind is not None else (None, None)
+
+
+def is_stray(data: bytes, path: str, *, as_json: bool) -> bool:
+    """Return whether a file holds no Kubernetes object: values of charts, kustomizations, the errors and lists of names in bundles. What
+    cannot be parsed may hold some."""
+    if not as_json:
+        return _stray_yaml(data)
+    if _USUAL.match(data) and not any(tool.encode() in data[:200] for tool in _TOOLS):
+        return False
+    try:
+        head = head_of(data)
+    except JSON_ERRORS:
+        return _no_container(data)
+    if head.kind is not None and head.items is None:
+        return isinstance(head.apiVersion, str) and head.apiVersion.startswith(_TOOLS)
+    if head.items is None:
+        return True
+    if implied(path) != (None, None) or not head.items or (head.kind is not None and head.kind != "List"):
+        return False
+    return all(_is_nothing(item) for item in head.items)
+
+
+def _is_nothing(item: msgspec.Raw) -> bool:
+    try:
+        return not _is_object(msgspec.json.decode(item))
+    except JSON_ERRORS:
+        return False
+
+
+def _no_container(data: bytes) -> bool:
+    """Return whether it is a single text or number."""
+    try:
+        return not isinstance(msgspec.json.decode(data), dict | list)
+    except JSON_ERRORS:
+        return False
+
+
+def _stray_yaml(data: bytes) -> bool:
+    if _KIND.search(data) and _VERSIONED.search(data) and not _TOOL.search(data):
+        return False
+    try:
+        return not any(_is_object(document) for document in documents(data))
+    except YamlError:
+        return False
+
+
+def _is_object(value: Any) -> bool:
+    """Return whether plain data, a list of them included, may be meant as a Kubernetes object."""
+    if isinstance(value, list):
+        return any(_is_object(each) for each in value)
+    if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
+        return False
+    version = value.get("apiVersion")
+    return not (isinstance(version, str) and version.startswith(_TOOLS)) and (
+        "metadata" in value or "items" in value or version is not None
+    )
