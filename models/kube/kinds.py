@@ -68,6 +68,25 @@ KINDS: Final[dict[str, Kind]] = {
 
 #: Kinds kept in ``Snapshot.workloads``.
 WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "PodTemplate", "ReplicationController")
+#: The other kinds, with the fields of the Snapshot that hold them.
+FIELDS: Final = {
+    "Node": "nodes",
+    "Pod": "pods",
+    "Namespace": "namespaces",
+    "PriorityClass": "priority_classes",
+    "PodDisruptionBudget": "pod_disruption_budgets",
+    "PersistentVolume": "persistent_volumes",
+    "PersistentVolumeClaim": "persistent_volume_claims",
+    "StorageClass": "storage_classes",
+    "CSINode": "csi_nodes",
+    "NodeResourceTopology": "node_topologies",
+    "Service": "services",
+    "ResourceQuota": "resource_quotas",
+    "LimitRange": "limit_ranges",
+    "ServiceAccount": "service_accounts",
+    "PodGroup": "pod_groups",
+    "Workload": "scheduling_workloads",
+}
 
 
 def find(api_version: str | None, kind: str) -> Kind | None:

@@ -99,27 +99,7 @@ class Snapshot:
 
     def collection(self, kind: str) -> Any:
         """Return the list or dict that holds a kind."""
-        return self.workloads.get(kind, []) if kind in kinds.WORKLOADS else getattr(self, _FIELDS[kind])
-
-
-_FIELDS: Final = {
-    "Node": "nodes",
-    "Pod": "pods",
-    "Namespace": "namespaces",
-    "PriorityClass": "priority_classes",
-    "PodDisruptionBudget": "pod_disruption_budgets",
-    "PersistentVolume": "persistent_volumes",
-    "PersistentVolumeClaim": "persistent_volume_claims",
-    "StorageClass": "storage_classes",
-    "CSINode": "csi_nodes",
-    "NodeResourceTopology": "node_topologies",
-    "Service": "services",
-    "ResourceQuota": "resource_quotas",
-    "LimitRange": "limit_ranges",
-    "ServiceAccount": "service_accounts",
-    "PodGroup": "pod_groups",
-    "Workload": "scheduling_workloads",
-}
+        return self.workloads.get(kind, []) if kind in kinds.WORKLOADS else getattr(self, kinds.FIELDS[kind])
 
 
 def load(paths: Sequence[str], *, manifests: bool = False, unknown_fields: bool = False, namespace: str | None = None) -> Snapshot:
@@ -301,7 +281,7 @@ class _Intake:
         if kind.name in kinds.WORKLOADS:
             self._snapshot.workloads.setdefault(kind.name, []).append(obj)
             return
-        into: Any = getattr(self._snapshot, _FIELDS[kind.name])
+        into: Any = getattr(self._snapshot, kinds.FIELDS[kind.name])
         if isinstance(into, list):
             into.append(obj)
         else:
