@@ -12,7 +12,8 @@ from typing import Final
 from models.kube import kinds, objects
 from models.kube.lenient_decode import shorten
 
-#: Names of most kinds, such as those of pods and nodes.
+#: Names of most kinds, such as those of pods and nodes. Most have no dot, and are one run of characters to the first pattern.
+_PLAIN: Final = re.compile(r"[a-z0-9][-a-z0-9]*+(?<!-)\Z", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]++(?:(?:-++|\.)[a-z0-9]++)*+\Z", re.ASCII)
 _LONGEST: Final = 253
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\Z", re.ASCII)
@@ -43,17 +44,24 @@ class NameCheck:
         found = []
         name = meta.name or ""
         label = kind.name in _LABELS
-        if len(name) > _LONGEST or not (_LABEL if label else _SUBDOMAIN).match(name):
+        if label or len(name) > _LONGEST or not _PLAIN.match(name):
+            fine = (_LABEL if label else _SUBDOMAIN).match(name) is not None and len(name) <= _LONGEST
+        else:
+            fine = True
+        if not fine:
             found.append(f"metadata.name: got {shorten(name)}, {_LABEL_TEXT if label else _SUBDOMAIN_TEXT}")
         if not _known(self._namespaces, meta.namespace, _LABEL):
             found.append(f"metadata.namespace: got {shorten(meta.namespace)}, {_LABEL_TEXT}")
         if meta.uid and not _UID.match(meta.uid):
             found.append(f"metadata.uid: got {shorten(meta.uid)}, {_UID_TEXT}")
-        for index, owner in enumerate(meta.ownerReferences or ()):
-            key = owner.kind, owner.name, owner.uid
-            if key not in self._owners:
-                self._owners[key] = list(_owner_problems(owner))
-            found += [f"metadata.ownerReferences[{index}].{problem}" for problem in self._owners[key]]
+        if meta.ownerReferences:
+            for index, owner in enumerate(meta.ownerReferences):
+                key = owner.kind, owner.name, owner.uid
+                told = self._owners.get(key)
+                if told is None:
+                    told = self._owners[key] = list(_owner_problems(owner))
+                if told:
+                    found += [f"metadata.ownerReferences[{index}].{problem}" for problem in told]
         if isinstance(obj, objects.Pod) and not _known(self._nodes, obj.spec.nodeName, _SUBDOMAIN):
             found.append(f"spec.nodeName: got {shorten(obj.spec.nodeName)}, {_SUBDOMAIN_TEXT}")
         return found
