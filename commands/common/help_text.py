@@ -13,8 +13,9 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Manifests and what-if": (
         "manifests", "namespace", "allow_unknown_fields", "partial", "addNodes", "removeNodes", "removeDomains", "replicas",
     ),
-    "Rules and preferences": ("policy_file", "strategy", "shorthand", "daemon_namespaces", "include_gated", "strict"),
+    "Rules and preferences": ("policy_file", "strategy", "shorthand", "daemon_namespaces", "include_gated"),
     "Search": ("time_limit", "engine", "seed", "deterministic", "workers"),
+    "Input": ("max_input", "strict"),
     "Output": ("output", "form", "everything", "quiet", "verbose", "help"),
 }  # fmt: skip
 
