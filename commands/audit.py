@@ -134,7 +134,7 @@ def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_o
     picked = _chosen(selecting, CODES)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    snapshot = inputs.edit(inputs.load(streams), streams).snapshot
+    snapshot = inputs.edit(inputs.load(streams, gangs=False), streams).snapshot
     found, reported = run.search(partial(examine, snapshot, AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **chosen)))
     found.notes += snapshot.omissions
     inputs.stamp(found.snapshot, snapshot)

@@ -66,7 +66,7 @@ DEAD: Final = Code(
 )  # fmt: skip
 GANG: Final = Code(
     "KS711", "gang-unreadable", "error", "An annotation of a gang that cannot be read, or that contradicts another member's",
-    "The command solve refuses the pods while they wait: the gang is never placed.",
+    "While they wait, its pods are placed one by one, as if no gang were declared.",
     "Write it as the message says, alike on all members.",
 )  # fmt: skip
 SHORT: Final = Code(

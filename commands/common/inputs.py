@@ -65,10 +65,11 @@ def read_policy(choices: PolicyChoices) -> Policy:
     return msgspec.structs.replace(policy, **{name: value for name, value in instead.items() if value is not None})
 
 
-def load(streams: Streams, policy: Policy | None = None, *, whole: bool = True) -> Snapshot:
+def load(streams: Streams, policy: Policy | None = None, *, whole: bool = True, gangs: bool = True) -> Snapshot:
     """Read the snapshot and say what is odd about it; with a ``policy`` also about what the policy asks of it.
 
     ``whole``: the snapshot is to be a cluster's, with nodes; else it is only asked about annotations, by what tells of these itself.
+    ``gangs``: pending pods whose gang annotations cannot be read lose them; without it they are left for the audit to name.
     """
     snapshot = checked(lambda: snapshots.load(streams.snapshots))
     if whole:
@@ -79,6 +80,10 @@ def load(streams: Streams, policy: Policy | None = None, *, whole: bool = True) 
 
         snapshot.omissions += container_classes.omissions(snapshot, policy or policies.DEFAULT)
         warnings += container_classes.warnings(snapshot, policy) if policy is not None else []
+    if gangs:
+        from models.gangs import unreadable
+
+        snapshot.omissions += unreadable.set_aside(snapshot)
     if (
         policy is not None
         and policy.multipliers.imageLocality

@@ -279,6 +279,33 @@ def test_a_malformed_annotation_of_a_pending_pod_does_not_stop_the_cluster(tmp_p
     assert "KS701" in run_plainly("audit", str(file), "-f", "json").stdout
 
 
+def test_a_malformed_gang_of_pending_pods_does_not_stop_the_cluster(tmp_path: Path, run_plainly: Run) -> None:
+    """They are placed without it and named; the checker agrees; the audit keeps its finding."""
+    pods = [hinted(name, "c: [d]") for name in ("a", "b", "alone", "well")]
+    for each, gang in zip(pods, ("g", "g", "x/y/z", "good"), strict=True):
+        each["metadata"]["annotations"] = {"kubestow.dev/gang": gang}
+    pods[0]["metadata"]["annotations"]["kubestow.dev/min-member"] = "some"
+    file = write(tmp_path / "s.json", node("n", cpu="8"), *pods)
+    result = run_plainly("solve", str(file), "-q", "-o", str(tmp_path / "r.json"))
+    count = "metadata.annotations[kubestow.dev/min-member]: got 'some', expected a whole number of at least 1"
+    name = "metadata.annotations[kubestow.dev/gang]: got 'x/y/z', expected a name such as train, or namespace/name"
+    said = [
+        f"note: Pod prod/a: {count}; the gang's 2 pending pods are placed one by one",
+        f"note: Pod prod/alone: {name}; the pod is placed without a gang",
+    ]
+    assert (result.exit_code, result.stderr.splitlines()) == (0, said)
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert sorted((each["pod"], each["gang"]) for each in document["assignments"]) == [
+        ("prod/a", None), ("prod/alone", None), ("prod/b", None), ("prod/well", "prod/good"),
+    ]  # fmt: skip
+    for command in (*READING, ("verify", "--result", str(tmp_path / "r.json"))):
+        result = run_plainly(*command, str(file), "-q")
+        assert result.exit_code in ((0, 4) if command == ("audit",) else (0,)), result.stderr
+        assert (said[0] in result.stderr) == (command != ("audit",))
+    assert run_plainly("solve", str(file), "--strict").exit_code == 4
+    assert "got 'some', expected a whole number" in run_plainly("audit", str(file), "-f", "json").stdout
+
+
 def test_malformed_tags_of_a_pending_pod_count_as_none(tmp_path: Path, run_plainly: Run) -> None:
     tagged = hinted("p", "c: [d]")
     tagged["metadata"]["annotations"]["kubestow.dev/tags.c"] = "no equals sign"
