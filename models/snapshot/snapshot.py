@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-import msgspec
-
 from models.kube import (
     defaults,
     kinds,
@@ -159,17 +157,10 @@ def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True, m
     with no_gc():
         for index, item in enumerate(items):
             reader.plain(item, f"objects[{index}]", "")
-            digests.append(_fingerprint(item))
+            digests.append(sources.fingerprint(item))
         snapshot = intake.finish()
     snapshot.sha256 = sources.combine(digests)
     return snapshot
-
-
-def _fingerprint(item: object) -> bytes:
-    try:
-        return sources.digest(msgspec.json.encode(item, order="deterministic"))
-    except (TypeError, ValueError, OverflowError, RecursionError):  # no JSON can say what it holds
-        return sources.digest(b"")
 
 
 def _is_json(data: bytes, label: str) -> bool:

@@ -9,16 +9,19 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from models.snapshot import memory
+import msgspec
 
 _SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BOM: Final = b"\xef\xbb\xbf"
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_PROC: Final = Path("/proc")
 _CHUNK: Final = 2**20
 #: A quarter of the memory that is free when a file is read.
 _BY_MEMORY: Final = -1
@@ -124,7 +127,7 @@ def _content(file: BinaryIO | gzip.GzipFile) -> bytes:
     limit = _limit.get()
     share, free = "", None
     if limit is _BY_MEMORY:
-        free = memory.free()
+        free = free_memory()
         limit = None if free is None else free // 4
         share = ", a quarter of the free memory"
     if limit is None:
@@ -145,6 +148,58 @@ def _size(limit: int) -> str:
     )
     tenths = limit * 10 // unit
     return f"{tenths // 10}.{tenths % 10} {name}" if tenths % 10 and unit > 1 else f"{tenths // 10} {name}"
+
+
+def free_memory() -> int | None:
+    """Return how many bytes may still be taken, None if that is not known."""
+    return min((max(0, found) for found in _limits()), default=None)
+
+
+def _limits() -> Iterator[int]:
+    available = _field(_PROC / "meminfo", "MemAvailable:")
+    if available is not None:
+        yield available * 1024
+    else:
+        with suppress(AttributeError, ValueError, OSError):
+            yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    yield from _of_groups()
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            yield most - (_field(_PROC / "self/status", "VmSize:") or 0) * 1024
+
+
+def _of_groups() -> Iterator[int]:
+    """Yield what is left to the control groups of this process, of either version."""
+    groups = [line.split(":", 2)[2].strip("/") for line in _lines(_PROC / "self/cgroup") if line.count(":") >= 2]
+    for group in dict.fromkeys([*groups, ""]):
+        for folder, most, used, reclaimable in (
+            (_CGROUPS / group, "memory.max", "memory.current", "inactive_file"),
+            (_CGROUPS / "memory" / group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            limit, taken = _number(folder / most), _number(folder / used)
+            if limit is not None and taken is not None:
+                yield limit - taken + (_field(folder / "memory.stat", reclaimable) or 0)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").splitlines()
+    except (OSError, ValueError):
+        return []
+
+
+def _number(path: Path) -> int | None:
+    text = "".join(_lines(path)[:1]).strip()
+    return int(text) if text.isascii() and text.isdigit() else None  # "max" is no limit
+
+
+def _field(path: Path, name: str) -> int | None:
+    """Return the number after a name at the begin of a line."""
+    words = next((found for line in _lines(path) if (found := line.split())[:1] == [name]), ())
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else None
 
 
 def _utf8(data: bytes) -> bytes:
@@ -173,6 +228,14 @@ def label(path: str) -> str:
 def digest(data: bytes) -> bytes:
     """SHA-256 of one file's decompressed content."""
     return hashlib.sha256(data).digest()
+
+
+def fingerprint(item: object) -> bytes:
+    """SHA-256 of plain data, as of a file that holds it."""
+    try:
+        return digest(msgspec.json.encode(item, order="deterministic"))
+    except (TypeError, ValueError, OverflowError, RecursionError):  # no JSON can say what it holds
+        return digest(b"")
 
 
 def combine(digests: Iterable[bytes]) -> str:

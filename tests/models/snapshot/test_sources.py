@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import cli
-from models.snapshot import memory, sources
+from models.snapshot import sources
 from tests.objects import node, pod
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -73,10 +73,10 @@ def test_by_default_a_file_may_take_a_quarter_of_the_free_memory(tmp_path: Path,
     """Ten megabytes of gzip may be ten gigabytes."""
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b" " * 30_000_000))
-    monkeypatch.setattr(memory, "free", lambda: 80 * 2**20)
+    monkeypatch.setattr(sources, "free_memory", lambda: 80 * 2**20)
     line = "takes more than 20 MiB unpacked, a quarter of the free memory: --max-input SIZE or none lifts this limit\n"
     assert refused("audit", path) == f"kubestow: {path}: {line}"
-    monkeypatch.setattr(memory, "free", lambda: None)
+    monkeypatch.setattr(sources, "free_memory", lambda: None)
     assert len(sources.read(str(path))) == 30_000_000
 
 
@@ -87,7 +87,7 @@ def test_the_limit_ends_with_the_command(tmp_path: Path) -> None:
 
 
 def test_what_has_no_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free", lambda: 40 * 2**20)
+    monkeypatch.setattr(sources, "free_memory", lambda: 40 * 2**20)
     with pytest.raises(ValueError, match="takes more than 10 MiB, a quarter"):
         sources.read("/dev/zero")
 
@@ -102,14 +102,14 @@ def test_free_memory_is_the_least_of_what_the_system_tells(tmp_path: Path, monke
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(memory, "_PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory, "_CGROUPS", tmp_path / "cgroup")
-    assert memory.free() == 8000 * 1024
+    monkeypatch.setattr(sources, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(sources, "_CGROUPS", tmp_path / "cgroup")
+    assert sources.free_memory() == 8000 * 1024
     (tmp_path / "cgroup/kubepods/pod1/memory.max").write_text("100000\n")
-    assert memory.free() == 95_000
+    assert sources.free_memory() == 95_000
     (tmp_path / "cgroup/kubepods/pod1/memory.stat").write_text("anon 4000\ninactive_file 1000\n")
-    assert memory.free() == 96_000
+    assert sources.free_memory() == 96_000
     (tmp_path / "cgroup/memory").mkdir()
     (tmp_path / "cgroup/memory/memory.limit_in_bytes").write_text("50000\n")
     (tmp_path / "cgroup/memory/memory.usage_in_bytes").write_text("60000\n")
-    assert memory.free() == 0
+    assert sources.free_memory() == 0
