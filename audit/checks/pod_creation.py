@@ -8,6 +8,7 @@ from typing import Final
 from audit.view.finding import Code, some
 from audit.view.usable_nodes import grave
 from audit.view.view import ClusterView, Subject
+from models.cluster.admission import refusal
 from models.documents.audit import Finding
 from models.kube.objects import PodCondition, is_terminating
 from models.kube.workload_objects import Deployment, ReplicaSet, WorkloadStatus
@@ -59,13 +60,14 @@ def _missing(view: ClusterView, subject: Subject, status: WorkloadStatus | None,
     failed = [c for each in (status, *(rs.status for rs in sets)) if each is not None for c in each.conditions or () if _refused(c)]
     if not failed and (subject.workload.obj.metadata.deletionTimestamp or _leaving(view, subject)):
         return
-    why = "the snapshot does not tell why"
+    refused = refusal(view.snapshot, subject.pod)
+    why = f"one more cannot be created: {refused[1]} ({refused[0]})" if refused else "the snapshot does not tell why"
     if failed:
         reasons = list(dict.fromkeys(c.reason or "no reason given" for c in failed))
-        why = f"creating more fails (ReplicaFailure: {some(reasons)})"
+        why = f"creating more fails (ReplicaFailure: {some(reasons)}{f'; {refused[1]}' if refused else ''})"
     yield FAILED.found(
         subject.name, f"has {there} of {subject.wanted} pods, and {why}", field="status.conditions" if failed else "status.replicas",
-        pods=view.keys(subject.pods), severity=None if failed else "warning",
+        pods=view.keys(subject.pods), severity=None if failed or refused else "warning",
     )  # fmt: skip
 
 

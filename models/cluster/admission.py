@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
+import msgspec
+
 from models.kube import objects, quantity
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
 from models.kube.pod_requests import pod_level_resource, pod_request
@@ -61,6 +63,19 @@ def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
         for ledger in own:
             ledger.take(pod)
     return refused
+
+
+def refusal(snapshot: Snapshot, pod: objects.Pod) -> Refusal | None:
+    """Return what refuses one more pod like ``pod``, None if nothing does.
+
+    Raises:
+        QuantityError: as for :func:`refusals`.
+    """
+    added = snapshot.copy()
+    more = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name="(one more)"))
+    added.pods.append(more)
+    added.to_create = [objects.pod_key(more)]
+    return refusals(added).get(len(added.pods) - 1)
 
 
 # --- LimitRange -------------------------------------------------------------------------------------------------------------------------

@@ -81,3 +81,21 @@ def test_a_name_of_an_account_makes_no_other_revision() -> None:
     assert first is not None
     assert second is not None
     assert template_hash(first.template) == template_hash(second.template)
+
+
+def test_what_refuses_one_more_pod_is_named() -> None:
+    quota: Object = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team", "namespace": "default"},
+        "spec": {"hard": {"pods": "1"}},
+    }
+    running = replica("web-1", node_name="n0")
+    (finding,) = found(web(2, replicas=1), running, quota)
+    assert (finding.code, finding.severity) == ("KS521", "error")
+    assert "one more cannot be created: exceeded quota team" in finding.message
+    (finding,) = found(web(2, replicas=1, conditions=[FAILURE]), running, quota)
+    assert finding.message.startswith("has 1 of 2 pods, and creating more fails (ReplicaFailure: FailedCreate; exceeded quota team")
+    quota["spec"]["hard"] = {"pods": "2"}
+    (finding,) = found(web(2, replicas=1), running, quota)
+    assert (finding.severity, "does not tell why" in finding.message) == ("warning", True)
