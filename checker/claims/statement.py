@@ -15,7 +15,7 @@ from models.documents.rebalance_plan import Limits, RebalancePlan
 #: What is not checked in a Placement, as a reader should know it.
 PLACEMENT: Final = (
     "bounds of tiers and the best of each family: no placement proves them",
-    "facts and remedies of causes: they take a search; rules about NUMA zones and gangs as reasons",
+    "facts and remedies of causes: they take a search; rules about NUMA zones, gangs and quotas as reasons",
     "words of messages and notes, seconds, the course of the search",
 )
 #: The same of a plan.
