@@ -163,9 +163,6 @@ CASES = {
         words=("no pod that its affinity asks for",),
     ),
     "no pods": Case(_made(node("a"), node("b")), title="Snapshot of 2 nodes, 0 pods", words=(NO_PODS,)),
-    "no nodes": Case(_made(pod("a"), pod("b")), title="Snapshot of 0 nodes, 2 pods", words=("The snapshot has no nodes.", "default/a")),
-    "nothing": Case(_made(), title="Snapshot of 0 nodes, 0 pods", words=("The snapshot has no nodes.", NO_PODS)),
-    "manifests only": Case(_of("gang-mutual-workload"), title="Snapshot of 0 nodes", words=("The snapshot has no nodes.",)),
     "hostile": Case(_hostile, ("solve",), title="Placement of 3 pods", words=(EVIL,)),
     "hostile snapshot": Case(_hostile, title="Snapshot of 2 nodes, 4 pods", words=(EVIL,)),
     "many pods": Case(
