@@ -379,7 +379,7 @@ def test_exit_codes(drain: str, form: str, code: int) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("form", _FORMS)
 def test_an_empty_cluster_has_nothing_to_do(form: str, tmp_path: Path) -> None:
-    done = run("rebalance", write(tmp_path / "empty.json"), "--goal", "admit", "--goal", "improve", "-f", form)
+    done = run("rebalance", write(tmp_path / "empty.json", node("n1")), "--goal", "admit", "--goal", "improve", "-f", form)
     assert done.stdout
     assert done.stderr.startswith(b"nothing to do: ")
 

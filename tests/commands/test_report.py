@@ -144,7 +144,7 @@ CASES = {
     "plan with evictions": Case(
         _of("rebalance-admit"),
         ("rebalance", "--goal", "admit", "--allow-eviction"),
-        words=("Evictions", "evictions, priority 0", "1 eviction"),
+        words=("Evictions", "pods evicted for good, priority 0", "1 eviction"),
     ),
     "plan with obstacles": Case(
         _of("rebalance-stuck"),

@@ -307,9 +307,9 @@ def test_a_document_that_is_no_mapping(read: Read, text: str) -> None:
         ("\tstrategy: pack\n", "line 1"),
         ("strategy: !!python/name:os.system x\n", "line 1"),
         ("strategy: *nowhere\n", "line 1"),
-        (b"\xff\xfe\x00", "character"),
+        (b"\xff\xfe\x00", "UTF-8"),
         (b"strategy: \x00pack", "character"),
-        (b"\x1f\x8b\x08\x00binary", "character"),
+        (b"\x1f\x8b\x08\x00binary", "gzip"),
     ],
 )
 def test_what_is_not_one_yaml_document(read: Read, text: str | bytes, what: str) -> None:

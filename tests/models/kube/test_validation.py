@@ -389,6 +389,6 @@ def test_nulls_are_absent_and_zero_values_in_maps_and_lists() -> None:
     assert [t.operator for t in found.tolerations or ()] == ["Equal"]
 
 
-def test_names_and_labels_are_not_judged() -> None:
-    strange = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Größe 東京", "labels": {"": "é" * 500}}, "spec": pod()["spec"]}
+def test_labels_are_not_judged() -> None:
+    strange = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"": "é" * 500}}, "spec": pod()["spec"]}
     assert from_objects([strange]).pods[0].metadata.labels == {"": "é" * 500}
