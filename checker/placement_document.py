@@ -167,10 +167,11 @@ def _tier_faults(
 
 
 def _status_faults(placement: Placement) -> list[Violation]:
-    """Faults of the status. The tie-break counts only where the policy asks for another one than the default."""
+    """Faults of the status. Emptier domains do not count, the tie-break only where the policy asks for another one than the default."""
     found = []
     asked = (placement.policy or DEFAULT).strategy != DEFAULT.strategy
-    open_tiers = [tier for tier in placement.objective if tier.bound != tier.value and (asked or tier.tier != "strategy")]
+    unasked = {"topologySpread"} if asked else {"topologySpread", "strategy"}
+    open_tiers = [tier for tier in placement.objective if tier.bound != tier.value and tier.tier not in unasked]
     if placement.status == "optimal" and open_tiers:
         tier = open_tiers[0]
         why = f"the status is optimal, and tier {tier.tier} has value {tier.value} and bound {tier.bound}"

@@ -1,4 +1,4 @@
-"""What comes after the placed tiers: preferences, then the tie-break, each held while the next is improved."""
+"""What comes after the placed tiers: preferences, emptier domains, then the tie-break, each held while the next is improved."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from models.documents import placement as doc
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.objective.container_affinity import Zones
+from solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import PodCosts, Strategy
+from solver.rules.eligibility import fits
 from solver.runtime.run_context import RunContext
 from solver.search.outcome import LARGE, SoftOutcome, Start
 
@@ -30,6 +32,9 @@ class TieBreakParameters:
         unasked_share: Share of the time that the search took, for CP-SAT where no strategy was asked for.
         unasked_seconds: Seconds for that at least.
         unasked_variables: Variables of a model for that at most.
+        domains_variables: The same for domains of soft spread constraints, ...
+        domains_reserve: ... and share of the time that is kept for them.
+        domains_seconds: Seconds at most for moving pods one by one to emptier domains.
         reserve: Share of the time that is kept for a strategy that was asked for.
         moves: Share of what is left that moving pods one by one may take.
         moves_seconds: Seconds for that at most.
@@ -38,6 +43,9 @@ class TieBreakParameters:
     unasked_share: float = 0.05
     unasked_seconds: float = 0.25
     unasked_variables: int = 100
+    domains_variables: int = 3_000
+    domains_reserve: float = 0.05
+    domains_seconds: float = 3.0
     reserve: float = 0.25
     moves: float = 0.3
     moves_seconds: float = 20.0
@@ -64,8 +72,11 @@ def improve(objective: Objective, limits: Ints, start: Start, strategy: Strategy
     """Improve a placement without placing fewer pods of any priority; ``limits``: int64[G, N]."""
     objective.containers.stop = context.stop
     search = _LaterTiersSearch(objective, limits, start, context)
-    search.preferences(reserve=PARAMETERS.reserve if strategy is not None and context.options.search_strategy else 0.0)
-    polished = [] if strategy is None else [search.tie_break(strategy)]
+    domains = DomainEvenness(objective, limits) if counting(objective) else None
+    reserve = PARAMETERS.domains_reserve if domains is not None else 0.0
+    search.preferences(reserve=PARAMETERS.reserve if strategy is not None and context.options.search_strategy else reserve)
+    polished = [] if domains is None else [search.emptier_domains(domains, strategy)]
+    polished += [] if strategy is None else [search.tie_break(strategy)]
     best = search.best
     tiers = [*([] if objective.empty else [best.tier]), *polished]
     later = LaterTiers(best.counts, best.sequence, best.zones, tiers, notes=best.notes, zoneless=best.zones.zoneless, engine=search.engine)
@@ -88,6 +99,7 @@ class _LaterTiersSearch:
         self.engine: str | None = None
         self._start = start
         self._search: PreferenceSearch | None = None
+        self._above: list[Strategy] = []
 
     def _exact(self) -> PreferenceSearch:
         """The search by CP-SAT, made once."""
@@ -108,42 +120,79 @@ class _LaterTiersSearch:
 
             self.best.zones = assign(self.cluster, self.objective.containers, self.best.sequence)
 
+    def emptier_domains(self, domains: DomainEvenness, strategy: Strategy | None) -> doc.TierResult:
+        """Improve the tier `topologySpread`, no preference losing; ``strategy``: which of equally empty nodes to take."""
+        complete = int(self.best.counts.sum()) == int(fits(self.cluster, self.limits).sum())
+        tier = self._begin(domains, DOMAINS, complete=complete)
+        if tier.value < tier.bound and not self.context.stop.is_set():
+            costs = None if strategy is None else strategy.pod_costs(self.best.counts)
+            self._even_out(costs, PARAMETERS.domains_seconds, domains=True)
+            self._tell(tier, domains)
+        asked = self.context.options.search_strategy
+        seconds = PARAMETERS.reserve * self.context.deadline.left() if asked else self._allowance()
+        self._prove(tier, domains, seconds, PARAMETERS.domains_variables)
+        self._above.append(domains)
+        return tier
+
     def tie_break(self, strategy: Strategy) -> doc.TierResult:
-        """Improve the tie-break, no preference losing."""
-        context, best, asked = self.context, self.best, self.context.options.search_strategy
-        complete = int(best.counts.sum()) == int(self.cluster.count.sum())
-        value, bound = strategy.value(best.counts), strategy.bound(best.counts, complete=complete)
-        self._report(value, bound)
-        spent = 0.0 if context.options.deterministic else context.deadline.elapsed()
-        allowance = max(PARAMETERS.unasked_seconds, PARAMETERS.unasked_share * spent)
-        costs = strategy.pod_costs(best.counts)
-        if value < bound and costs is not None and asked and not context.stop.is_set():
-            seconds = PARAMETERS.moves * context.deadline.left()
-            self._even_out(costs, min(max(seconds, 0.01), PARAMETERS.moves_seconds))
-            value = strategy.value(best.counts)
-            self._report(value, bound)
-        fits = int(np.count_nonzero(self.limits)) <= (LARGE if asked else PARAMETERS.unasked_variables)
-        if value < bound and fits and not context.over() and context.options.engine != "greedy":
-            if context.options.engine != "lns":
-                self.engine = self.engine or "exact"
-            left = context.deadline.left()
-            seconds = left if asked else min(allowance, left)
-            proved = self._exact().break_ties(strategy, best, seconds, lambda v, b: self._report(v, min(b, bound)))
-            value = strategy.value(best.counts)
-            bound = max(value, min(bound, proved))
-        return doc.TierResult("strategy", value, max(value, bound))
+        """Improve the tie-break, no tier above it losing."""
+        asked = self.context.options.search_strategy
+        tier = self._begin(strategy, "strategy", complete=int(self.best.counts.sum()) == int(self.cluster.count.sum()))
+        allowance = self._allowance()
+        costs = strategy.pod_costs(self.best.counts)
+        if tier.value < tier.bound and costs is not None and asked and not self.context.stop.is_set():
+            self._even_out(costs, PARAMETERS.moves_seconds)
+            self._tell(tier, strategy)
+        most = LARGE if asked else PARAMETERS.unasked_variables
+        self._prove(tier, strategy, self.context.deadline.left() if asked else allowance, most)
+        return tier
 
-    def _report(self, value: int, bound: int) -> None:
-        self.context.report(self.context.phase, "strategy", value, bound)
+    def _allowance(self) -> float:
+        """Seconds of CP-SAT for a tier that nobody asked for."""
+        spent = 0.0 if self.context.options.deterministic else self.context.deadline.elapsed()
+        return max(PARAMETERS.unasked_seconds, PARAMETERS.unasked_share * spent)
 
-    def _even_out(self, costs: PodCosts, seconds: float) -> None:
-        """Move one pod after the other to emptier nodes, no preference losing."""
+    def _begin(self, measure: Strategy, name: str, *, complete: bool) -> doc.TierResult:
+        """Return the tier of the placement so far."""
+        value, bound = measure.value(self.best.counts), measure.bound(self.best.counts, complete=complete)
+        tier = doc.TierResult(name, value, max(value, bound))
+        self._tell(tier, measure)
+        return tier
+
+    def _tell(self, tier: doc.TierResult, measure: Strategy, bound: int | None = None) -> None:
+        """Bring a tier up to date with the placement, and report it."""
+        tier.value = measure.value(self.best.counts)
+        tier.bound = max(tier.value, tier.bound if bound is None else min(tier.bound, bound))
+        self.context.report(self.context.phase, tier.tier, tier.value, tier.bound)
+
+    def _prove(self, tier: doc.TierResult, measure: Strategy, seconds: float, variables: int) -> None:
+        """Ask CP-SAT about a tier, if the model has no more than so many variables."""
+        context, best = self.context, self.best
+        if (
+            tier.value >= tier.bound
+            or int(np.count_nonzero(self.limits)) > variables
+            or context.over()
+            or context.options.engine == "greedy"
+        ):
+            return
+        if context.options.engine != "lns":
+            self.engine = self.engine or "exact"
+
+        def report(value: int, bound: int) -> None:
+            context.report(context.phase, tier.tier, value, min(bound, tier.bound))
+
+        seconds = min(seconds, context.deadline.left())
+        self._tell(tier, measure, self._exact().break_ties(measure, best, seconds, report, above=self._above))
+
+    def _even_out(self, costs: PodCosts | None, most_seconds: float, *, domains: bool = False) -> None:
+        """Move one pod after the other to emptier nodes, or only to emptier domains, no preference losing."""
         from solver.search.annealing import LocalSearch
 
         best = self.best
         search = LocalSearch(
             self.objective, rules.replay(self.cluster, best.sequence), self.limits, best.counts, seed=self.context.options.seed
         )
+        seconds = min(max(PARAMETERS.moves * self.context.deadline.left(), 0.01), most_seconds)
         started, looks = time.monotonic(), 0
         most = 3 * len(search.pairs) // search.block + 2
 
@@ -153,7 +202,7 @@ class _LaterTiersSearch:
             spent = looks / most if self.context.options.deterministic else (time.monotonic() - started) / seconds
             return 1.0 if self.context.stop.is_set() else spent
 
-        if not search.even_out(costs, progress):
+        if not search.even_out(costs, progress, domains=domains):
             return
         found = find_order(self.cluster, search.counts, seed=self.context.options.seed)
         if found.sequence is None:

@@ -26,6 +26,7 @@ from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import InputError, Snapshot
 from solver import rules
 from solver.bind_order.gang_units import bundle
+from solver.objective.domain_evenness import DOMAINS
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Strategy, choose
 from solver.placed_tiers import Answer, PlacedSearch
@@ -198,7 +199,8 @@ def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placeme
     if answer.later is not None:
         tiers += answer.later.tiers
     asked = options.search_strategy or options.policy.strategy != DEFAULT.strategy
-    proved = all(t.value == t.bound for t in tiers if asked or t.tier != "strategy")  # a tie-break that nobody asked for may stay open
+    open_ = {DOMAINS} if asked else {DOMAINS, "strategy"}  # what nobody asked for by name may stay open
+    proved = all(t.value == t.bound for t in tiers if t.tier not in open_)
     status: doc.Status = "optimal" if proved else "feasible"
     if cluster.scope.pending and not assignments:
         status = "infeasible" if placed_proved else ("unknown" if answer.interrupted else "feasible")

@@ -13,19 +13,23 @@ Nodes = Mapping[str, objects.Node]
 
 @dataclass(eq=False)
 class Kind:
-    """Pods of one namespace and one set of labels, as numbers by node. ``counted``: all but the terminating ones."""
+    """Pods of one namespace and one set of labels, as numbers by node. ``counted``: all but the terminating ones; ``settled``: those of
+    them that stay where they are."""
 
     namespace: str
     labels: matching.Labels
     placed: dict[str, int] = field(default_factory=dict)
     fixed: dict[str, int] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
+    settled: dict[str, int] = field(default_factory=dict)
 
     def add(self, node: str, *, placed: bool, terminating: bool) -> None:
         numbers = self.placed if placed else self.fixed
         numbers[node] = numbers.get(node, 0) + 1
         if not terminating:
             self.counted[node] = self.counted.get(node, 0) + 1
+            if not placed:
+                self.settled[node] = self.settled.get(node, 0) + 1
 
 
 class Kinds:

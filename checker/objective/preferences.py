@@ -37,11 +37,18 @@ class SoftScore:
     """Points of a placement, without the policy's multipliers.
 
     ``families``: points of nodeAffinity, taints, imageLocality (where the policy counts it), podAffinity, requiredAffinity and
-    topologySpread. ``pods``: points of nodeAffinity and taints of each placed pod (``namespace/name``).
+    topologySpread. ``pods``: points of nodeAffinity and taints of each placed pod (``namespace/name``). ``spread``, ``kinds``: its soft
+    spread constraints, and the pods that they count.
     """
 
     families: dict[str, int]
     pods: dict[str, int]
+    spread: SoftSpread = field(compare=False, repr=False)
+    kinds: Kinds = field(compare=False, repr=False)
+
+    def evenness(self) -> int | None:
+        """Return the value of the tier `topologySpread`; None where no ScheduleAnyway constraint counts."""
+        return self.spread.unevenness(self.kinds)
 
 
 def score(
@@ -100,7 +107,7 @@ def score(
         "requiredAffinity": required,
         "topologySpread": spread.points(kinds),
     }
-    return SoftScore(families, points.pods)
+    return SoftScore(families, points.pods, spread, kinds)
 
 
 # --- a pod and its node -----------------------------------------------------------------------------------------------------------------

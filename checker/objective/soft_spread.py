@@ -161,8 +161,20 @@ class SoftSpread:
         counts = self._counts(kinds)
         return sum(SPREAD_POINTS * self._above(c, counts[c.namespace, c.selector], carriers) for c, carriers in self._carriers.items())
 
-    def _counts(self, kinds: Kinds) -> dict[tuple[str, matching.Selector], Counter[str]]:
-        """Pods by node that each selector selects, terminating ones left out."""
+    def unevenness(self, kinds: Kinds) -> int | None:
+        """Return the value of the tier `topologySpread`: less the squares of the numbers of pods in all domains, plus the squares of the
+        numbers without the placed pods. None where no constraint counts."""
+        counts, settled = self._counts(kinds), self._counts(kinds, settled=True)
+        found = None
+        for c, carriers in self._carriers.items():
+            if any(self._usable.by(carrier, pod, node) for node in c.eligible for carrier, pod in carriers.items()):
+                domains = [self._per_domain(c, of[c.namespace, c.selector]) for of in (settled, counts)]
+                before, after = (sum(number**2 for number in domain.values()) for domain in domains)
+                found = (found or 0) + before - after
+        return found
+
+    def _counts(self, kinds: Kinds, *, settled: bool = False) -> dict[tuple[str, matching.Selector], Counter[str]]:
+        """Pods by node that each selector selects, terminating ones left out; ``settled``: those that stay."""
         counts: dict[tuple[str, matching.Selector], Counter[str]] = {}
         shelves: dict[str, matching.Shelf[matching.Selector]] = {}
         for namespace, selector in {(c.namespace, c.selector): None for c in self._carriers}:
@@ -171,20 +183,24 @@ class SoftSpread:
         for kind in kinds:
             for selector in shelves[kind.namespace].candidates(kind.labels) if kind.namespace in shelves else ():
                 if matching.selects(selector, kind.labels):
-                    counts[kind.namespace, selector].update(kind.counted)
+                    counts[kind.namespace, selector].update(kind.settled if settled else kind.counted)
         return counts
 
     def _above(self, constraint: _Constraint, on: Counter[str], carriers: Mapping[_Carrier, objects.Pod]) -> int:
         """Return how many pods are above the least count plus maxSkew, over all eligible domains."""
+        found = self._per_domain(constraint, on)
+        if max(found.values(), default=0) <= constraint.max_skew:
+            return 0
+        least = self._least(constraint, found, carriers)
+        return 0 if least is None else sum(max(0, number - least - constraint.max_skew) for number in found.values())
+
+    def _per_domain(self, constraint: _Constraint, on: Counter[str]) -> Counter[str]:
         eligible, key = constraint.eligible, constraint.key
         shared = [node for node in eligible if node in on] if len(eligible) < len(on) else [node for node in on if node in eligible]
         found: Counter[str] = Counter()
         for node in shared:
             found[labels_of(self._nodes[node])[key]] += on[node]
-        if max(found.values(), default=0) <= constraint.max_skew:
-            return 0
-        least = self._least(constraint, found, carriers)
-        return 0 if least is None else sum(max(0, number - least - constraint.max_skew) for number in found.values())
+        return found
 
     def _least(self, constraint: _Constraint, found: Counter[str], carriers: Mapping[_Carrier, objects.Pod]) -> int | None:
         """The least count of the eligible domains that a carrier could use; None if there is no such domain."""

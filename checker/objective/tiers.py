@@ -1,4 +1,4 @@
-"""The tiers `soft` and `strategy` of a document against the checker's own computation."""
+"""The tiers `soft`, `topologySpread` and `strategy` of a document against the checker's own computation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from models.gangs.gangs import Gang
 from models.numa.annotations import has_hints
 from models.snapshot.snapshot import Snapshot
 
-_TIERS = ("placed", "soft", "strategy")
+_TIERS = ("placed", "soft", "topologySpread", "strategy")
 
 
 def _family_faults(claims: Sequence[FamilyResult], families: Mapping[str, int], weights: Mapping[str, int]) -> Iterator[str]:
@@ -94,10 +94,12 @@ def objective_faults(
     told, problems = _tiers(placement)
     for problem in problems:
         fault(problem)
-    if "soft" in told:
+    if {"soft", "topologySpread"} & told.keys():
         from checker.objective import preferences
 
-        families = preferences.score(snapshot, placed, absent, policy, pending=pending, gangs=gangs).families
+        score = preferences.score(snapshot, placed, absent, policy, pending=pending, gangs=gangs)
+    if "soft" in told:
+        families = score.families
         families["containerAffinity"] = container_points
         weights = {family: int(getattr(policy.multipliers, family)) for family in families}
         total = sum(points * weights[family] for family, points in families.items())
@@ -107,6 +109,12 @@ def objective_faults(
         if placement.preferences is not None:
             for why in _family_faults(placement.preferences.families, families, weights):
                 fault(why)
+    if "topologySpread" in told:
+        evenness = score.evenness()
+        if evenness is None:
+            fault("tier topologySpread: no ScheduleAnyway constraint of a pod to be placed counts here")
+        elif evenness != told["topologySpread"].value:
+            fault(f"tier topologySpread: the value is {told['topologySpread'].value}, the placement is worth {evenness}")
     if "strategy" in told:
         points = tie_break.points(snapshot, placed, absent, policy, used=state.used(), capacity=state.capacity)
         if points is None:

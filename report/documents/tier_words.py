@@ -19,6 +19,7 @@ class TierWords(NamedTuple):
 
 #: Tiers whose values are negative numbers of something.
 _COSTS: Final = {
+    "topologySpread": "unevenness of the domains",
     "drained": "pods left on drained nodes",
     "rules": "rules that running pods break",
     "evictions": "pods evicted for good",

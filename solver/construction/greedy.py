@@ -191,7 +191,9 @@ class _Builder:
             if keyed.any():
                 total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
                 nodes = nodes[keyed & (np.append(total, -1)[here] == total.max())]
-        nodes = nodes[np.argsort(-self.left[nodes] if self.even else self.left[nodes], kind="stable")]
+        emptiest = -self.left[nodes] if self.even else self.left[nodes]
+        crowded = soft.crowding(g)[nodes] if soft is not None and soft.crowds else np.zeros(len(nodes), dtype=np.int64)
+        nodes = nodes[np.lexsort((emptiest, crowded))]
         quotas = BatchQuota(
             self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else ()
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.cluster.cluster import Ids, Ints
+from solver.objective.domain_evenness import counting
 from solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm
 from solver.rules.batch_quota import Level, single
 
@@ -63,6 +64,7 @@ class SoftState:
         self._layers = [[layer for layer in layers if layer.touches(g)] for g in range(objective.cluster.n_classes)]
         self._tallies: dict[int, Ints] = {}
         self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
+        self.crowds = bool(counting(objective))
 
     def steady(self, g: int) -> Ints:
         """Return int64[N]: weighted points of a pod of class g on each node with the pods of the state, soft constraints of spread
@@ -88,6 +90,17 @@ class SoftState:
         if len(lowest) == 1:  # raising the only emptiest domain lifts the limit of all
             extra[lowest[0]] = -int(np.count_nonzero(tally.counted & (over > 0)))
         return np.asarray(np.append(-self._skew_cost * extra, 0)[tally.codes], dtype=np.int64)
+
+    def crowding(self, g: int, home: int | None = None) -> Ints:
+        """Return int64[N]: what one more pod of class g costs on each node in the tier `topologySpread`; ``home``: were a pod of the class
+        taken from there first."""
+        cost = np.zeros(self.objective.cluster.n_nodes, dtype=np.int64)
+        for i in self.objective.feeds[g] if self.crowds else ():
+            codes = self.objective.tallies[i].codes
+            cost = cost + np.append(2 * self.counted(i) + 1, 0)[codes]
+            if home is not None and codes[home] >= 0:
+                cost -= 2 * (codes == codes[home])
+        return cost
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         """Put k pods of class g on node n (k < 0: take them away)."""

@@ -153,28 +153,44 @@ class LocalSearch:
         self.go_to(best_counts)
         return best
 
-    def even_out(self, costs: PodCosts, progress: Callable[[], float]) -> bool:
+    def even_out(self, costs: PodCosts | None, progress: Callable[[], float], *, domains: bool = False) -> bool:
         """Move pods one by one to where they cost less and no preference loses, until nothing moves or ``progress`` says 1;
-        whether anything moved."""
+        whether anything moved. An emptier domain of a soft spread constraint comes before what ``costs`` says; ``domains``: only pods
+        move that find one."""
         moved_ever, moved = False, True
         while moved:
             moved = False
             for pod, (g, home) in enumerate(self.pairs):
                 if pod % BLOCK == 0 and progress() >= 1:
                     return moved_ever
+                crowded = self.soft.crowding(g, home)
+                emptier = crowded < crowded[home]
+                if domains and not (emptier.any() and (emptier & self._possible[g] & ~self.fit.rejects(g)).any()):
+                    continue
                 self._put(g, home, -1)
-                costs.put(g, home, -1)
-                points, cost = self.soft.gain(g), costs.of(g)
-                fine = self._allowed(g, home) & (points >= points[home])
-                target = int(np.argmin(np.where(fine, cost, np.iinfo(np.int64).max)))
-                if cost[target] >= cost[home] and points[target] <= points[home]:
-                    target = home
+                target = self._emptiest(g, home, crowded, costs, domains=domains)
                 self._put(g, target, 1)
-                costs.put(g, target, 1)
                 if target != home:
+                    if costs is not None:
+                        costs.put(g, home, -1)
+                        costs.put(g, target, 1)
                     self.pairs[pod] = (g, target)
                     moved = moved_ever = True
         return moved_ever
+
+    def _emptiest(self, g: int, home: int, crowded: Ints, costs: PodCosts | None, *, domains: bool) -> int:
+        """Where a pod goes that was taken from its node: where it loses no points, to the least crowded domains, and there to the node of
+        least cost; home if nothing is gained."""
+        points = self.soft.gain(g)
+        fine = self._allowed(g, home) & (points >= points[home])
+        fine &= crowded == crowded[fine].min()
+        if costs is None or (domains and fine[home]):
+            return home if fine[home] else int(np.argmax(fine))
+        costs.put(g, home, -1)
+        cost = costs.of(g)
+        costs.put(g, home, 1)
+        target = int(np.argmin(np.where(fine, cost, np.iinfo(np.int64).max)))
+        return home if fine[home] and cost[target] >= cost[home] and points[target] <= points[home] else target
 
     # --- whole groups of pods ------------------------------------------------------------------------------------------------
 

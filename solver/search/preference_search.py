@@ -7,7 +7,7 @@ solved as if they were alone, bound the whole as well. Models that are not too l
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +90,7 @@ class PreferenceSearch:
         self._start, self._state = start, start.state
         self._sound = True
         self._made: tuple[PlacementModel, Points] | None = None
+        self._encoded: dict[Strategy, Points] = {}
 
     def improve(self, *, reserve: float = 0.0) -> SoftOutcome:
         """Return the best placement that is found in time. ``reserve``: share of the time that is left over."""
@@ -325,33 +326,43 @@ class PreferenceSearch:
                 break
         best.bound = max(best.bound, best.value)
 
-    def break_ties(self, strategy: Strategy, best: SoftOutcome, seconds: float, report: OnValue) -> int:
-        """Improve the tie-break of ``best`` in place, all its tiers held; return an upper bound of its value."""
+    def break_ties(self, strategy: Strategy, best: SoftOutcome, seconds: float, report: OnValue, *, above: Sequence[Strategy] = ()) -> int:
+        """Improve what breaks ties in ``best`` in place, all its tiers and those ``above`` held; return an upper bound of its value."""
         encoding, soft = self._model()
         model = encoding.model
         if soft.variables:
             model.add(soft.expression() >= best.value)
+        held = [(tier, tier.value(best.counts)) for tier in above]
         try:
-            points = strategy.encode(encoding)
+            for tier, value in held:
+                model.add(self._points(tier, encoding).expression() >= value)
+            points = self._points(strategy, encoding)
         except OverflowError:
             return 0  # no cost is below zero: as good a bound as none
         model.maximize(points.expression())
         bound = points.most + points.constant
         hint = self.cpsat.assignment(encoding, best.counts, objective=True)
-        held = model.clone()
-        add_hint(held, hint or ())
-        answer = self.cpsat.run(held, seconds, report)
+        hinted = model.clone()
+        add_hint(hinted, hint or ())
+        answer = self.cpsat.run(hinted, seconds, report)
         if answer.bound is not None and self._sound:
             bound = answer.bound
         if answer.solution is None:
             return bound
         counts = encoding.counts(answer.solution)
         found = find_order(self.cluster, counts, seed=self.options.seed)
-        if found.sequence is not None and strategy.value(counts) > strategy.value(best.counts):
+        kept = all(tier.value(counts) >= value for tier, value in held)
+        if found.sequence is not None and kept and strategy.value(counts) > strategy.value(best.counts):
             value, zones = value_of(self.objective, counts, found.sequence)
             if value >= best.value:
                 best.counts, best.sequence, best.zones, best.value = counts, found.sequence, zones, value
         return bound
+
+    def _points(self, tier: Strategy, encoding: PlacementModel) -> Points:
+        """The value of a tier over the model, made once."""
+        if tier not in self._encoded:
+            self._encoded[tier] = tier.encode(encoding)
+        return self._encoded[tier]
 
     def _cut(self, best: SoftOutcome, encoding: PlacementModel, counts: Ints) -> bool:
         """Forbid an assignment that has no bind order."""

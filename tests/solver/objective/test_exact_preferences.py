@@ -1,4 +1,4 @@
-"""The soft and the strategy tier against brute force: every assignment, every choice of zones, scored by the independent checker."""
+"""The tiers below the placed ones against brute force: every assignment, every choice of zones, scored by the independent checker."""
 
 from __future__ import annotations
 
@@ -78,14 +78,16 @@ def container_points(snapshot: Snapshot, cluster: Cluster, entries: list[Assignm
     return total
 
 
-def judged(snapshot: Snapshot, cluster: Cluster, doc: Placement, policy: Policy) -> tuple[int, int]:
-    """(soft, strategy) of an assignment by the checker's own scoring, zones at their best."""
+def judged(snapshot: Snapshot, cluster: Cluster, doc: Placement, policy: Policy) -> tuple[int, int, int]:
+    """(soft, topologySpread, strategy) of an assignment by the checker's own scoring, zones at their best."""
     placed = {e.pod: e.node for e in doc.assignments}
     pending = {pod_key(snapshot.pods[i]) for i in cluster.scope.pending}
-    families = preferences.score(snapshot, placed, (), policy, pending=pending).families
+    score = preferences.score(snapshot, placed, (), policy, pending=pending)
+    families = score.families
     families["containerAffinity"] = container_points(snapshot, cluster, doc.assignments, policy)
     soft = sum(points * int(getattr(policy.multipliers, family)) for family, points in families.items())
-    return soft, tie_break.points(snapshot, placed, (), policy) or 0
+    counts = policy.multipliers.topologySpread and policy.strategy != "pack"
+    return soft, (score.evenness() or 0) if counts else 0, tie_break.points(snapshot, placed, (), policy) or 0
 
 
 def values(result: Placement, tier: str) -> list[int]:
@@ -118,10 +120,11 @@ def check(seed: int, kind: str, policy: Policy) -> bool:
         best = max(judged(snapshot, cluster, document(cluster, order), policy) for s, order in valid.items() if placed(s) == most)
     except OverflowError:
         return False
-    soft, strategy = values(result, "soft"), values(result, "strategy")
+    found = tuple((values(result, tier) or [0])[0] for tier in ("soft", "topologySpread", "strategy"))
     if result.assignments:  # the later tiers are about what is placed
-        assert (soft or [0], strategy) == ([best[0]], [best[1]]), f"{where}: {result.objective}"
-    return bool(soft)
+        assert found == best, f"{where}: {result.objective}"
+        assert all(tier.value == tier.bound for tier in result.objective), f"{where}: {result.objective}"
+    return bool(values(result, "soft"))
 
 
 @pytest.mark.parametrize("kind", tiny_soft.KINDS)
