@@ -45,7 +45,7 @@ class TieBreakParameters:
     unasked_variables: int = 100
     domains_variables: int = 3_000
     domains_reserve: float = 0.05
-    domains_seconds: float = 3.0
+    domains_seconds: float = 1.0
     reserve: float = 0.25
     moves: float = 0.3
     moves_seconds: float = 20.0
