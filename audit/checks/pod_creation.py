@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 from audit.view.finding import Code, some
 from audit.view.usable_nodes import grave
 from audit.view.view import ClusterView, Subject
-from models.cluster.admission import refusal
+from models.cluster.admission import Admission
 from models.documents.audit import Finding
 from models.kube.objects import PodCondition, is_terminating
-from models.kube.workload_objects import Deployment, ReplicaSet, WorkloadStatus
+from models.kube.workload_objects import Deployment, ReplicaSet
 from models.workloads.ownership import Owners
 from models.workloads.view import controller
 
@@ -33,11 +34,7 @@ CODES: Final[tuple[Code, ...]] = (ACCOUNT, FAILED)
 
 def check(view: ClusterView) -> Iterator[Finding]:
     accounts = view.snapshot.service_accounts
-    sets: dict[tuple[str, str], list[ReplicaSet]] = {}
-    for obj in view.snapshot.workloads.get("ReplicaSet", ()):
-        owner = controller(obj)
-        if owner is not None:
-            sets.setdefault((obj.metadata.namespace or "default", owner.name), []).append(obj)
+    short = _Short(view)
     for subject in view.subjects:
         name, space = subject.pod.spec.serviceAccountName, subject.namespace
         # Every namespace of a cluster has the account called default: without it, they were not captured.
@@ -46,36 +43,50 @@ def check(view: ClusterView) -> Iterator[Finding]:
                 subject.name, f"there is no ServiceAccount {space}/{name}", field=f"{subject.path}.serviceAccountName",
                 severity=grave(view, subject) if view.snapshot.nodes else None,
             )  # fmt: skip
-        workload = subject.workload
-        if workload is not None and isinstance(workload.obj, Deployment | ReplicaSet):
-            own = sets.get((space, workload.name), []) if isinstance(workload.obj, Deployment) else []
-            yield from _missing(view, subject, workload.obj.status, own)
+        if subject.workload is not None and isinstance(subject.workload.obj, Deployment | ReplicaSet):
+            yield from short.findings(subject, subject.workload.obj)
 
 
-def _missing(view: ClusterView, subject: Subject, status: WorkloadStatus | None, sets: list[ReplicaSet]) -> Iterator[Finding]:
-    """A finding if the API server's own account of a workload has fewer pods than it asks for, and so has the snapshot."""
-    there = max(len(subject.pods), (status.replicas or 0) if status is not None else 0)
-    if status is None or there >= subject.wanted or subject.workload is None or getattr(subject.workload.obj.spec, "paused", None):
-        return
-    failed = [c for each in (status, *(rs.status for rs in sets)) if each is not None for c in each.conditions or () if _refused(c)]
-    if not failed and (subject.workload.obj.metadata.deletionTimestamp or _leaving(view, subject)):
-        return
-    refused = refusal(view.snapshot, subject.pod)
-    why = f"one more cannot be created: {refused[1]} ({refused[0]})" if refused else "the snapshot does not tell why"
-    if failed:
-        reasons = list(dict.fromkeys(c.reason or "no reason given" for c in failed))
-        why = f"creating more fails (ReplicaFailure: {some(reasons)}{f'; {refused[1]}' if refused else ''})"
-    yield FAILED.found(
-        subject.name, f"has {there} of {subject.wanted} pods, and {why}", field="status.conditions" if failed else "status.replicas",
-        pods=view.keys(subject.pods), severity=None if failed or refused else "warning",
-    )  # fmt: skip
+class _Short:
+    """Workloads that have fewer pods than they ask for, by the API server's own account and by the snapshot."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._sets: dict[tuple[str, str], list[ReplicaSet]] = {}
+        for obj in view.snapshot.workloads.get("ReplicaSet", ()):
+            owner = controller(obj)
+            if owner is not None:
+                self._sets.setdefault((obj.metadata.namespace or "default", owner.name), []).append(obj)
+
+    @cached_property
+    def _leaving(self) -> set[str]:
+        """Workloads with pods that are being deleted, whose place others may wait for."""
+        owners = Owners(self._view.snapshot)
+        return {owners.of(pod) for pod in self._view.snapshot.pods if is_terminating(pod)}
+
+    @cached_property
+    def _admission(self) -> Admission:
+        return Admission(self._view.snapshot)
+
+    def findings(self, subject: Subject, obj: Deployment | ReplicaSet) -> Iterator[Finding]:
+        status = obj.status
+        there = max(len(subject.pods), (status.replicas or 0) if status is not None else 0)
+        if status is None or there >= subject.wanted or getattr(obj.spec, "paused", None):
+            return
+        sets = self._sets.get((subject.namespace, obj.metadata.name or ""), []) if isinstance(obj, Deployment) else []
+        failed = [c for each in (status, *(rs.status for rs in sets)) if each is not None for c in each.conditions or () if _refused(c)]
+        if not failed and (obj.metadata.deletionTimestamp or subject.name in self._leaving):
+            return
+        refused = self._admission.refusal(subject.pod)
+        why = f"one more cannot be created: {refused[1]} ({refused[0]})" if refused else "the snapshot does not tell why"
+        if failed:
+            reasons = list(dict.fromkeys(c.reason or "no reason given" for c in failed))
+            why = f"creating more fails (ReplicaFailure: {some(reasons)}{f'; {refused[1]}' if refused else ''})"
+        yield FAILED.found(
+            subject.name, f"has {there} of {subject.wanted} pods, and {why}", field="status.conditions" if failed else "status.replicas",
+            pods=self._view.keys(subject.pods), severity=None if failed or refused else "warning",
+        )  # fmt: skip
 
 
 def _refused(condition: PodCondition) -> bool:
     return condition.type == "ReplicaFailure" and condition.status == "True"
-
-
-def _leaving(view: ClusterView, subject: Subject) -> bool:
-    """Return whether pods of a workload are being deleted, whose place others may wait for."""
-    owners = Owners(view.snapshot)
-    return any(is_terminating(pod) and owners.of(pod) == subject.name for pod in view.snapshot.pods)

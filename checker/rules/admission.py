@@ -78,29 +78,15 @@ def _stated(container: objects.Container) -> tuple[_Exact, _Exact]:
 
 def _whole(pod: objects.Pod) -> tuple[_Exact, _Exact]:
     """Requests and limits of a pod: the most that runs at a time."""
-    sums: tuple[_Exact, _Exact] = ({}, {})
-    before: tuple[_Exact, _Exact] = ({}, {})
-    peaks: tuple[_Exact, _Exact] = ({}, {})
-    for container in pod.spec.containers or ():
-        for total, own in zip(sums, _stated(container), strict=True):
-            _charge(total, own)
-    for container in pod.spec.initContainers or ():
-        for total, sidecars, peak, own in zip(sums, before, peaks, _stated(container), strict=True):
-            if container.restartPolicy == "Always":
-                _charge(total, own)
-                _charge(sidecars, own)
-            for name in {**own, **sidecars}:
-                here = sidecars.get(name, _NONE) + (own.get(name, _NONE) if container.restartPolicy != "Always" else _NONE)
-                peak[name] = max(peak.get(name, _NONE), here)
+    requests = resources.most_at_once(pod.spec, lambda container, running: _stated(container)[0])
+    limits = resources.most_at_once(pod.spec, lambda container, running: _stated(container)[1])
     level = pod.spec.resources or objects.ResourceRequirements()
-    for total, peak, stated in zip(sums, peaks, (level.requests, level.limits), strict=True):
-        for name, amount in peak.items():
-            total[name] = max(total.get(name, _NONE), amount)
+    for total, stated in ((requests, level.requests), (limits, level.limits)):
         total.update({name: value for name, value in _read(stated).items() if name in _COMPUTE or name.startswith("hugepages-")})
     overhead = _read(pod.spec.overhead)
-    _charge(sums[0], overhead)
-    _charge(sums[1], {name: amount for name, amount in overhead.items() if name in sums[1]})
-    return sums
+    _charge(requests, overhead)
+    _charge(limits, {name: amount for name, amount in overhead.items() if name in limits})
+    return requests, limits
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol
 
 from models.kube import objects, quantity
 
@@ -71,7 +71,7 @@ def _container(container: objects.Container, status: objects.ContainerStatus | N
 
 
 def _containers(pod: objects.Pod, *, bound: bool, rounding: _Rounding, unstated: Mapping[str, Fraction] | None = None) -> _Exact:
-    """max(Σ app + Σ sidecars, max over ordinary init containers of (own + Σ sidecars started before))."""
+    """The most that the containers of a pod request at a time."""
     statuses: dict[str, objects.ContainerStatus] = {}
     infeasible = False
     if bound and pod.status is not None:
@@ -79,25 +79,36 @@ def _containers(pod: objects.Pod, *, bound: bool, rounding: _Rounding, unstated:
         statuses = {status.name: status for status in listed if status.name}
         pending = [c for c in pod.status.conditions or () if c.type == "PodResizePending"]
         infeasible = any(c.reason == "Infeasible" for c in pending)
-    total: _Exact = {}
 
-    def asked(container: objects.Container, status: objects.ContainerStatus | None) -> _Exact:
+    def asked(container: objects.Container, *, running: bool) -> _Exact:
+        status = statuses.get(container.name or "") if running else None
         own = dict(_container(container, status, infeasible, rounding))
         for name, amount in (unstated or {}).items():
             own.setdefault(name, amount)
         return own
 
-    for container in pod.spec.containers or ():
-        _add(total, asked(container, statuses.get(container.name or "")))
+    return most_at_once(pod.spec, asked)
+
+
+class _Asked(Protocol):
+    """What a container has; ``running``: as long as its pod does, which ordinary init containers do not."""
+
+    def __call__(self, container: objects.Container, *, running: bool) -> _Exact: ...
+
+
+def most_at_once(spec: objects.PodSpec, asked: _Asked) -> dict[str, Fraction]:
+    """max(Σ app + Σ sidecars, max over ordinary init containers of (own + Σ sidecars started before))."""
+    total: _Exact = {}
+    for container in spec.containers or ():
+        _add(total, asked(container, running=True))
     sidecars: _Exact = {}
     peak: _Exact = {}
-    for container in pod.spec.initContainers or ():
+    for container in spec.initContainers or ():
+        own = dict(asked(container, running=_is_sidecar(container)))
         if _is_sidecar(container):
-            own = asked(container, statuses.get(container.name or ""))
             _add(total, own)
             _add(sidecars, own)
         else:
-            own = asked(container, None)
             _add(own, sidecars)
             _raise(peak, own)
     _raise(total, peak)

@@ -8,15 +8,13 @@ Sources: plugin/pkg/admission/limitranger and pkg/quota/v1/evaluator/core/pods.g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-import msgspec
-
 from models.kube import objects, quantity
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
-from models.kube.pod_requests import pod_level_resource, pod_request
+from models.kube.pod_requests import at_once, pod_level_resource, pod_request
 from models.kube.qos import BEST_EFFORT, qos_class
 from models.snapshot.snapshot import Snapshot
 
@@ -33,6 +31,37 @@ _STATED: Final = {
 _COUNTS: Final = ("pods", "count/pods")
 
 
+class Admission:
+    """The LimitRanges and quotas of a snapshot, with what its pods use, and those that were admitted since."""
+
+    def __init__(self, snapshot: Snapshot, new: Collection[int] = ()) -> None:
+        """``new``: indices of pods that are yet to be created."""
+        self._items: dict[str, list[LimitRangeItem]] = {}
+        for found in snapshot.limit_ranges.values():
+            self._items.setdefault(found.metadata.namespace or "default", []).extend((found.spec.limits if found.spec else None) or ())
+        self._ledgers = _ledgers(snapshot, new) if snapshot.resource_quotas else {}
+
+    def refusal(self, pod: objects.Pod) -> Refusal | None:
+        """Return what refuses one more pod, None if nothing does.
+
+        Raises:
+            QuantityError: a quantity is malformed, or beyond 64 bits.
+        """
+        why = next(_limit_faults(pod, self._items.get(pod.metadata.namespace or "default", ())), None)
+        if why is not None:
+            return LIMITS, why
+        why = next((fault for ledger in self._concerned(pod) if (fault := ledger.fault(pod)) is not None), None)
+        return (QUOTA, why) if why is not None else None
+
+    def admit(self, pod: objects.Pod) -> None:
+        """Count a pod as created."""
+        for ledger in self._concerned(pod):
+            ledger.take(pod)
+
+    def _concerned(self, pod: objects.Pod) -> list[_Ledger]:
+        return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
+
+
 def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
     """Return what refuses pods that are yet to be created, by index into ``snapshot.pods``.
 
@@ -42,40 +71,16 @@ def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
     if not snapshot.to_create or not (snapshot.limit_ranges or snapshot.resource_quotas):
         return {}
     index = {objects.pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
-    new = [index[key] for key in snapshot.to_create if key in index]
-    items: dict[str, list[LimitRangeItem]] = {}
-    for found in snapshot.limit_ranges.values():
-        items.setdefault(found.metadata.namespace or "default", []).extend((found.spec.limits if found.spec else None) or ())
-    ledgers = _ledgers(snapshot, set(new))
+    new = {index[key]: None for key in snapshot.to_create if key in index}
+    admission = Admission(snapshot, new)
     refused: dict[int, Refusal] = {}
     for i in new:
-        pod = snapshot.pods[i]
-        namespace = pod.metadata.namespace or "default"
-        why = next(_limit_faults(pod, items.get(namespace, ())), None)
+        why = admission.refusal(snapshot.pods[i])
         if why is not None:
-            refused[i] = (LIMITS, why)
-            continue
-        own = [ledger for ledger in ledgers.get(namespace, ()) if ledger.concerns(pod)]
-        why = next((fault for ledger in own if (fault := ledger.fault(pod)) is not None), None)
-        if why is not None:
-            refused[i] = (QUOTA, why)
-            continue
-        for ledger in own:
-            ledger.take(pod)
+            refused[i] = why
+        else:
+            admission.admit(snapshot.pods[i])
     return refused
-
-
-def refusal(snapshot: Snapshot, pod: objects.Pod) -> Refusal | None:
-    """Return what refuses one more pod like ``pod``, None if nothing does.
-
-    Raises:
-        QuantityError: as for :func:`refusals`.
-    """
-    added = snapshot.copy()
-    more = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name="(one more)"))
-    added.pods.append(more)
-    added.to_create = [objects.pod_key(more)]
-    return refusals(added).get(len(added.pods) - 1)
 
 
 # --- LimitRange -------------------------------------------------------------------------------------------------------------------------
@@ -125,26 +130,8 @@ def _item_faults(item: LimitRangeItem, requests: _Amounts, limits: _Amounts, whe
 
 
 def _total(pod: objects.Pod, part: str) -> _Amounts:
-    """Requests or limits of a pod as a whole: what runs together, or the largest init container with the sidecars before it."""
-
-    def of(container: objects.Container) -> _Amounts:
-        return _amounts(getattr(container.resources, part)) if container.resources else {}
-
-    total: _Amounts = {}
-    for container in pod.spec.containers or ():
-        _add(total, of(container))
-    sidecars: _Amounts = {}
-    peak: _Amounts = {}
-    for container in pod.spec.initContainers or ():
-        own = of(container)
-        if container.restartPolicy == "Always":
-            _add(total, own)
-            _add(sidecars, own)
-            own = dict(sidecars)
-        else:
-            _add(own, sidecars)
-        peak = {name: max(peak.get(name, Fraction(0)), own.get(name, Fraction(0))) for name in {**peak, **own}}
-    total = {name: max(total.get(name, Fraction(0)), peak.get(name, Fraction(0))) for name in {**total, **peak}}
+    """Requests or limits of a pod as a whole."""
+    total = at_once(pod.spec, lambda container, _: _amounts(getattr(container.resources, part)) if container.resources else {})
     level = _amounts(getattr(pod.spec.resources, part)) if pod.spec.resources else {}
     total |= {name: value for name, value in level.items() if pod_level_resource(name)}
     for name, value in _amounts(pod.spec.overhead).items():
@@ -205,7 +192,7 @@ class _Ledger:
         return self._known[parts]
 
 
-def _ledgers(snapshot: Snapshot, new: set[int]) -> dict[str, list[_Ledger]]:
+def _ledgers(snapshot: Snapshot, new: Collection[int]) -> dict[str, list[_Ledger]]:
     """The quotas of each namespace, with what the pods of the cluster use."""
     found: dict[str, list[_Ledger]] = {}
     known: dict[tuple[int, ...], _Amounts] = {}

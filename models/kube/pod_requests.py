@@ -6,14 +6,16 @@ pkg/scheduler/framework/types.go (Resource.Add), as of v1.34.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal
 
 from models.kube import quantity
-from models.kube.objects import Container, ContainerStatus, Pod, ResourceList
+from models.kube.objects import Container, ContainerStatus, Pod, PodSpec, ResourceList
 
 _Exact = dict[str, Fraction]
+#: What a container is in its pod.
+Part = Literal["app", "sidecar", "init"]
 #: What kube-scheduler supposes of a container that requests none, where it compares nodes (pkg/scheduler/util/pod_resources.go).
 SUPPOSED: Final[Mapping[str, Fraction]] = {"cpu": Fraction(1, 10), "memory": Fraction(200 * 2**20)}
 _NOTHING: Final[Mapping[str, Fraction]] = {}
@@ -82,11 +84,33 @@ def _states(container: Container) -> bool:
     return requests is not None and SUPPOSED.keys() <= requests.keys()
 
 
+def at_once(spec: PodSpec, of: Callable[[Container, Part], dict[str, Fraction]]) -> dict[str, Fraction]:
+    """Return the most that the containers of a pod have at a time: per resource max(Σ app + Σ sidecars, max over ordinary init containers
+    of its own + Σ sidecars started before it). ``of``: what one container has."""
+    total: _Exact = {}
+    for container in spec.containers or ():
+        _add(total, of(container, "app"))
+    sidecars: _Exact = {}
+    peak: _Exact = {}
+    for container in spec.initContainers or ():
+        if container.restartPolicy == "Always":
+            own = of(container, "sidecar")
+            _add(total, own)
+            _add(sidecars, own)
+            _max(peak, sidecars)
+        else:
+            own = dict(of(container, "init"))
+            _add(own, sidecars)
+            _max(peak, own)
+    _max(total, peak)
+    return total
+
+
 def pod_request(pod: Pod, supposed: Mapping[str, Fraction] = _NOTHING) -> dict[str, int]:
     """Return the effective request: cpu in mCPU, every other resource in whole units (bytes, devices); zero requests left out.
 
-    Per resource max(Σ app + Σ sidecars, max over ordinary init containers of its own + Σ sidecars started before it) + overhead;
-    pod-level requests override that maximum for what they name. For a bound pod the larger of spec and status counts (in-place
+    The most that its containers request at a time, and the overhead; pod-level requests override the former for what they name. For a
+    bound pod the larger of spec and status counts (in-place
     resize), without the spec while a resize is infeasible. ``supposed``: what each container counts for that requests none.
 
     Raises:
@@ -100,22 +124,12 @@ def pod_request(pod: Pod, supposed: Mapping[str, Fraction] = _NOTHING) -> dict[s
     app_statuses = _statuses(status.containerStatuses) if bound and status else {}
     init_statuses = _statuses(status.initContainerStatuses) if bound and status else {}
 
-    total: _Exact = {}
-    for container in spec.containers or ():
-        _add(total, _container(container, app_statuses, infeasible, supposed))
-    sidecars: _Exact = {}
-    peak: _Exact = {}
-    for container in spec.initContainers or ():
-        if container.restartPolicy == "Always":
-            own = _container(container, init_statuses, infeasible, supposed)
-            _add(total, own)
-            _add(sidecars, own)
-            _max(peak, sidecars)
-        else:
-            own = {**supposed, **_exact(container.resources.requests if container.resources else None)}
-            _add(own, sidecars)
-            _max(peak, own)
-    _max(total, peak)
+    def of(container: Container, part: Part) -> _Exact:
+        if part == "init":
+            return {**supposed, **_exact(container.resources.requests if container.resources else None)}
+        return _container(container, app_statuses if part == "app" else init_statuses, infeasible, supposed)
+
+    total = at_once(spec, of)
     if spec.resources is not None and spec.resources.requests:
         for name, value in _exact(spec.resources.requests).items():
             if pod_level_resource(name):
@@ -136,21 +150,7 @@ def pod_limits(pod: Pod) -> dict[str, int]:
         QuantityError: malformed, or beyond 64 bits.
     """
     spec = pod.spec
-    total: _Exact = {}
-    for container in spec.containers or ():
-        _add(total, _exact(container.resources.limits if container.resources else None))
-    sidecars: _Exact = {}
-    peak: _Exact = {}
-    for container in spec.initContainers or ():
-        own = _exact(container.resources.limits if container.resources else None)
-        if container.restartPolicy == "Always":
-            _add(total, own)
-            _add(sidecars, own)
-            _max(peak, sidecars)
-        else:
-            _add(own, sidecars)
-            _max(peak, own)
-    _max(total, peak)
+    total = at_once(spec, lambda container, _: _exact(container.resources.limits if container.resources else None))
     if spec.resources is not None and spec.resources.limits:
         total |= {name: value for name, value in _exact(spec.resources.limits).items() if pod_level_resource(name)}
     _add(total, {name: value for name, value in _exact(spec.overhead).items() if total.get(name)})
