@@ -263,7 +263,7 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     if claims:
         found += document_claims(snapshot, placement, refusals)
         found += left.faults(judge)
-        alone = Judge(snapshot, left.alone(), absent=named, exempt=exempt, free=free) if left.alone() else None
+        alone = Judge(snapshot, left.alone, absent=named, exempt=exempt, free=free) if left.alone else None
         found += left.cause_faults(alone)
         found += preference_claims(snapshot, placement, {entry.pod: entry.node for entry in entries}, absent, roster.gangs)
     return Checked(found, left.unjudged)

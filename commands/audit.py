@@ -36,16 +36,8 @@ def _keys(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) ->
     return value
 
 
-def _listed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what one or several options list, separated by commas."""
-    found = tuple(dict.fromkeys(part.strip() for text in value for part in text.split(",")))
-    if not all(found):
-        raise click.BadParameter("an empty name (expected names separated by commas)")
-    return found
-
-
 def _codes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(code.upper() for code in _listed(ctx, param, value))
+    return tuple(code.upper() for code in options.listed(ctx, param, value))
 
 
 def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> dict[str, str]:
@@ -96,16 +88,16 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     "--namespace",
     "namespaces",
     multiple=True,
-    callback=_listed,
+    callback=options.listed,
     metavar="NS,...",
     help="Report only what concerns objects or pods of these namespaces.",
 )
-@click.option("--config", metavar="FILE", type=click.Path(readable=False), help="Which codes count, and how serious each is (YAML).")
-@click.option("--baseline", metavar="FILE", type=click.Path(readable=False), help="Leave out the findings that this file knows.")
+@click.option("--config", metavar="FILE", type=options.READ, help="Which codes count, and how serious each is (YAML).")
+@click.option("--baseline", metavar="FILE", type=options.READ, help="Leave out the findings that this file knows.")
 @click.option(
     "--write-baseline",
     metavar="FILE",
-    type=click.Path(readable=False),
+    type=options.READ,
     help="Write the findings to FILE, to be known from then on; exits with 0.",
 )
 @options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")

@@ -15,7 +15,7 @@ from commands.common.options import Streams, bundled, positive
 @click.command(cls=Command)
 @options.output_file("Write to FILE (gzip if it ends in .gz)")
 @click.option("--context", metavar="NAME", help="kubectl's context; default: its current one.")
-@click.option("--kubeconfig", metavar="FILE", type=click.Path(readable=False), help="kubectl's configuration file.")
+@click.option("--kubeconfig", metavar="FILE", type=options.READ, help="kubectl's configuration file.")
 @click.option("--kubectl", metavar="PROGRAM", default="kubectl", help="The program to run.")
 @click.option(
     "-n", "--namespace", "namespaces", metavar="NAME", multiple=True, help="Only this namespace, and all that is in none (repeatable)."

@@ -22,6 +22,7 @@ _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with such labels, and the pods on them: pool=old,zone!=a.")
 @options.output("table", "wide", "csv", "json", "yaml")
 @options.strict
+@options.max_input
 @options.noise()
 @bundled(streams=Streams)
 def nodes(streams: Streams, by: str, sort: str, selector: str | None) -> None:

@@ -15,7 +15,7 @@ from commands.common.options import Streams, bundled
 @options.result_file("The Placement or RebalancePlan to check (JSON or YAML).", required=True)
 @options.manifests("-w", "--manifests", "--workload")
 @click.option(
-    "--expect-policy", metavar="FILE", type=click.Path(), help="Refuse a document of another policy (exit 4), exemptions included."
+    "--expect-policy", metavar="FILE", type=options.READ, help="Refuse a document of another policy (exit 4), exemptions included."
 )
 @click.option("--expect-no-exemptions", is_flag=True, help="Refuse a document that exempts namespaces from anti-affinity (exit 4).")
 @options.output("table", "json", "yaml")

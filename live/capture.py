@@ -7,7 +7,6 @@ which takes 2.4 GB and half a minute for 10,000 pods of 11 kB. What is kept is h
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,12 +18,12 @@ from live.capture_kinds import Resource, groups_in, served
 from live.capture_kubectl import Kubectl, KubectlError, Refused
 from live.redact import Keeper
 from models.snapshot.capture_info import Capture
+from models.snapshot.object_names import is_label
 from models.snapshot.snapshot import InputError
 
 #: Objects in a page, as kubectl itself asks for them.
 PAGE: Final = 500
 #: Names of namespaces: RFC 1123 labels. Nothing else may get into a URL.
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 #: Without these a snapshot says nothing: what keeps them from being read, other than missing permission, ends the capture.
 _ESSENTIAL: Final = ("Pod", "Node")
 _REFUSALS: Final = ("Forbidden", "NotFound", "MethodNotAllowed")
@@ -53,7 +52,7 @@ class CaptureOptions:
 
     def __post_init__(self) -> None:
         for name in self.namespaces:
-            if not _NAMESPACE.fullmatch(name):
+            if not is_label(name):
                 raise ValueError(f"{name!r} is no name of a namespace")
         object.__setattr__(self, "namespaces", tuple(dict.fromkeys(self.namespaces)))
         if not 0 < self.timeout < float("inf"):

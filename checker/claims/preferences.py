@@ -194,7 +194,7 @@ class _Book:
                     self._enter(pod, "nodeAffinity", f"preferred node affinity of weight {weight}", weight)
                 else:
                     self._gain(pod, "nodeAffinity", weight)
-            met = sum(not any(matching.tolerates(t, taint) for t in pod.spec.tolerations or ()) for taint in soft[name])
+            met = sum(not matching.tolerated(pod.spec.tolerations, taint) for taint in soft[name])
             self._enter(pod, "taints", "PreferNoSchedule taints that it does not tolerate", -TAINT_POINTS * met)
             self._gain(pod, "taints", TAINT_POINTS * met)
             if locality is not None:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Protocol
 
 import msgspec
@@ -57,15 +58,16 @@ class Left:
     ranks: Mapping[str, int]
     unjudged: int = 0
     _gang_of: dict[str, Gang] = field(init=False)
+    _placed: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._placed = frozenset(entry.pod for entry in self.placement.assignments)
         self._gang_of = {objects.pod_key(self.snapshot.pods[i]): gang for gang in self.gangs for i in gang.pods}
 
     def candidates(self) -> list[objects.Pod]:
         """Return the pods that will be judged, each once."""
         keys = dict.fromkeys(entry.pod for entry in self.placement.unplaced)
-        placed = {entry.pod for entry in self.placement.assignments}
-        return [self.pods[key] for key in keys if key in self.pods and self.refusals[key] is None and key not in placed]
+        return [self.pods[key] for key in keys if key in self.pods and self.refusals[key] is None and key not in self._placed]
 
     def faults(self, judge: Judge) -> Iterator[Violation]:
         """Yield reasons that are wrong or missing, and tiers that are not proved."""
@@ -122,8 +124,7 @@ class Left:
         gang = self._gang_of.get(key)
         if gang is None or gang.needed <= 1:
             return False
-        placed = {entry.pod for entry in self.placement.assignments}
-        return not any(objects.pod_key(self.snapshot.pods[i]) in placed for i in gang.pods)
+        return not any(objects.pod_key(self.snapshot.pods[i]) in self._placed for i in gang.pods)
 
     def _counts_alone(self, key: str, reasons: Sequence[Reason]) -> bool:
         """Whether the pod could be placed beside the others as far as its gang and rules that are not asked here go."""
@@ -137,6 +138,7 @@ class Left:
 
     # --- causes ---------------------------------------------------------------------------------------------------------
 
+    @cached_property
     def alone(self) -> list[objects.Pod]:
         """Return the pods that are said to fit nowhere even without the other pending ones, one of each cause."""
         known = {objects.pod_key(pod): pod for pod in self.candidates()}
@@ -152,7 +154,7 @@ class Left:
             for why in _wording_faults(cause, self.pods, nodes):
                 yield Violation(first, "", DOCUMENT, why)
         numa = frozenset(node_topologies(self.placement.policy or DEFAULT, self.snapshot))
-        for pod in self.alone() if judge is not None and len(nodes) * len(self.placement.causes) <= MOST else ():
+        for pod in self.alone if judge is not None and len(nodes) * len(self.placement.causes) <= MOST else ():
             assert judge is not None
             fits = next((name for name in nodes if name not in numa and not judge.faults(pod, name)), None)
             if fits is not None:

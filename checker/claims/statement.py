@@ -44,7 +44,7 @@ def assumptions(result: Placement | RebalancePlan) -> list[str]:
         found.append(f"pods of these namespaces are exempt from required anti-affinity: {', '.join(ref.daemonNamespaces)}")
     found += [f"the policy has {field} {_brief(value)} instead of {_brief(usual)}" for field, value, usual in _policy(result, DEFAULT)]
     if ref.fromScratch:
-        found.append("running pods that may move are placed anew")
+        found.append("running pods that may move are placed again")
     if ref.includeGated:
         found.append("pods with scheduling gates are placed too")
     if ref.workloads:

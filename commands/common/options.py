@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,8 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 #: A file, or - for standard input or output. One that may not be read is bad input (exit 1), not wrong usage, as click has it.
 _FILE = click.Path(allow_dash=True, readable=False)
+#: A file that is read, never standard input.
+READ = click.Path(readable=False)
 SEED = click.IntRange(0, 2**31 - 1)
 #: What kubectl takes after -o, and formats of our own.
 _FORMS = frozenset(
@@ -114,13 +115,12 @@ def positive(ctx: click.Context, param: click.Parameter, value: float) -> float:
     return value
 
 
-def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Return names separated by commas, without repeats."""
-    if value is None:
-        return ()
-    names = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+def listed(ctx: click.Context, param: click.Parameter, value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names that one or several options list, separated by commas, without repeats, as a click callback."""
+    texts = [value] if isinstance(value, str) else value or ()
+    names = tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
     if not all(names):
-        raise click.BadParameter(f"{value!r} holds an empty name (expected names separated by commas)")
+        raise click.BadParameter("an empty name (expected names separated by commas)")
     return names
 
 
@@ -206,7 +206,7 @@ def time_limit(default: float, text: str) -> Decorator:
 
 daemon_namespaces: Decorator = click.option(
     "--daemon-namespaces",
-    callback=_names,
+    callback=listed,
     metavar="NS,...",
     help="Exempt pods of these namespaces from hard anti-affinity, in both directions.",
 )
@@ -215,8 +215,11 @@ scope = _in_order(click.option("--include-gated", is_flag=True, help="Treat pods
 
 
 def _namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not re.fullmatch("[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", value):
-        raise click.BadParameter(f"{value!r} is no name of a namespace (expected at most 63 of a-z, 0-9 and -)")
+    if value is not None:
+        from models.snapshot.object_names import LABEL_TEXT, is_label
+
+        if not is_label(value):
+            raise click.BadParameter(f"{value!r} is no name of a namespace: {LABEL_TEXT}")
     return value
 
 
@@ -245,7 +248,7 @@ policy = _in_order(
         "--policy",
         "policy_file",
         metavar="FILE",
-        type=click.Path(readable=False),
+        type=READ,
         help="What preferences weigh, and switches of their meaning (YAML).",
     ),
     click.option(

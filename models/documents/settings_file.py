@@ -20,7 +20,7 @@ def read(path: str, kind: type[_T]) -> _T:
     """
     name = kind.__name__
     try:
-        found: list[Any] = [d for d in yaml_reader.documents(bytes(sources.read(path))) if d is not None]
+        found: list[Any] = [d for d in yaml_reader.documents(sources.read(path)) if d is not None]
     except (yaml_reader.YamlError, ValueError) as error:
         raise InputError([f"{path}: {error}"]) from error
     if len(found) > 1:

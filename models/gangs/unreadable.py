@@ -6,7 +6,7 @@ import msgspec
 
 from models.gangs.declarations import MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, Groups
 from models.gangs.markers import GANG, members
-from models.kube.objects import is_terminal, is_terminating
+from models.kube.objects import is_waiting
 from models.snapshot.snapshot import Snapshot
 
 _OWN = (GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
@@ -19,7 +19,7 @@ def set_aside(snapshot: Snapshot) -> list[str]:
         A sentence a mistake: which pod, what is wrong, and what becomes of the gang.
     """
     pods, groups = snapshot.pods, Groups(snapshot)
-    waiting = (i for i, pod in enumerate(pods) if not (pod.spec.nodeName or is_terminal(pod) or is_terminating(pod)))
+    waiting = (i for i, pod in enumerate(pods) if is_waiting(pod))
     found: list[str] = []
     for named, indices in members(pods, waiting).items():
         problems = groups.declared(named, [pods[i] for i in indices]).problems

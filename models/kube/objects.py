@@ -378,6 +378,11 @@ def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletionTimestamp is not None
 
 
+def is_waiting(pod: Pod) -> bool:
+    """Return whether a pod has no node and may get one; its gates do not matter."""
+    return not (pod.spec.nodeName or is_terminal(pod) or is_terminating(pod))
+
+
 def controller_of(pod: Pod) -> OwnerReference | None:
     """Return the owner reference with ``controller: true``, or None for a bare pod."""
     for owner in pod.metadata.ownerReferences or ():

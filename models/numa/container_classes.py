@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from models.documents.policy import Policy
-from models.kube.objects import Container, ObjectMeta, Pod, is_terminal, is_terminating, pod_key
+from models.kube.objects import Container, ObjectMeta, Pod, is_waiting, pod_key
 from models.numa import alignment
 from models.numa.annotations import TAGS, has_hints
 from models.numa.container_affinity import COLOCATE, AnnotationError, Entry, Hints, parse, views
@@ -25,7 +25,7 @@ def warnings(snapshot: Snapshot, policy: Policy) -> list[str]:
     """Return what the container hints of a snapshot leave a reader to wonder about; pods that wait and whose hints cannot be read are not
     among it (:func:`omissions`)."""
     found: list[str] = []
-    _hints(snapshot, [i for i, pod in enumerate(snapshot.pods) if not _waits(pod) or _unreadable(pod) is None], policy, found)
+    _hints(snapshot, [i for i, pod in enumerate(snapshot.pods) if not is_waiting(pod) or _unreadable(pod) is None], policy, found)
     return list(dict.fromkeys(found))
 
 
@@ -33,7 +33,7 @@ def omissions(snapshot: Snapshot, policy: Policy) -> list[str]:
     """Return which pods that wait are judged as if they had no hints, or no tags, since these cannot be read: one sentence a reason."""
     found: dict[str, list[str]] = {}
     for pod in snapshot.pods if policy.multipliers.containerAffinity else ():
-        why = _unreadable(pod) if _waits(pod) else None
+        why = _unreadable(pod) if is_waiting(pod) else None
         if why is not None:
             name = f"Pod {pod_key(pod)}"
             found.setdefault(why.removeprefix(f"{name}: "), []).append(name)
@@ -55,10 +55,6 @@ def _unreadable(pod: Pod) -> str | None:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
-
-
-def _waits(pod: Pod) -> bool:
-    return not (pod.spec.nodeName or is_terminal(pod) or is_terminating(pod))
 
 
 def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: list[str]) -> dict[int, Hints]:

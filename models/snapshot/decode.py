@@ -66,7 +66,7 @@ _QUICK_HEAD: Final = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([a-z0-9./]+)"\s*,\s
 _IS_ARRAY: Final = re.compile(rb"\s*\[")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _PLACED: Final = re.compile(r"(.*) - at `\$\.(.*)`\Z")
-_MAX_LIST_DEPTH: Final = 20
+MAX_LIST_DEPTH: Final = 20
 
 
 def identity(kind: object, metadata: object) -> str:
@@ -140,8 +140,8 @@ class Reader:
             kind = f"{kind}List"
         if not is_list(kind, head.items is not None):
             self._object(data, api_version, kind, source, where)
-        elif depth >= _MAX_LIST_DEPTH:
-            self.sink.problem(source, where, f"lists are nested deeper than {_MAX_LIST_DEPTH}")
+        elif depth >= MAX_LIST_DEPTH:
+            self.sink.problem(source, where, f"lists are nested deeper than {MAX_LIST_DEPTH}")
         else:
             if head.metadata:
                 self.sink.listed(msgspec.json.decode(head.metadata))
@@ -226,8 +226,8 @@ class Reader:
             return
         items = value.get("items")
         if is_list(kind, items is not None):
-            if depth >= _MAX_LIST_DEPTH:
-                self.sink.problem(source, where, f"lists are nested deeper than {_MAX_LIST_DEPTH}")
+            if depth >= MAX_LIST_DEPTH:
+                self.sink.problem(source, where, f"lists are nested deeper than {MAX_LIST_DEPTH}")
             elif not isinstance(items, list | tuple | None):
                 self.sink.problem(source, where or kind, f"items: got {lenient_decode.shorten(items)}, expected a list")
             else:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.snapshot import sources
-from models.snapshot.decode import JSON_ERRORS, Buffer, documents_of, head_of, identity, is_list
+from models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, Buffer, documents_of, head_of, identity, is_list
 
 _Ints = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
@@ -33,7 +33,6 @@ _CHUNK: Final = 2**21
 _SMALL: Final = 2**17
 #: No decoder goes as deep.
 _DEEPEST: Final = 5000
-_MAX_LIST_DEPTH: Final = 20
 #: Seconds for which decoding keeps the interpreter lock from the thread beside it, which needs it often and never for long.
 _SWITCH: Final = 0.0005
 _QUOTE, _BACKSLASH, _COLON, _OPEN, _CLOSE = b'"\\:{}'
@@ -61,7 +60,7 @@ def _document(data: Buffer, depth: int) -> Iterator[tuple[str, str]]:
         items = head.items if is_list(head.kind, head.items is not None) else None
     except JSON_ERRORS:  # no object, say; if it is no JSON, it is refused again below
         items = None
-    if items and depth < _MAX_LIST_DEPTH:
+    if items and depth < MAX_LIST_DEPTH:
         found = False
         for item in items:
             for problem in _document(item, depth + 1):

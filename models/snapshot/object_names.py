@@ -26,8 +26,13 @@ _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}\Z", re.ASCII)
 _LABELS: Final = frozenset({"Namespace", "Service"})
 
 _SUBDOMAIN_TEXT: Final = "expected a DNS subdomain: at most 253 lower-case letters, digits, '-' and '.', letters or digits at both ends"
-_LABEL_TEXT: Final = "expected a DNS label: at most 63 lower-case letters, digits and '-', letters or digits at both ends"
+LABEL_TEXT: Final = "expected a DNS label: at most 63 lower-case letters, digits and '-', letters or digits at both ends"
 _UID_TEXT: Final = "expected a UUID, or up to 128 letters, digits, '.', ':', '_' and '-'"
+
+
+def is_label(name: str) -> bool:
+    """Return whether a name is a label of a DNS name, as those of namespaces are."""
+    return _LABEL.match(name) is not None
 
 
 class NameCheck:
@@ -49,9 +54,9 @@ class NameCheck:
         else:
             fine = True
         if not fine:
-            found.append(f"metadata.name: got {shorten(name)}, {_LABEL_TEXT if label else _SUBDOMAIN_TEXT}")
+            found.append(f"metadata.name: got {shorten(name)}, {LABEL_TEXT if label else _SUBDOMAIN_TEXT}")
         if not _known(self._namespaces, meta.namespace, _LABEL):
-            found.append(f"metadata.namespace: got {shorten(meta.namespace)}, {_LABEL_TEXT}")
+            found.append(f"metadata.namespace: got {shorten(meta.namespace)}, {LABEL_TEXT}")
         if meta.uid and not _UID.match(meta.uid):
             found.append(f"metadata.uid: got {shorten(meta.uid)}, {_UID_TEXT}")
         if meta.ownerReferences:

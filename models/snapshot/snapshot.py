@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -25,7 +24,7 @@ from models.snapshot import api_types, bundles, duplicate_keys, interning, sourc
 from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
 from models.snapshot.gc_pause import no_gc
-from models.snapshot.object_names import NameCheck
+from models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label
 from models.snapshot.unknown_fields import FieldCheck
 from models.snapshot.yaml_reader import YamlError, documents
 
@@ -110,8 +109,8 @@ def load(paths: Sequence[str], *, manifests: bool = False, unknown_fields: bool 
     Raises:
         InputError: anything unreadable, malformed, invalid, or duplicate with other content; all of it, not only the first.
     """
-    if namespace is not None and not _is_namespace(namespace):
-        raise InputError([f"namespace {shorten(namespace)}: expected a name of at most 63 of a-z, 0-9 and -, which no - begins or ends"])
+    if namespace is not None and not is_label(namespace):
+        raise InputError([f"namespace {shorten(namespace)}: {LABEL_TEXT}"])
     intake = _Intake(validate=True, manifests=manifests)
     fields = None if unknown_fields else FieldCheck(intake.problem if manifests else None)
     reader = Reader(intake, manifests=manifests, fields=fields)
@@ -166,11 +165,6 @@ def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True, m
 def _is_json(data: bytes, label: str) -> bool:
     start = data[:4096].lstrip()[:1] or data.lstrip()[:1]
     return start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data))
-
-
-def _is_namespace(name: str) -> bool:
-    """Return whether a namespace can be called so (RFC 1123 label)."""
-    return re.fullmatch(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", name) is not None
 
 
 def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: bool) -> None:
@@ -324,7 +318,7 @@ class _Intake:
             value = defaults.priority(spec, classes) if spec.priorityClassName else default
             if value is None:
                 value = 0
-                if not self._validate or spec.nodeName or objects.is_terminal(pod) or objects.is_terminating(pod):
+                if not self._validate or not objects.is_waiting(pod):
                     unknown.setdefault(spec.priorityClassName or "", []).append(objects.pod_key(pod))
                 elif not self._bad_classes:
                     self._unknown_class(pod)

@@ -80,7 +80,7 @@ def test_a_name_that_is_none_is_refused(files: tuple[str, str], tmp_path: Path, 
     forged = written(tmp_path / "forged.json", [])
     Path(forged).write_text(json.dumps(document))
     refused = run("verify", cluster, "-w", manifests, "--result", forged, code=1)
-    assert "expected a name of at most 63" in refused.stderr
+    assert "expected a DNS label: at most 63" in refused.stderr
 
 
 def test_it_needs_manifests(files: tuple[str, str]) -> None:

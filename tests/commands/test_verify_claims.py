@@ -145,7 +145,7 @@ def test_edits_and_scope_are_said(snapshot: Path) -> None:
     document = solved(snapshot, "--add-nodes", "1:n1")
     assert verified(snapshot, document)[1]["says"] == ["the snapshot is edited: addNodes 1:n1"]
     document = solved(snapshot, "--from-scratch")
-    assert verified(snapshot, document)[1]["says"] == ["running pods that may move are placed anew"]
+    assert verified(snapshot, document)[1]["says"] == ["running pods that may move are placed again"]
 
 
 def test_obstacles_of_a_plan(snapshot: Path) -> None:

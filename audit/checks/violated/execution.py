@@ -10,7 +10,7 @@ from audit.checks.violated.running_pods import Running, only_execution, without_
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView
 from models.cluster.pod_terms import term_matches
-from models.kube.objects import PodAffinityTerm, is_terminal, is_terminating
+from models.kube.objects import PodAffinityTerm, is_waiting
 from solver.rebalance.problem.execution_violators import Enforced
 
 
@@ -70,7 +70,7 @@ def mending(view: ClusterView, i: int) -> list[int]:
         return []
     found = []
     for j, pod in enumerate(pods):
-        if pod.spec.nodeName or is_terminal(pod) or is_terminating(pod):
+        if not is_waiting(pod):
             continue
         if not all(term_matches(view.snapshot, pods[i], term, pod) for term in terms):
             continue

@@ -85,9 +85,9 @@ def error_of(**annotations: Any) -> str:
 
 def test_case_1_peter_sheep_and_wolf() -> None:
     text = "peter:\n- match:\n    key: name\n    operator: Equals\n    values:\n    - {}\n  weight: 5\n"
-    farm = pod("farm", "peter sheep wolf", affinity=text.format("sheep"), anti=text.format("wolf"), prefix=CRI)
+    meadow = pod("meadow", "peter sheep wolf", affinity=text.format("sheep"), anti=text.format("wolf"), prefix=CRI)
     other = pod("other", "sheep wolf")
-    assert expected_by_name(farm, other) == {"n/farm/peter": {"n/farm/sheep": 5, "n/farm/wolf": -5}}
+    assert expected_by_name(meadow, other) == {"n/meadow/peter": {"n/meadow/sheep": 5, "n/meadow/wolf": -5}}
 
 
 def test_case_2_shorthand() -> None:
