@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from commands.common.exit_codes import DONE, INCOMPLETE, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
@@ -81,6 +81,8 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
         capture=snapshot.capture,
     )
     searching.warn_of_gates(streams, choices, "create the bindings")
+    for text in results.without_binding(placement, snapshot) if streams.form == "kubectl" else ():
+        say(f"note: {text}")
     waiting = any(not left.gated for left in placement.unplaced)
     run.end(INCOMPLETE if waiting or placement.status == "unknown" else DONE, terminal.summary(placement, run.seconds()))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from models.disruption.scheduler_needed import scheduler_needed
 from models.documents import answers
 from models.documents import placement as placements
 from models.documents import rebalance_plan as plans
@@ -106,25 +107,35 @@ def _plain(answer: msgspec.Struct) -> dict[str, Any]:
 
 def bindings(placement: Placement, snapshot: Snapshot) -> bytes:
     """Return the placement as ``v1`` Binding objects in bind order, one JSON document a line, for ``kubectl create -f -``. Pods that are
-    bound in the snapshot already get none."""
-    bound = {pod_key(pod) for pod in snapshot.pods if pod.spec.nodeName}
+    bound in the snapshot already get none, nor do those of :func:`without_binding`. With its uid a Binding is refused for a pod that was
+    created anew."""
+    pods = {pod_key(pod): pod for pod in snapshot.pods}
     encoder = msgspec.json.Encoder()
     lines = []
     for assignment in sorted(placement.assignments, key=lambda a: a.order):
-        if assignment.pod in bound:
+        pod = pods.get(assignment.pod)
+        if pod is None or pod.spec.nodeName or scheduler_needed(pod, snapshot) is not None:
             continue
         namespace, _, name = assignment.pod.rpartition("/")
-        lines.append(
-            encoder.encode(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Binding",
-                    "metadata": {"name": name, "namespace": namespace},
-                    "target": {"apiVersion": "v1", "kind": "Node", "name": assignment.node},
-                }
-            )
-        )
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace} | ({"uid": pod.metadata.uid} if pod.metadata.uid else {}),
+            "target": {"apiVersion": "v1", "kind": "Node", "name": assignment.node},
+        }
+        lines.append(encoder.encode(binding))
     return b"".join(line + b"\n" for line in lines)
+
+
+def without_binding(placement: Placement, snapshot: Snapshot) -> list[str]:
+    """Return a sentence for each pending pod that is placed and that a Binding would strand, in bind order."""
+    pods = {pod_key(pod): pod for pod in snapshot.pods if not pod.spec.nodeName}
+    found = []
+    for assignment in sorted(placement.assignments, key=lambda a: a.order):
+        pod = pods.get(assignment.pod)
+        if pod is not None and (reason := scheduler_needed(pod, snapshot)) is not None:
+            found.append(f"{assignment.pod} gets no Binding, and is for the scheduler (planned for {assignment.node}): {reason}")
+    return found
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

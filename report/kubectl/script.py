@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from shlex import quote
 from typing import Final
 
+from models.disruption.scheduler_needed import scheduler_needed
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube import objects
 from models.kube.objects import Pod, pod_key
@@ -207,12 +208,4 @@ def _let_in(move: Move, pods: dict[str, Pod], snapshot: Snapshot) -> bool:
     pod = pods.get(move.pod)
     if move.source is not None or pod is None:
         return False
-    namespace = pod.metadata.namespace or "default"
-    for volume in pod.spec.volumes or ():
-        if volume.ephemeral is not None:
-            return True
-        if volume.persistentVolumeClaim is not None:
-            claim = snapshot.persistent_volume_claims.get(f"{namespace}/{volume.persistentVolumeClaim.claimName}")
-            if claim is None or claim.spec is None or not claim.spec.volumeName:
-                return True
-    return bool(pod.spec.resourceClaims)
+    return scheduler_needed(pod, snapshot) is not None

@@ -12,6 +12,7 @@ import yaml
 from checker.violation import InternalFault
 from models.documents.placement import Placement, Unmodelled
 from models.documents.policy import Policy
+from models.kube.objects import PodResourceClaim
 from solver.runtime.options import Options
 from tests.commands.fakes import Fakes, Run
 
@@ -83,3 +84,11 @@ def test_a_deterministic_document_holds_no_times(run: Run, fakes: Fakes) -> None
 
 def test_bindings_of_gated_pods_come_with_a_warning(run: Run) -> None:
     assert "scheduling gates" in run("solve", "x", "-f", "kubectl", "--include-gated").stderr
+
+
+def test_pods_that_a_binding_would_strand_are_named_and_get_none(run: Run, fakes: Fakes) -> None:
+    fakes.snapshot.pods[1].spec.resourceClaims = [PodResourceClaim("gpu")]
+    result = run("solve", "x", "-f", "kubectl", "-q")
+    assert [json.loads(line)["metadata"]["name"] for line in result.stdout.splitlines()] == ["web-1"]
+    assert result.stderr == "note: prod/web-2 gets no Binding, and is for the scheduler (planned for n1): it has resource claims\n"
+    assert result.exit_code == 0

@@ -12,9 +12,10 @@ import yaml
 
 from models.documents.placement import Assignment, Placement
 from models.kube.objects import Pod
-from models.snapshot.snapshot import InputError, Snapshot
+from models.snapshot.snapshot import InputError, Snapshot, from_objects
 from report.documents import results
 from solver.explain.per_node import PodVerdict
+from tests.objects import node, pod
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,20 @@ def test_bindings_come_in_bind_order_without_bound_pods(placement: Placement, sn
         "metadata": {"name": "web-1", "namespace": "prod"},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
     }
+
+
+def test_bindings_name_the_uid_and_leave_to_the_scheduler_what_only_it_can_do(placement: Placement) -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "prod"}, "spec": {}}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    named = pod("web-1", namespace="prod")
+    named["metadata"]["uid"] = "u-1"
+    cluster = from_objects([node("n1"), named, pod("web-2", namespace="prod", volumes=volumes), claim])
+    assert [json.loads(line)["metadata"] for line in results.bindings(placement, cluster).splitlines()] == [
+        {"name": "web-1", "namespace": "prod", "uid": "u-1"}
+    ]
+    assert results.without_binding(placement, cluster) == [
+        "prod/web-2 gets no Binding, and is for the scheduler (planned for n2): its claim data has no volume yet"
+    ]
 
 
 _VALID = (

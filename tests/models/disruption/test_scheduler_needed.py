@@ -1,0 +1,43 @@
+"""Which pods a Binding would strand."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.disruption.scheduler_needed import scheduler_needed
+from models.snapshot.snapshot import from_objects
+from tests.objects import Object, node, pod
+
+CLAIM = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+EPHEMERAL = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}}}
+
+
+def claim(name: str, volume: str = "") -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"volumeName": volume} if volume else {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("volume", "claims", "reason"),
+    [
+        (CLAIM, [], "the snapshot lacks its claim data"),
+        (CLAIM, [claim("data")], "its claim data has no volume yet"),
+        (CLAIM, [claim("data", "pv-1")], None),
+        (EPHEMERAL, [], "the snapshot lacks its claim p-scratch"),
+        (EPHEMERAL, [claim("p-scratch")], "its claim p-scratch has no volume yet"),
+        (EPHEMERAL, [claim("p-scratch", "pv-1")], None),
+        ({"name": "e", "emptyDir": {}}, [], None),
+    ],
+)
+def test_volumes_without_a_place_are_the_schedulers(volume: Object, claims: list[Object], reason: str | None) -> None:
+    snapshot = from_objects([node("n"), pod("p", volumes=[volume]), *claims])
+    assert scheduler_needed(snapshot.pods[0], snapshot) == reason
+
+
+def test_devices_are_the_schedulers() -> None:
+    snapshot = from_objects([node("n"), pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}]), pod("q")])
+    assert [scheduler_needed(p, snapshot) for p in snapshot.pods] == ["it has resource claims", None]
