@@ -46,7 +46,7 @@ _OF_PLANTED = {"nodes", "pods", "seed", "zones", "rules"}
 @click.option("-f", "--format", "form", type=click.Choice(["json", "yaml"]), default="json", help="Form of the output.")
 @options.output_file("Write to FILE (gzip if it ends in .gz)")
 @bundled(streams=Streams)
-def generate(streams: Streams, planted: int | None, worn: int | None, **chosen: int) -> None:
+def generate(streams: Streams, form: str, planted: int | None, worn: int | None, **chosen: int) -> None:
     """Write a synthetic snapshot; the same arguments give the same bytes."""
     streams.check()
     # What is not given has the defaults of the kind of cluster.
@@ -63,7 +63,7 @@ def generate(streams: Streams, planted: int | None, worn: int | None, **chosen: 
         say(f"warning: {made.unplanted} pods found no room while the rules were drawn; a complete placement may not exist")
     from commands.common import output
 
-    output.write_snapshot(streams, _list_object(made.objects(), streams.form))
+    output.write_snapshot(streams, _list_object(made.objects(), form))
 
 
 def _made(given: dict[str, int], usage: int | None, gone: int | None) -> Generated:

@@ -81,7 +81,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
         capture=snapshot.capture,
     )
     searching.warn_of_gates(streams, choices, "create the bindings")
-    for text in results.without_binding(placement, snapshot) if streams.form == "kubectl" else ():
+    for text in results.without_binding(placement, snapshot) if streams.wants("kubectl") else ():
         say(f"note: {text}")
     waiting = any(not left.gated for left in placement.unplaced)
     run.end(INCOMPLETE if waiting or placement.status == "unknown" else DONE, terminal.summary(placement, run.seconds()))
@@ -89,7 +89,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
 
 def _check_usage(streams: Streams, search: SearchChoices, rollout: str | None, edits: dict[str, Any]) -> None:
     """Refuse options that do not go together."""
-    kubectl, whole = streams.form == "kubectl", search.from_scratch
+    kubectl, whole = streams.wants("kubectl"), search.from_scratch
     refuse(kubectl and whole, "-f kubectl cannot move bound pods, as --from-scratch does: that needs evictions, and `kubestow rebalance`")
     refuse(
         kubectl and (streams.manifests or rollout or any(edits.values())),

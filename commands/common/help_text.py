@@ -16,7 +16,7 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Rules and preferences": ("policy_file", "strategy", "shorthand", "daemon_namespaces", "include_gated"),
     "Search": ("time_limit", "engine", "seed", "deterministic", "workers"),
     "Input": ("max_input", "strict"),
-    "Output": ("output", "form", "everything", "quiet", "verbose", "help"),
+    "Output": ("output", "form", "forms", "everything", "quiet", "verbose", "help"),
 }  # fmt: skip
 
 

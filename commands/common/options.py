@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,14 +34,27 @@ _FORMS = frozenset(
 
 
 @dataclass(frozen=True)
+class Target:
+    """Where a result goes (standard output without a file), and in which form (the default one without)."""
+
+    form: str | None
+    file: str | None
+
+    @property
+    def printed(self) -> bool:
+        """Return whether the result goes to standard output."""
+        return self.file in (None, "-")
+
+
+@dataclass(frozen=True)
 class Streams:
-    """What a command reads, where it writes, and how much it says on standard error."""
+    """What a command reads, where it writes, and how much it says on standard error. ``forms``: of -f, as ``FORMAT[=FILE]`` has them."""
 
     snapshots: tuple[str, ...] = ()
     manifests: tuple[str, ...] = ()
     result: str | None = None
     output: str | None = None
-    form: str | None = None
+    forms: tuple[tuple[str, str | None], ...] = ()
     everything: bool = False
     quiet: bool = False
     verbose: bool = False
@@ -48,18 +62,33 @@ class Streams:
     allow_unknown_fields: bool = False
 
     @property
-    def printed(self) -> bool:
-        """Return whether the result goes to standard output."""
-        return self.output in (None, "-")
+    def targets(self) -> list[Target]:
+        """Return where the result goes: to the files of -f, and to -o or standard output in the form without a file. With files alone there
+        is nothing on standard output."""
+        named = [Target(form, self.output if file is None else file) for form, file in self.forms]
+        rest = not self.forms or (self.output is not None and all(file is not None for _, file in self.forms))
+        return [*named, Target(None, self.output)] if rest else named
+
+    def wants(self, form: str) -> bool:
+        """Return whether the result is asked for in this form."""
+        return any(form == name for name, _ in self.forms)
 
     def check(self, *more: str | None) -> None:
         """Refuse, before a long run, files that cannot all be read or written; ``more``: files that are read besides."""
         refuse([*self.snapshots, *self.manifests, self.result, *more].count("-") > 1, "only one of the inputs can be standard input")
         refuse(self.quiet and self.verbose, "-q and -v contradict each other")
-        if not self.printed:
+        refuse(
+            [file for _, file in self.forms].count(None) > 1,
+            "one form can go to -o or standard output; the others need a file: -f FORMAT=FILE",
+        )
+        refuse(sum(target.printed for target in self.targets) > 1, "only one form can go to standard output")
+        files = [str(target.file) for target in self.targets if not target.printed]
+        for file in files:
             from report.documents.output import check_target
 
-            check_target(str(self.output))
+            check_target(file)
+        places = [place for file in files if not os.path.exists(place := os.path.realpath(file)) or os.path.isfile(place)]
+        refuse(len(set(places)) < len(places), "each form needs a file of its own: one is named twice by -f, or by -f and -o")
 
 
 @dataclass(frozen=True)
@@ -144,9 +173,7 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     """Return the file to write. kubectl's ``-o yaml`` chooses a form there, and would here write a file of that name, in silence."""
     word = (value or "").partition("=")[0]
     if word in _FORMS:
-        forms = next(
-            (option.type.choices for option in ctx.command.params if isinstance(option.type, click.Choice) and option.name == "form"), ()
-        )
+        forms = next((o.type.choices for o in ctx.command.params if isinstance(o.type, click.Choice) and o.name in ("form", "forms")), ())
         hint = (
             f"-f {word} chooses the form" if word in forms else f"-f chooses the form: {', '.join(forms)}" if forms else "the form is fixed"
         )
@@ -170,10 +197,26 @@ def output_file(text: str) -> Decorator:
     return click.option("-o", "--output", metavar="FILE", type=_FILE, callback=_target, help=f"{text}, whole or not at all.")
 
 
+class _Form(click.Choice[str]):
+    """``FORMAT[=FILE]``, as a pair."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        name, equals, file = str(value).partition("=")
+        if equals and not file:
+            self.fail(f"{value!r} names no file (expected FORMAT or FORMAT=FILE)", param, ctx)
+        return super().convert(name, param, ctx), file or None
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return f"{super().get_metavar(param, ctx)}[=FILE]"
+
+
 def output(*formats: str) -> Decorator:
     """Return -o, and -f with these formats."""
-    text = "Form of the result.  [default: table on a terminal, else json]"
-    return _in_order(output_file("Write the result to FILE"), click.option("-f", "--format", "form", type=click.Choice(formats), help=text))
+    text = "Form of the result, and a file for it; repeatable.  [default: table on a terminal, else json]"
+    form = click.option("-f", "--format", "forms", multiple=True, type=_Form(formats), help=text)
+    return _in_order(output_file("Write the result to FILE"), form)
 
 
 def table_output(*more: str) -> Decorator:

@@ -10,7 +10,7 @@ from typing import Any
 from commands.common.options import Streams, on_terminal
 from models.snapshot.capture_info import Capture
 from report.documents.origin import origin
-from report.documents.output import write_file, write_stdout
+from report.documents.output import write_file, write_files, write_stdout
 
 
 def write_document(
@@ -20,34 +20,43 @@ def write_document(
     capture: Capture | None = None,
     **others: Callable[[], bytes],
 ) -> None:
-    """Write a result: drawn by ``table`` on a surface (also for the format wide) below what ``capture`` says of the cluster, as the JSON or
-    YAML of ``document``, or in one of ``others``, named by its format.
+    """Write a result in each form that -f asks for: drawn by ``table`` on a surface (also for the format wide) below what ``capture`` says
+    of the cluster, as the JSON or YAML of ``document``, or in one of ``others``, named by its format.
 
-    By default it is a table on a terminal, and JSON elsewhere.
+    By default it is a table on a terminal, and JSON elsewhere. All files are written, or none.
     """
-    form = streams.form or ("table" if streams.printed and on_terminal() else "json")
-    if form in ("table", "wide"):
-        from report.terminal import canvas
+    made = []
+    for target in streams.targets:
+        form = target.form or ("table" if target.printed and on_terminal() else "json")
+        if form in ("table", "wide"):
+            data = _drawn(table, form, streams, printed=target.printed, header=origin(capture))
+        elif form in others:
+            data = others[form]()
+        else:
+            from report.documents.results import encode
 
-        surface = canvas.standard_output() if streams.printed else canvas.a_file()
-        surface = replace(surface, wide=form == "wide", everything=streams.everything)
-        header = canvas.header(origin(capture))
-        data = canvas.render([*header, *table(surface)], surface)
-    elif form in others:
-        data = others[form]()
-    else:
-        from report.documents.results import encode
+            data = encode(document(), "yaml" if form == "yaml" else "json")
+        made.append((target, data))
+    for target, data in made:
+        if target.printed:
+            write_stdout([data])
+    write_files([(str(target.file), [data]) for target, data in made if not target.printed])
 
-        data = encode(document(), "yaml" if form == "yaml" else "json")
-    write(streams, [data])
+
+def _drawn(table: Callable[[Any], Iterable[Any]], form: str, streams: Streams, *, printed: bool, header: str) -> bytes:
+    from report.terminal import canvas
+
+    surface = canvas.standard_output() if printed else canvas.a_file()
+    surface = replace(surface, wide=form == "wide", everything=streams.everything)
+    return canvas.render([*canvas.header(header), *table(surface)], surface)
 
 
 def write(streams: Streams, parts: Iterable[bytes], *, private: bool = False) -> None:
     """Write bytes to where -o says, piece by piece; ``private``: for the owner of the file alone."""
-    if streams.output is None or streams.printed:
+    if streams.output in (None, "-"):
         write_stdout(parts)
     else:
-        write_file(streams.output, parts, private=private)
+        write_file(str(streams.output), parts, private=private)
 
 
 def write_snapshot(streams: Streams, parts: Iterable[bytes], *, private: bool = False) -> None:

@@ -75,5 +75,5 @@ def search_options(search: SearchChoices, choices: PolicyChoices, policy: Policy
 
 def warn_of_gates(streams: Streams, choices: PolicyChoices, step: str) -> None:
     """Say that what kubectl is to carry out has gated pods; ``step``: what the user does next."""
-    if streams.form == "kubectl" and choices.include_gated:
+    if streams.wants("kubectl") and choices.include_gated:
         warn([f"the API server binds no pod that has scheduling gates; remove them before you {step}"], streams)

@@ -10,7 +10,7 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 _TEMPORARY: Final = ".kubestow-"
@@ -49,40 +49,54 @@ def check_target(path: str) -> None:
 
 
 def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> None:
-    """Write a file whole or not at all: a temporary file beside it, then a rename. Symbolic links are followed; devices and pipes
-    are written in place; an existing file keeps its permissions. ``parts``: one after the other. ``private``: a new file is for its owner
-    alone, and an existing one loses what others may.
+    """Write a file as :func:`write_files` writes several."""
+    write_files([(path, parts)], private=private)
 
-    A signal that ends the program does so before the rename, with nothing left behind, or comes too late: once the file is there, ^C has
-    nothing to interrupt.
+
+def write_files(targets: Sequence[tuple[str, Iterable[bytes]]], *, private: bool = False) -> None:
+    """Write files, each whole and all of them or none: temporary files beside them, then renames. Symbolic links are followed; devices and
+    pipes are written in place, before the rest; existing files keep their permissions. ``targets``: paths, and the bytes in parts, one
+    after the other. ``private``: a new file is for its owner alone, and an existing one loses what others may.
+
+    A signal that ends the program does so before the first rename, with nothing left behind, or comes too late: once the files are there,
+    ^C has nothing to interrupt.
 
     Raises:
-        OSError: nothing was written, and nothing is left behind.
+        OSError: no file was written, and nothing is left behind.
         KeyboardInterrupt: the same, after ^C.
     """
-    check_target(path)
-    target = os.path.realpath(path)
-    mode = _mode(target)
-    if not stat.S_ISREG(mode):
+    files = []
+    for path, parts in targets:
+        check_target(path)
+        target = os.path.realpath(path)
+        mode = _mode(target)
+        if stat.S_ISREG(mode):
+            files.append((target, parts, mode & ~0o077 if private else mode))
+            continue
         with open(target, "wb") as device:
             device.writelines(parts)
+    if not files:
         return
-    if private:
-        mode &= ~0o077
     with _signals_held() as received:
-        descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=os.path.dirname(target))
+        written: list[tuple[str, str]] = []
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                for part in parts:
-                    file.write(part)
-                    if received:
-                        raise KeyboardInterrupt
-                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+            for target, parts, mode in files:
+                descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=os.path.dirname(target))
+                written.append((temporary, target))
+                with os.fdopen(descriptor, "wb") as file:
+                    for part in parts:
+                        file.write(part)
+                        if received:
+                            raise KeyboardInterrupt
+                    os.fchmod(file.fileno(), stat.S_IMODE(mode))
             if received:
                 raise KeyboardInterrupt
-            os.replace(temporary, target)
+            for temporary, target in written:
+                os.replace(temporary, target)
         except BaseException:
-            os.unlink(temporary)
+            for temporary, _ in written:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary)
             raise
 
 

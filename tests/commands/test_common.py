@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -40,6 +41,13 @@ def test_the_version_is_that_of_the_package() -> None:
         ["solve", "x", "--daemon-namespaces", "a,,b"],
         ["solve", "x", "-q", "-v"],
         ["solve", "x", "-f", "kubectl", "--from-scratch"],
+        ["solve", "x", "-f", "json", "-f", "kubectl=k", "--from-scratch"],
+        ["solve", "x", "-f", "json="],
+        ["solve", "x", "-f", "xml=a"],
+        ["solve", "x", "-f", "json", "-f", "yaml"],
+        ["solve", "x", "-f", "json", "-f", "yaml=-"],
+        ["solve", "x", "-f", "json=a", "-f", "yaml=./a"],
+        ["solve", "x", "-f", "json=a", "-o", "a"],
         ["verify", "x"],
         ["verify", "-", "--result", "-"],
         ["verify", "x", "--result", "r", "-f", "kubectl"],
@@ -52,6 +60,23 @@ def test_wrong_usage_is_exit_2(run: Run, fakes: Fakes, arguments: list[str]) -> 
     result = run(*arguments)
     assert (result.exit_code, result.stdout, fakes.loaded) == (2, "", [])
     assert "Error: " in result.stderr
+
+
+def test_several_forms_of_one_search(run: Run, fakes: Fakes, tmp_path: Path) -> None:
+    fakes.placement.seconds = None  # two runs are compared
+    one, two, three = (str(tmp_path / name) for name in ("one", "two", "three"))
+    result = run("solve", "x", "-q", "-f", f"json={one}", "-f", f"kubectl={two}", "-f", "csv")
+    assert json.loads(Path(one).read_text())["kind"] == "Placement"
+    assert json.loads(Path(two).read_text().splitlines()[0])["kind"] == "Binding"
+    assert result.stdout.startswith("status,pod,")
+    assert run("solve", "x", "-q", "-f", f"json={three}").stdout == ""
+    assert run("solve", "x", "-q", "-f", f"csv={two}", "-o", one).stdout == ""
+    assert (Path(one).read_text(), Path(two).read_text()) == (Path(three).read_text(), result.stdout)
+
+
+def test_no_form_is_written_if_one_cannot_be(run: Run, fakes: Fakes, tmp_path: Path) -> None:
+    result = run("solve", "x", "-f", f"json={tmp_path}/a", "-f", f"csv={tmp_path}/no/b")
+    assert (result.exit_code, result.stdout, list(tmp_path.iterdir()), fakes.loaded) == (1, "", [], [])
 
 
 @pytest.mark.parametrize(

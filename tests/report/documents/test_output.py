@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.documents.output import check_target, one_line, write_file
+from report.documents.output import check_target, one_line, write_file, write_files
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -27,6 +27,21 @@ def test_a_file_is_written_whole_and_nothing_is_left_beside_it(tmp_path: Path) -
     write_file(str(tmp_path / "out"), [b"new"])
     assert (tmp_path / "out").read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_several_files_are_written_all_or_none(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_files([(str(first), [b"1"]), (os.devnull, [b"x"]), (str(second), [b"2"])])
+    assert (first.read_bytes(), second.read_bytes()) == (b"1", b"2")
+
+    def broken() -> Iterator[bytes]:
+        yield b"half"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_files([(str(first), [b"3"]), (str(second), broken())])
+    assert (first.read_bytes(), second.read_bytes()) == (b"1", b"2")
+    assert sorted(os.listdir(tmp_path)) == ["first", "second"]
 
 
 def test_an_existing_file_keeps_its_permissions_and_a_new_one_gets_the_usual(tmp_path: Path) -> None:
