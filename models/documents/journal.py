@@ -6,14 +6,18 @@ been carried out. Facts are what a run saw or decided.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-#: What a fact says: a wave begins; an eviction's pod is gone; the pod that replaces it is there; a step is done; nodes were closed or
-#: opened; drift that is harmless, or that ends the run; the run ends.
-What = Literal["wave", "gone", "replacement", "done", "closed", "opened", "drift", "stopped", "end"]
+from models.snapshot.snapshot import InputError
+
+#: What a fact says: a wave begins; the manifest from which a pod without a controller is created again; an eviction's pod is gone; the pod
+#: that replaces it is there; a step is done; nodes were closed or opened; drift that is harmless, or that ends the run; the run ends.
+What = Literal["wave", "manifest", "gone", "replacement", "done", "closed", "opened", "drift", "stopped", "end"]
 
 
 class Run(msgspec.Struct, tag_field="line", tag="run", omit_defaults=True):
@@ -35,7 +39,8 @@ class Request(msgspec.Struct, tag_field="line", tag="request", omit_defaults=Tru
     time: Annotated[str, Meta(description="RFC 3339, UTC.")]
     method: Annotated[str, Meta(description="POST, PATCH, PUT or DELETE.")]
     path: Annotated[str, Meta(description="The path of its URL.")]
-    body: Annotated[dict[str, Any] | None, Meta(description="What is sent.")] = None
+    params: Annotated[dict[str, str], Meta(description="The query parameters of its URL.")] = {}
+    body: Annotated[dict[str, Any] | list[Any] | None, Meta(description="What is sent, a list for a JSON patch.")] = None
     step: Annotated[int | None, Meta(description="The step of the plan that it is part of.")] = None
     pod: Annotated[str | None, Meta(description="The pod of that step as the plan names it, namespace/name.")] = None
 
@@ -61,7 +66,97 @@ class Fact(msgspec.Struct, tag_field="line", tag="fact", omit_defaults=True):
     now: Annotated[str | None, Meta(description="The pod that takes its place, namespace/name.")] = None
     uid: Annotated[str | None, Meta(description="The uid of that pod.")] = None
     nodes: Annotated[list[str], Meta(description="The nodes that it is about.")] = []
+    object: Annotated[dict[str, Any] | None, Meta(description="The manifest.")] = None
     message: Annotated[str, Meta(description="What a reader should know.")] = ""
 
 
 Line = Run | Request | Answered | Fact
+
+#: What the name of a journal adds to that of the document that is carried out.
+ENDING: Final = ".journal.jsonl"
+
+_DECODER: Final = msgspec.json.Decoder[Line](Line)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A journal that was read. ``lines``: line n of the file is ``lines[n - 1]``. ``size``: their bytes; what follows them was torn off by
+    the end of a run (``torn``), and what it would have said was never acted upon."""
+
+    lines: list[Line]
+    size: int
+    torn: bool
+
+    @property
+    def run(self) -> Run:
+        """Return how the run began."""
+        first = self.lines[0]
+        assert isinstance(first, Run)
+        return first
+
+
+def read(path: str) -> Record:
+    """Read a journal from a file.
+
+    Raises:
+        InputError: it cannot be read, or is no journal.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise InputError([f"{path}: {error.strerror}"]) from error
+    record = parse(data, path)
+    if not record.lines:
+        raise InputError([f"{path}: no line of a journal"])
+    return record
+
+
+def parse(data: bytes, name: str) -> Record:
+    """Read a journal, which may be empty.
+
+    Raises:
+        InputError: a line that is whole is not one of a journal, or contradicts one before it. ``name`` is what the message calls the file.
+    """
+    whole, end, rest = data.rpartition(b"\n")
+    lines: list[Line] = []
+    order = _Order()
+    for number, text in enumerate(whole.split(b"\n") if end else (), 1):
+        try:
+            line = _DECODER.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is a DecodeError
+            raise InputError([f"{name}: line {number}: no line of a journal: {error}"]) from error
+        for fault in order.faults(line):
+            raise InputError([f"{name}: line {number}: {fault}"])
+        lines.append(line)
+    return Record(lines, len(whole) + len(end), bool(rest))
+
+
+class _Order:
+    """What lines say of each other."""
+
+    def __init__(self) -> None:
+        self._run: Run | None = None
+        self._sent = 0
+        self._waiting: set[int] = set()
+
+    def faults(self, line: Line) -> Iterator[str]:
+        """Take the next line; return what is wrong with it after those before it."""
+        if isinstance(line, Run):
+            first = self._run or line
+            if (line.run, line.result, line.snapshot, line.cluster) != (first.run, first.result, first.snapshot, first.cluster):
+                yield "a run of something else than that of line 1"
+            if line.resumes != (self._run is not None):
+                yield "a run begins in the middle" if self._run else "the run that is resumed is missing"
+            self._run = first
+        elif self._run is None:
+            yield "a journal begins with a run"
+        elif isinstance(line, Request):
+            self._sent += 1
+            self._waiting.add(line.number)
+            if line.number != self._sent:
+                yield f"expected request {self._sent}, got {line.number}"
+        elif isinstance(line, Answered):
+            if line.number not in self._waiting:
+                yield f"an answer to request {line.number}, which {'has one' if 0 < line.number <= self._sent else 'was not sent'}"
+            self._waiting.discard(line.number)

@@ -1,0 +1,293 @@
+"""The journal of a run, on disk before the cluster is asked for anything: what ``--resume`` and ``verify --journal`` read.
+
+Lines that are written while others go to disk share the next write and fsync, so that many requests at once cost little more than one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+import msgspec
+
+from live.api.answers import Answer, Api, Object, Unreachable
+from live.apply.progress import Progress, progress_of
+from models.documents import journal as lines
+from models.documents.journal import ENDING, Answered, Fact, Line, Request, Run, What
+from models.snapshot.snapshot import InputError
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class JournalLost(Exception):
+    """The journal cannot be written any longer, so nothing more may be asked of the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a run carries out, and where. ``result``: SHA-256 of the document's file (:func:`digest`); ``snapshot``: as the document names
+    it; ``server``: the address of the API server; ``cluster``: the uid of the namespace kube-system, empty if it cannot be read."""
+
+    result: str
+    snapshot: str
+    server: str
+    cluster: str = ""
+
+
+def digest(document: bytes) -> str:
+    """Return the SHA-256 of a document, as its file has it."""
+    return hashlib.sha256(document).hexdigest()
+
+
+def journal_path(result: str) -> str:
+    """Return where the journal of a document is kept: beside it."""
+    return result + ENDING
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Journal:
+    """``run``: the id of the run; ``resumed``: whether it continues an earlier one. ``progress``: how far the run is, always current."""
+
+    def __init__(self, path: str, descriptor: int, clock: Callable[[], datetime]) -> None:
+        """Take an open file that is locked; :meth:`open` does all of it."""
+        self.path = path
+        self.progress = Progress()
+        self.resumed = False
+        self._file = descriptor
+        self._clock = clock
+        self._number = 0
+        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._committer: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "journal")
+        self._fault: JournalLost | None = None
+
+    @property
+    def run(self) -> str:
+        """Return the id of the run; it stays the same when the run is resumed."""
+        return self.progress.run
+
+    @classmethod
+    def open(cls, path: str, origin: Origin, *, resume: bool = False, clock: Callable[[], datetime] = _now) -> Self:
+        """Begin the journal of a new run, or go on with the one that is there (``resume``; if there is none, a new run begins).
+
+        Raises:
+            InputError: it cannot be written, another run writes it, it is of something else, it is no journal, or a run is there and is not
+                to be resumed.
+        """
+        descriptor = _opened(path)
+        try:
+            journal = cls(path, descriptor, clock)
+            journal._begin(origin, resume)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return journal
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Wait until everything is written, and let other runs have the file. Called twice it does nothing."""
+        if self._committer is not None:
+            await asyncio.wait([self._committer])
+        if self._file >= 0:
+            self._thread.shutdown()
+            os.close(self._file)  # and with it the lock
+            self._file = -1
+            self._fault = self._fault or JournalLost(f"{self.path}: closed")
+
+    async def request(self, request: Request) -> int:
+        """Write that a request is about to be sent (``number`` and ``time`` are filled in); return its number once that is on disk.
+
+        Raises:
+            JournalLost: it cannot be written: the request must not be sent.
+        """
+        self._number += 1
+        request.number, request.time = self._number, self._time()
+        await self._write(request)
+        return request.number
+
+    async def answered(self, number: int, code: int, reason: str = "", message: str = "") -> None:
+        """Write how a request was answered; ``code`` 0: not at all.
+
+        Raises:
+            JournalLost: it cannot be written.
+        """
+        await self._write(Answered(number, self._time(), code, reason, message))
+
+    async def fact(self, what: What, **fields: Any) -> None:
+        """Write what the run saw or decided; ``fields`` are those of :class:`models.documents.journal.Fact`.
+
+        Raises:
+            JournalLost: it cannot be written.
+        """
+        await self._write(Fact(self._time(), what, **fields))
+
+    def _time(self) -> str:
+        return self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def _begin(self, origin: Origin, resume: bool) -> None:
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            record = lines.parse(file.read(), self.path)
+        if record.lines:
+            _same(self.path, record.run, origin)
+            progress = progress_of(record.lines)
+            if not resume:
+                raise InputError([f"{self.path}: {_there(record, progress)}"])
+            self.progress, self._number, self.resumed = progress, progress.requests, True
+        run = self.run or f"{self._clock().astimezone(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+        line = Run(run, self._time(), origin.result, origin.snapshot, origin.server, origin.cluster, self.resumed)
+        try:
+            os.ftruncate(self._file, record.size)
+            self._commit(_encoded(line))
+            folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
+            try:
+                os.fsync(folder)  # so that the name of a new file is there after a crash, too
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise InputError([f"{self.path}: {error.strerror}"]) from error
+        self.progress.add(line)
+
+    async def _write(self, line: Line) -> None:
+        if self._fault is not None:
+            raise self._fault
+        self.progress.add(line)
+        written = asyncio.get_running_loop().create_future()
+        self._waiting.append((_encoded(line), written))
+        if self._committer is None or self._committer.done():
+            self._committer = asyncio.create_task(self._flush())
+        await written
+
+    async def _flush(self) -> None:
+        """Write what waits until nothing does: all lines that came meanwhile at once."""
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            if self._fault is None:
+                try:
+                    await loop.run_in_executor(self._thread, self._commit, b"".join(line for line, _ in batch))
+                except OSError as error:
+                    self._fault = JournalLost(f"{self.path}: {error.strerror or error}")
+            for _, written in batch:
+                if not written.done():  # cancelled
+                    if self._fault is None:
+                        written.set_result(None)
+                    else:
+                        written.set_exception(self._fault)
+
+    def _commit(self, data: bytes) -> None:
+        """Append bytes and wait until they are on disk."""
+        there, ours = os.stat(self.path), os.fstat(self._file)
+        if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            raise OSError("another file has taken its place")
+        while data:
+            data = data[os.write(self._file, data) :]
+        os.fsync(self._file)
+
+
+@dataclass(frozen=True, slots=True)
+class JournaledApi:
+    """An API whose requests are written to a journal before they are sent, and their answers before they are returned; what only reads is
+    not written. ``step``, ``pod``: what the requests are for."""
+
+    api: Api
+    journal: Journal
+    step: int | None = None
+    pod: str | None = None
+
+    def of(self, step: int, pod: str) -> JournaledApi:
+        """Return the same API for the requests of a pod of a step."""
+        return JournaledApi(self.api, self.journal, step, pod)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        patch: Literal["merge", "json", "strategic"] = "merge",
+    ) -> Answer:
+        """Send a request, as :meth:`live.api.answers.Api.send` does.
+
+        Raises:
+            Unreachable: no answer came.
+            JournalLost: the journal cannot be written. If the request had been sent by then, it may have been carried out.
+        """
+        if method in ("GET", "HEAD"):
+            return await self.api.send(method, path, body, params=params, patch=patch)
+        number = await self.journal.request(Request(0, "", method, path, dict(params or {}), body, self.step, self.pod))
+        try:
+            answer = await self.api.send(method, path, body, params=params, patch=patch)
+        except Unreachable as lost:
+            await self.journal.answered(number, 0, message=str(lost))
+            raise
+        await self.journal.answered(number, answer.code, answer.reason, answer.message)
+        return answer
+
+
+def _encoded(line: Line) -> bytes:
+    return _ENCODER.encode(line) + b"\n"
+
+
+def _opened(path: str) -> int:
+    """Return a descriptor of the file, locked for this process."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        raise InputError([f"{path}: {error.strerror}"]) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise InputError([f"{path}: not a file; the journal has to last longer than the run"])
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError([f"{path}: another run writes this journal"]) from error
+        with contextlib.suppress(PermissionError):  # another owner's, who may do so
+            os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _same(path: str, run: Run, origin: Origin) -> None:
+    """Refuse the journal of another document, snapshot or cluster; an address may change, the uid of kube-system does not."""
+    cluster = (run.cluster, origin.cluster) if run.cluster and origin.cluster else (run.server, origin.server)
+    pairs = (
+        ("document", (run.result, origin.result)),
+        ("snapshot", (run.snapshot, origin.snapshot)),
+        ("cluster", cluster),
+    )
+    for what, (theirs, ours) in pairs:
+        if theirs != ours:
+            shown = "" if what == "cluster" and run.cluster and origin.cluster else f" ({theirs[:12]}…, not {ours[:12]}…)"
+            raise InputError([f"{path}: the journal of another {what}{shown}; move it away to begin anew"])
+
+
+def _there(record: lines.Record, progress: Progress) -> str:
+    """Say what a journal is that nobody asked for."""
+    done = sum(step.done for step in progress.steps.values())
+    pods = f"{done} pod{'' if done == 1 else 's'} done"
+    run = f"a run of {record.run.time} that {'ended' if progress.ended else 'was cut off'} with {pods}"
+    return f"the journal of {run}; go on with --resume, or move the file away to begin anew"
+
+
+__all__ = ["ENDING", "Journal", "JournalLost", "JournaledApi", "Origin", "digest", "journal_path"]
