@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.documents import answers
+from models.documents import answers, journal
 from models.documents.audit import Audit
 from models.documents.audit_selection import AuditBaseline, AuditConfig
 from models.documents.placement import API_VERSION, Placement
@@ -40,6 +40,11 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "audit-baseline": (AuditBaseline, "baseline of audit"),
 }
 
+#: The same of files of which each line is a document, one of several types.
+_LINES: Final[dict[str, tuple[tuple[type[msgspec.Struct], ...], str]]] = {
+    "journal": ((journal.Run, journal.Request, journal.Answered, journal.Fact), "a line of the journal of apply"),
+}
+
 #: The grammar of k8s.io/apimachinery/pkg/api/resource as models.kube.quantity reads it, in the regular expressions of all languages.
 _QUANTITY: Final = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?\s*$"
 
@@ -66,21 +71,37 @@ _BEYOND: Final[dict[str, Schema]] = {
 
 def schemas() -> dict[str, Schema]:
     """Return the schema of each document, by file name. ``$id`` ends with the file name; it is a name, not an address."""
-    return {f"{name}-{VERSION}.json": _schema(name, *document) for name, document in _DOCUMENTS.items()}
+    of_documents = {f"{name}-{VERSION}.json": _schema(name, *document) for name, document in _DOCUMENTS.items()}
+    return of_documents | {f"{name}-{VERSION}.json": _line_schema(name, *line) for name, line in _LINES.items()}
 
 
 def types() -> dict[str, type[msgspec.Struct]]:
-    """Return the type of each document, by file name."""
+    """Return the type of each document that has one, by file name."""
     return {f"{name}-{VERSION}.json": kind for name, (kind, _) in _DOCUMENTS.items()}
 
 
-def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
-    _, parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+def _line_schema(name: str, kinds: tuple[type[msgspec.Struct], ...], called: str) -> Schema:
+    options = [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds]
+    return _head(name, called) | {"anyOf": options, "$defs": _parts(*kinds)}
+
+
+def _head(name: str, called: str) -> Schema:
+    return {"$schema": DIALECT, "$id": f"https://{_GROUP}/schema/{name}-{VERSION}.json", "title": f"kubestow: {called}, {VERSION}"}
+
+
+def _parts(*kinds: type[msgspec.Struct]) -> dict[str, Schema]:
+    """Return the schemas of Structs and of those in them, by name."""
+    _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     for part, schema in parts.items():
         _merge(schema, _BEYOND.get(part, {}))
         if "description" in schema:  # a docstring
             schema["description"] = " ".join(schema["description"].split()).replace("``", "`")
-    parts = _simple(parts)
+    found: dict[str, Schema] = _simple(parts)
+    return found
+
+
+def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
+    parts = _parts(kind)
     root: Schema = parts.pop(kind.__name__)
     # Of results these are text to msgspec, with a default; reading insists on the value (models.documents.placement.expect).
     stated = {"apiVersion": API_VERSION, "kind": kind.__name__}
@@ -89,8 +110,7 @@ def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
             f: schema for f, schema in root["properties"].items() if f not in stated
         }
         root["required"] = [*stated, *root["required"]]
-    head = {"$schema": DIALECT, "$id": f"https://{_GROUP}/schema/{name}-{VERSION}.json", "title": f"kubestow: {called}, {VERSION}"}
-    return head | {key: value for key, value in root.items() if key != "title"} | ({"$defs": parts} if parts else {})
+    return _head(name, called) | {key: value for key, value in root.items() if key != "title"} | ({"$defs": parts} if parts else {})
 
 
 def _merge(schema: Schema, more: Schema) -> None:

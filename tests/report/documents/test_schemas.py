@@ -25,7 +25,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import cli
-from models.documents import answers, audit, audit_selection, placement, policy, rebalance_plan
+from models.documents import answers, audit, audit_selection, journal, placement, policy, rebalance_plan
 from models.documents.placement import API_VERSION
 from models.snapshot.snapshot import InputError
 from report.documents import schemas
@@ -49,8 +49,9 @@ def parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def objects(schema: schemas.Schema) -> dict[str, dict[str, Any]]:
-    """The schemas of all Structs of a document, by name of the Struct, the document itself under ''."""
-    return {"": schema, **schema.get("$defs", {})}
+    """The schemas of all Structs of a document, by name of the Struct, the document itself under '' where it is one."""
+    itself = {"": schema} if "properties" in schema else {}
+    return {**itself, **schema.get("$defs", {})}
 
 
 def test_the_published_files_are_current() -> None:
@@ -89,7 +90,7 @@ def test_older_tools_take_them(name: str) -> None:
 def test_every_struct_of_a_document_has_its_place() -> None:
     structs = {
         kind.__name__
-        for module in (answers, audit, audit_selection, placement, rebalance_plan, policy)
+        for module in (answers, audit, audit_selection, journal, placement, rebalance_plan, policy)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not kind.__name__.startswith("_") and kind is not placement.Doc
     }
@@ -97,7 +98,7 @@ def test_every_struct_of_a_document_has_its_place() -> None:
     assert structs == documented | {part for schema in ALL.values() for part in schema.get("$defs", {})}
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", schemas.types())
 def test_every_field_is_there_under_the_name_it_is_printed_with(name: str) -> None:
     kind = schemas.types()[name]
     assert set(ALL[name]["properties"]) == set(kind.__struct_encode_fields__)
@@ -108,6 +109,18 @@ def test_move_and_eviction_are_printed_with_from() -> None:
         of_part = ALL["rebalance-plan-v1alpha1.json"]["$defs"][part]
         assert "from" in of_part["required"]
         assert "source" not in of_part["properties"]
+
+
+def test_a_line_of_a_journal_is_one_of_four_kinds() -> None:
+    validator = Draft202012Validator(ALL["journal-v1alpha1.json"])
+    run = journal.Run("r1", "2026-11-22T13:00:00Z", "d", "e", "https://127.0.0.1:6443")
+    request = journal.Request(1, "2026-11-22T13:00:00Z", "PATCH", "/api/v1/nodes/n1", body=[{"op": "test"}])
+    answer, fact = journal.Answered(1, "2026-11-22T13:00:00Z", 200), journal.Fact("2026-11-22T13:00:00Z", "wave", wave=1)
+    for line in (run, request, answer, fact):
+        plain = msgspec.to_builtins(line)
+        validator.validate(plain)
+        assert not validator.is_valid({**plain, "line": "verse"})
+        assert not validator.is_valid({key: value for key, value in plain.items() if key != "time"})
 
 
 @pytest.mark.parametrize(("name", "kind"), [("placement", "Placement"), ("rebalance-plan", "RebalancePlan"), ("audit", "Audit")])
