@@ -35,7 +35,7 @@ from commands.common.interrupts import Aborted
 class _Commands(Mapping[str, click.Command]):
     """The commands by name, each in a module of its name, which is read when the command is asked for."""
 
-    _names = ("solve", "rebalance", "verify", "explain", "audit", "nodes", "report", "generate", "capture")
+    _names = ("solve", "rebalance", "apply", "verify", "explain", "audit", "nodes", "report", "generate", "capture")
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._names:

@@ -19,7 +19,7 @@ _GAIN = click.IntRange(0, 10**6)
 
 @click.command(cls=Command)
 @options.snapshots
-@options.table_output("kubectl")
+@options.table_output()
 @click.option(
     "--goal",
     "goals",
@@ -57,7 +57,6 @@ def rebalance(
     from commands.common import inputs, output, searching
     from models.documents.rebalance_plan import Limits
     from report.documents import csv_rows, results
-    from report.kubectl.script import script
     from report.terminal.rebalance_plan import plan_line, plan_table
     from solver.rebalance.problem.options import PlanOptions
     from solver.rebalance.rebalance import rebalance as find
@@ -76,10 +75,9 @@ def rebalance(
         lambda surface: plan_table(plan, snapshot, surface),
         lambda: results.plan_document(plan),
         csv=lambda: csv_rows.plan(plan, snapshot),
-        kubectl=lambda: script(plan, snapshot),
         capture=snapshot.capture,
     )
-    searching.warn_of_gates(streams, choices, "run the script")
+    searching.warn_of_gates(streams, choices, "carry the plan out")
     run.end(INCOMPLETE if plan.obstacles else DONE, plan_line(plan, run.seconds()))
 
 

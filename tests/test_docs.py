@@ -31,8 +31,6 @@ if __name__ == "__main__":
 
 import cli
 from models.documents import rebalance_plan
-from models.snapshot.snapshot import load
-from report.kubectl.checks_text import WORLD
 from solver.rebalance import search
 from solver.rebalance.tiers import improvement
 
@@ -184,24 +182,6 @@ def test_the_page_about_plans_names_what_there_is() -> None:
         assert {f"`{name}`" for name in section.__struct_encode_fields__} <= set(re.findall("`[A-Za-z0-9]+`", document)), section
     for phrase in (f"up to {search.EXACT_LIMIT:,} (class, node) pairs", f"improve = {improvement.POINT} · soft + balance"):
         assert phrase in text
-    for name, seconds in re.findall(r"`([A-Z_]+_SECONDS)` \((\d+)\)", text):
-        assert f"{name}=${{{name}:-{seconds}}}" in WORLD
-
-
-def test_the_script_shown_is_what_is_written() -> None:
-    text = (ROOT / "docs/rebalance.md").read_text(encoding="utf-8")
-    command = next(line for line in scripts(text) if "-f kubectl" in line)
-    with workshop():
-        printed(command)
-        rest = Path("plan.sh").read_text(encoding="utf-8")
-    shown = re.search(r"```text\n( *same_snapshot.*?)```", text, re.DOTALL)
-    assert shown is not None
-    for passage in shown[1].split("  …\n"):
-        _, found, rest = rest.partition(passage)
-        assert found, passage
-    refused = re.search(r"this plan is of snapshot (\w+), the files given are (\w+)", text)
-    assert refused is not None
-    assert list(refused.groups()) == [load([str(ROOT / f"instances/rebalance-{name}.yaml")]).sha256 for name in ("drain", "swap")]
 
 
 @pytest.mark.parametrize("page", [*ALL, "CHANGELOG.md"])

@@ -43,7 +43,6 @@ def test_the_first_ten_minutes(tmp_path: Path) -> None:
     assert plan["drain"] == ["n1"]
     assert not plan["obstacles"]
     assert {move["from"] for move in plan["moves"]} == {"n1"}
-    assert subprocess.run(["bash", "-n", tmp_path / "plan.sh"]).returncode == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert all(move["pod"] in page for move in plan["moves"])
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)  # nothing is fetched from anywhere

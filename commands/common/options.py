@@ -219,12 +219,12 @@ def output(*formats: str) -> Decorator:
     return _in_order(output_file("Write the result to FILE"), form)
 
 
+everything: Decorator = click.option("--all", "everything", is_flag=True, help="Tables leave nothing out, however long they get.")
+
+
 def table_output(*more: str) -> Decorator:
     """Return -o, -f with the forms of what has a table (and ``more``), and --all."""
-    return _in_order(
-        output("table", "wide", "csv", "json", "yaml", *more),
-        click.option("--all", "everything", is_flag=True, help="Tables leave nothing out, however long they get."),
-    )
+    return _in_order(output("table", "wide", "csv", "json", "yaml", *more), everything)
 
 
 def manifests(*names: str) -> Decorator:

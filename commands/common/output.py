@@ -43,6 +43,12 @@ def write_document(
     write_files([(str(target.file), [data]) for target, data in made if not target.printed])
 
 
+def write_table(streams: Streams, table: Callable[[Any], Iterable[Any]], capture: Capture | None = None) -> None:
+    """Write what has no other form than a table to where -o says."""
+    printed = streams.output in (None, "-")
+    write(streams, [_drawn(table, "wide" if streams.wants("wide") else "table", streams, printed=printed, header=origin(capture))])
+
+
 def _drawn(table: Callable[[Any], Iterable[Any]], form: str, streams: Streams, *, printed: bool, header: str) -> bytes:
     from report.terminal import canvas
 

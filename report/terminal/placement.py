@@ -77,7 +77,7 @@ def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterat
         if usages:
             yield from _nodes(usages, surface)
         if result.assignments:
-            yield from _assignments(result, snapshot, surface)
+            yield from assignments(result, snapshot, surface)
     if result.preferences is not None:
         yield from _preferences(result, result.preferences, surface)
     yield from unmodelled_and_notes(result, surface)
@@ -194,7 +194,7 @@ def bar(used: int, total: int, resource: str, surface: Surface) -> Bar:
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
-def _assignments(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+def assignments(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     """Yield the assignments in bind order, those of the manifests' pods first."""
     ordered = sorted(result.assignments, key=lambda a: a.order)
     added = {pod for pods in added_pods(snapshot, result.snapshot.workloads).values() for pod in pods}

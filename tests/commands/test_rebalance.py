@@ -84,7 +84,6 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
         "solver.rebalance.rebalance": {"rebalance": fakes.rebalance},
         "checker.plan.plan": {"verify_plan": fakes.verify},
         "report.terminal.rebalance_plan": {"plan_table": fakes.table, "plan_line": lambda plan, seconds: f"{len(plan.moves)} moves"},
-        "report.kubectl.script": {"script": lambda plan, snapshot: b"#!/bin/bash\n"},
     }
     for name, members in replaced.items():
         module = types.ModuleType(name)
@@ -166,7 +165,7 @@ def test_forms(run: Run, fakes: Fakes) -> None:
     assert json.loads(result.stdout)["moves"][0] == {"step": 1, "wave": 1, "pod": "prod/web-1", "from": "n1", "to": "n2", "reason": "r"}
     assert yaml.safe_load(run("rebalance", "x", "--goal", "repair", "-f", "yaml").stdout)["kind"] == "RebalancePlan"
     assert run("rebalance", "x", "--goal", "repair", "-f", "table").stdout == "table of 2 moves\n"
-    assert run("rebalance", "x", "--goal", "repair", "-f", "kubectl").stdout == "#!/bin/bash\n"
+    assert run("rebalance", "x", "--goal", "repair", "-f", "kubectl").exit_code == 2
 
 
 def test_output_goes_to_the_file_alone(run: Run, tmp_path: Path) -> None:

@@ -92,7 +92,6 @@ REBALANCE = (
     Input("rebalance-stuck", "rebalance instances/rebalance-stuck.yaml --drain n1"),
     Input("rebalance-consolidate", "rebalance shared/worn.json --goal consolidate --time-limit 0.5"),
     Input("rebalance-admit", "rebalance instances/rebalance-admit.yaml --goal admit --allow-eviction"),
-    Input("rebalance-kubectl", "rebalance instances/rebalance-drain.yaml --drain n1", form="kubectl"),
 )
 
 EXPLAIN_AND_AUDIT = (

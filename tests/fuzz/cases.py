@@ -223,7 +223,7 @@ class _Maker:
                 words += ["--allow-eviction"] if rng.random() < 0.4 else []
                 words += ["--max-moves", str(rng.choice((0, 1, 3)))] if rng.random() < 0.2 else []
                 words += ["--also-move", "bare"] if rng.random() < 0.6 else []
-                self.case.form = rng.choice(("json", "json", "json", "yaml", "table", "wide", "csv", "kubectl"))
+                self.case.form = rng.choice(("json", "json", "json", "yaml", "table", "wide", "csv"))
             case "explain":
                 which = (
                     ["--pod", f"default/{pod}"],

@@ -173,13 +173,12 @@ def shown(case: Case, data: bytes) -> list[str]:
                 page = _Page()
                 page.feed(text)
                 return [f"odd element {tag}" for tag in page.odd] + ([] if text.rstrip().endswith("</html>") else ["no end of the page"])
-            case "kubectl" if case.command == "solve":
+            case "kubectl":
                 [json.loads(line) for line in text.split("\n") if line]
     except (ValueError, yaml.YAMLError, ElementTree.ParseError) as error:
         return [f"the {case.form} cannot be read: {error}"]
     bad = {c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")}
-    script = case.form == "kubectl" and case.command == "rebalance"
-    if case.form in ("table", "junit") or script:
+    if case.form in ("table", "junit"):
         bad |= {c for c in text if unicodedata.bidirectional(c) in ("RLE", "LRE", "PDF", "RLO", "LRO", "LRI", "RLI", "FSI", "PDI")}
     elif case.form != "html":  # for programs: escaped as JSON and YAML ask for
         bad = {c for c in bad if ord(c) < 0x20}
