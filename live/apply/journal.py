@@ -233,7 +233,8 @@ class JournaledApi:
         """
         if method in ("GET", "HEAD"):
             return await self.api.send(method, path, body, params=params, patch=patch)
-        number = await self.journal.request(Request(0, "", method, path, dict(params or {}), body, self.step, self.pod))
+        meant = patch if method == "PATCH" else None
+        number = await self.journal.request(Request(0, "", method, path, dict(params or {}), body, meant, self.step, self.pod))
         try:
             answer = await self.api.send(method, path, body, params=params, patch=patch)
         except Unreachable as lost:

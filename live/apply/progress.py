@@ -102,11 +102,11 @@ class Progress:
         elif isinstance(line, Request):
             self.requests = line.number
             self._waiting[line.number] = line
-            self._settle(line, "unknown")
+            self._settle(line, 0)
         elif isinstance(line, Answered):
             request = self._waiting.pop(line.number, None)
             if request is not None:
-                self._settle(request, "done" if 200 <= line.code < 300 else "refused" if 300 <= line.code < 500 else "unknown")
+                self._settle(request, line.code)
         else:
             self._see(line)
 
@@ -115,17 +115,18 @@ class Progress:
             return None
         return self.steps.setdefault((line.step, line.pod), StepProgress(line.step, line.pod, self.wave))
 
-    def _settle(self, request: Request, fate: Fate) -> None:
+    def _settle(self, request: Request, code: int) -> None:
+        """Take what is known of a request, by the status of its answer, 0 if there is none."""
         if request.path.startswith(_NODES):
-            closes = _closes(request.body)
+            name, closes = request.path.removeprefix(_NODES), _closes(request.body)
             if closes:
-                self.closed[request.path.removeprefix(_NODES)] = None
-            elif closes is False and fate == "done":
-                self.closed.pop(request.path.removeprefix(_NODES), None)
+                self.closed[name] = None
+            if code == 404 or (closes is False and 200 <= code < 300):
+                self.closed.pop(name, None)
             return
         step, kind = self._step(request), _kind(request)
         if step is not None and kind is not None:
-            step.requests[kind, request.number] = fate
+            step.requests[kind, request.number] = "done" if 200 <= code < 300 else "refused" if 300 <= code < 500 else "unknown"
 
     def _see(self, fact: Fact) -> None:
         if fact.what == "wave":

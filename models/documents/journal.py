@@ -41,6 +41,7 @@ class Request(msgspec.Struct, tag_field="line", tag="request", omit_defaults=Tru
     path: Annotated[str, Meta(description="The path of its URL.")]
     params: Annotated[dict[str, str], Meta(description="The query parameters of its URL.")] = {}
     body: Annotated[dict[str, Any] | list[Any] | None, Meta(description="What is sent, a list for a JSON patch.")] = None
+    patch: Annotated[str | None, Meta(description="How the body of a PATCH is meant: merge, json or strategic.")] = None
     step: Annotated[int | None, Meta(description="The step of the plan that it is part of.")] = None
     pod: Annotated[str | None, Meta(description="The pod of that step as the plan names it, namespace/name.")] = None
 

@@ -80,6 +80,8 @@ def test_a_node_is_closed_from_the_request_on_and_until_its_opening_is_confirmed
     assert list(progress_of(script.lines).closed) == ["n1", "n2"]
     script.open("n2")
     script.answer(script.ask("PATCH", "/api/v1/nodes/n3", {"spec": {"taints": []}}), 200)
+    script.close("n4")
+    script.open("n4", code=404)  # the node is gone
     assert list(progress_of(script.lines).closed) == ["n1"]
 
 
