@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from models.documents.journal import Answered, Fact, Line, Request, Run
+from models.kube.closed_nodes import CLOSED_BY
 
 #: What is known of a request: it was carried out, refused, or nobody knows.
 Fate = Literal["done", "refused", "unknown"]
@@ -18,8 +19,6 @@ Fate = Literal["done", "refused", "unknown"]
 Kind = Literal["eviction", "creation", "binding"]
 #: How far a pod of a step is, the last thing that is known to have happened; ``evicting``, ``creating``, ``binding``: asked for, not known.
 Stage = Literal["not begun", "evicting", "evicted", "gone", "creating", "replaced", "binding", "bound", "done"]
-#: The annotation of nodes that a run closed.
-CLOSED_BY: Final = "kubestow.dev/closed-by"
 
 _NODES: Final = "/api/v1/nodes/"
 _POINTER: Final = "/metadata/annotations/" + CLOSED_BY.replace("/", "~1")

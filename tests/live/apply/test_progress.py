@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live.apply.progress import CLOSED_BY, Progress, progress_of
+from live.apply.progress import Progress, progress_of
 from models.documents.journal import Answered, Fact, Line, Request, Run, parse
+from models.kube.closed_nodes import CLOSED_BY
 from tests.live.apply import journals
 from tests.live.apply.journals import Script, encode, random_run
 

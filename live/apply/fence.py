@@ -1,0 +1,363 @@
+"""Keeps the scheduler out while pods move: all nodes are closed, so that no room which a run makes goes to pods that it did not plan."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import quote
+
+from live.api.answers import Api, Object
+from live.apply.journal import JournaledApi, JournalLost
+from live.apply.node_changes import (
+    Change,
+    FenceError,
+    Nodes,
+    annotation,
+    closing,
+    is_closed,
+    is_open_for,
+    letting_in,
+    opening,
+    whole,
+    without,
+)
+from live.apply.room import Room, more_room, room_of
+from live.apply.waiting import verdict, waits
+from models.documents.journal import What
+from models.kube.closed_nodes import LET_IN, ClosedBy
+from models.snapshot.snapshot import Snapshot
+
+T = TypeVar("T")
+
+#: A node that somebody else opens more often than this while a run needs it closed ends the run.
+_REOPENED: Final = 3
+_TRIES: Final = 4
+
+
+class Cluster(Protocol):
+    """What the fence reads, which :class:`live.api.live_cluster.LiveCluster` has."""
+
+    def objects(self, kind: str) -> Mapping[str, Object]: ...
+    def pod(self, uid: str) -> Object | None: ...
+    async def until(self, found: Callable[[], T | None], seconds: float) -> T | None: ...
+    def snapshot(self) -> Snapshot: ...
+
+
+class Facts(Protocol):
+    """What the fence writes, which :class:`live.apply.journal.Journal` has."""
+
+    async def fact(self, what: What, **fields: Any) -> None: ...
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What of a plan decides which nodes may be open between its waves.
+
+    ``keep``: nodes that the plan frees or drains, closed until the run ends. ``sources``: nodes that pods leave by the plan; they stay
+    closed as long as they have more room than ``before``, in the snapshot that the plan was made from. ``planned``: uids of the pods that
+    the plan moves or binds; others are foreign.
+    """
+
+    keep: Collection[str] = frozenset()
+    sources: Collection[str] = frozenset()
+    planned: Collection[str] = frozenset()
+    before: Snapshot | None = None
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Seconds. ``settle``: for a scheduler that decided just before nodes were closed; ``patience``: how long nodes are open between waves
+    for pods that wait for the first time, the longest that the scheduler puts a pod off and a little more; ``again``: between attempts."""
+
+    settle: float = 0.5
+    patience: float = 12.0
+    again: float = 0.5
+
+
+class Fence:
+    """The closed nodes of one run."""
+
+    def __init__(self, api: Api, cluster: Cluster, run_id: str, journal: Facts, terms: Terms | None = None) -> None:
+        """Take what the nodes are changed with; nothing is closed yet."""
+        self.pauses = Pauses()
+        #: What a user should know, a sentence each.
+        self.notes: list[str] = []
+        self._api = api
+        self._cluster = cluster
+        self._run = run_id
+        self._journal = journal
+        self._terms = terms or Terms()
+        self._nodes = Nodes(api, lambda: cluster.objects("Node"))
+        self._by = ClosedBy(run_id, datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
+        self._guard: asyncio.Task[None] | None = None
+        self._entering = asyncio.Lock()
+        self._let_in: dict[str, str] = {}
+        self._ours: set[str] = set()
+        self._reopened: Counter[str] = Counter()
+        self._fault = ""
+        self._tried: set[str] = set()
+        #: When nodes were last asked about: on which ones foreign pods were, and which could be opened.
+        self._last: tuple[dict[str, str], frozenset[str]] = ({}, frozenset())
+
+    # --- closing ----------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Close every node that takes pods, and those that appear from now on, at once.
+
+        A node that was cordoned before is left alone. One that a dead run closed is taken over.
+
+        Raises:
+            FenceError: some cannot be closed, or somebody else opens one again and again. What is closed stays so until :meth:`open`.
+        """
+        await self._stop_guard()
+        self.check()
+        waiting = self.waiting()
+        closed = await self._close(self._astray())
+        if closed and waiting:
+            await asyncio.sleep(self.pauses.settle)
+        self._guard = asyncio.create_task(self._watch())
+
+    def check(self) -> None:
+        """Ask whether the fence holds, before each request that relies on it.
+
+        Raises:
+            FenceError: a node that appeared, or that somebody opened, could not be closed.
+        """
+        if self._fault:
+            raise FenceError(self._fault)
+
+    async def _close(self, names: Iterable[str]) -> list[str]:
+        seen = self._nodes.all()
+        names = [name for name in names if name in seen]
+        for name in names:
+            by = annotation(seen[name])
+            if by is not None and by.run != self._run and is_closed(seen[name]):
+                self.notes.append(f"node {name}, which run {by.run} left closed, is taken over and opened in the end")
+        self._ours.update(names)
+        refused = await self._nodes.change_all({name: self._wanted(name) for name in names})
+        now = self._nodes.all()
+        closed = [name for name in names if name in now and self._is_ours(now[name])]
+        if closed:
+            await self._journal.fact("closed", nodes=closed)
+        if refused:
+            raise FenceError(_failed("closed", refused))
+        return closed
+
+    def _wanted(self, name: str) -> Change:
+        uid = self._let_in.get(name)
+        return closing(self._by) if uid is None else letting_in(self._run, uid)
+
+    def _astray(self) -> list[str]:
+        """Return the nodes that are not as they should be while a wave runs."""
+        found = []
+        for name, node in self._nodes.all().items():
+            try:
+                if self._wanted(name)(node) is not None:
+                    found.append(name)
+            except FenceError:  # said by who lets the pod in
+                continue
+        return found
+
+    def _is_ours(self, node: Object) -> bool:
+        by = annotation(node)
+        return by is not None and by.run == self._run
+
+    def _is_opened(self, node: Object) -> bool:
+        """Return whether somebody else has opened a node of ours."""
+        return self._is_ours(node) and not is_closed(node) and without(node, (LET_IN,)) is None
+
+    async def _watch(self) -> None:
+        """Close nodes that appear or that somebody opens while a wave runs."""
+        while not self._fault:
+            astray = await self._cluster.until(lambda: self._astray() or None, 60)
+            if not astray:
+                continue
+            nodes = self._nodes.all()
+            self._reopened.update(name for name in astray if name in nodes and self._is_opened(nodes[name]))
+            often = next((name for name in astray if self._reopened[name] > _REOPENED), None)
+            if often is not None:
+                self._fault = f"node {often} is opened again and again by somebody else"
+                return
+            try:
+                await self._close(astray)
+            except FenceError as error:
+                self._fault = str(error)
+
+    async def _stop_guard(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            while not guard.done():
+                guard.cancel()
+                await asyncio.wait([guard], timeout=1)
+            if not guard.cancelled() and guard.exception() is not None:
+                self._fault = str(guard.exception())
+
+    # --- opening ----------------------------------------------------------------------------------------------------
+
+    async def between_waves(self) -> None:
+        """Open what may be open between two waves, if foreign pods wait; then give the scheduler the time to look at them.
+
+        Nodes that the plan frees or drains, and those with more room than before it because pods left them, stay closed. A pod that the
+        scheduler has found no open node for is no reason to open them again, unless a foreign pod has left one since, or there is one more.
+        """
+        self.check()
+        waiting = self.waiting()
+        may_open = self._may_open(self._nodes.all())
+        again = self._changed(may_open)
+        if not may_open or not (again or waiting.keys() - self._tried) or not waiting:
+            return
+        await self._stop_guard()
+        before = {uid: verdict(pod) for uid, pod in waiting.items()}
+        refused = await self._nodes.change_all({name: opening(self._same_run) for name in may_open})
+        opened = [name for name in may_open if name not in refused]
+        pods = "a pod that waits" if len(waiting) == 1 else f"{len(waiting)} pods that wait"
+        await self._journal.fact("opened", nodes=opened, message=f"for {pods}")
+        await self._cluster.until(lambda: None if self._not_looked_at(before) else True, self.pauses.patience)
+        self._tried.update(waiting.keys() - self._not_looked_at(before))
+
+    def waiting(self) -> dict[str, Object]:
+        """Return the foreign pods that wait for a node, by uid."""
+        planned = self._terms.planned
+        return {uid: pod for uid, pod in self._cluster.objects("Pod").items() if uid not in planned and waits(pod)}
+
+    def _may_open(self, nodes: Mapping[str, Object]) -> list[str]:
+        ours = [name for name, node in nodes.items() if self._is_ours(node) and is_closed(node) and name not in self._terms.keep]
+        sources = set(self._terms.sources).intersection(ours)
+        if not sources:
+            return ours
+        if self._terms.before is None:
+            return [name for name in ours if name not in sources]
+        before: Room = room_of(self._terms.before, sources)
+        now: Room = room_of(self._cluster.snapshot(), sources)
+        return [name for name in ours if name not in sources or not more_room(before[name], now[name])]
+
+    def _changed(self, may_open: Collection[str]) -> bool:
+        """Return whether a foreign pod has left one of these nodes since the last time, or whether there are more of them."""
+        planned = self._terms.planned
+        pods = self._cluster.objects("Pod").items()
+        now = {uid: str(pod["spec"]["nodeName"]) for uid, pod in pods if uid not in planned and (pod.get("spec") or {}).get("nodeName")}
+        (were_on, could), self._last = self._last, (now, frozenset(may_open))
+        return not could.issuperset(may_open) or any(uid not in now and node in may_open for uid, node in were_on.items())
+
+    def _not_looked_at(self, before: Mapping[str, tuple[Any, ...]]) -> set[str]:
+        """Return the pods that still wait and of which the scheduler says nothing new."""
+        pods = {uid: self._cluster.pod(uid) for uid in before}
+        return {uid for uid, pod in pods.items() if pod is not None and waits(pod) and verdict(pod) == before[uid]}
+
+    async def open(self, *, drained: Collection[str] = ()) -> list[str]:
+        """Open all nodes that the run has closed, each on its own and several times if need be; return those that could not be opened.
+
+        ``drained``: stay cordoned, without the annotation. A node without the annotation of the run is somebody else's by now and is left
+        as it is. Called twice it tries again what is left.
+        """
+        await self._stop_guard()
+        todo = {name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours
+        try:
+            left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
+        except JournalLost:
+            if isinstance(self._api, JournaledApi):  # better opened without a line than left closed
+                self._nodes.api = self._api.api
+            left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
+        self._ours = set(left)
+        opened = sorted(todo - left.keys())
+        with contextlib.suppress(JournalLost):
+            await self._journal.fact("opened", nodes=opened)
+        return sorted(left)
+
+    def _same_run(self, run: str) -> bool:
+        return run == self._run
+
+    # --- one pod through the scheduler ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def let_in(self, pod: Object, node: str) -> AsyncIterator[None]:
+        """Open a node for one pod alone, until the block ends; the caller waits there for the pod to be bound.
+
+        The node is uncordoned and gets a taint in one patch; only this pod tolerates the taint, and all other nodes are closed. One pod at
+        a time is let in. Whatever happens in the block, the node is closed again in one patch; if that fails, the taint keeps others out.
+
+        Raises:
+            FenceError: the pod is gone or another one, or the server refuses.
+        """
+        uid = pod["metadata"]["uid"]
+        async with self._entering:
+            self.check()
+            await self._tolerate(pod)
+            self._let_in[node] = uid
+            try:
+                refused = await self._nodes.change_all({node: letting_in(self._run, uid)})
+                seen = self._nodes.get(node)
+                if refused or seen is None or not is_open_for(seen, uid):
+                    raise FenceError(f"pod {_name(pod)} cannot be let in: {refused.get(node) or f'node {node} is gone'}")
+                yield
+            finally:
+                del self._let_in[node]
+                await whole(self._close_behind(node))
+
+    async def _close_behind(self, node: str) -> None:
+        for attempt in range(_TRIES):
+            refused = await self._nodes.change_all({node: closing(self._by)})
+            if not refused:
+                return
+            await asyncio.sleep(self.pauses.again * 2**attempt)
+        raise FenceError(_failed("closed", refused))
+
+    async def _tolerate(self, pod: Object) -> None:
+        metadata, name = pod["metadata"], _name(pod)
+        uid = metadata["uid"]
+        toleration = {"key": LET_IN, "operator": "Equal", "value": uid, "effect": "NoSchedule"}
+        path = f"/api/v1/namespaces/{quote(metadata['namespace'], safe='')}/pods/{quote(metadata['name'], safe='')}"
+        found: Object | None = self._cluster.pod(uid) or pod
+        for _ in range(10):
+            if found is None:
+                read = await self._api.send("GET", path)
+                if not read.ok or read.body["metadata"].get("uid") != uid:
+                    raise FenceError(f"pod {name} is gone")
+                found = read.body
+            known = (found.get("spec") or {}).get("tolerations") or []
+            if toleration in known:
+                return
+            body = {
+                "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+                "spec": {"tolerations": [*known, toleration]},
+            }
+            answer = await self._api.send("PATCH", path, body)
+            if answer.ok:
+                return
+            if answer.code not in (404, 409):
+                raise FenceError(f"pod {name} cannot be let in: {answer.message}")
+            found = None
+        raise FenceError(f"pod {name} cannot be let in: something else changes it all the time")
+
+
+async def open_nodes(
+    nodes: Nodes, names: Collection[str], runs: Callable[[str], bool], *, drained: Collection[str] = (), pause: float = 0.5
+) -> dict[str, str]:
+    """Open nodes that these runs closed, each on its own, in parallel, and again after growing pauses where that fails.
+
+    ``drained``: stay cordoned. Return why those that are left could not be opened, by name.
+    """
+    left = dict.fromkeys(sorted(names), "")
+    for attempt in range(_TRIES):
+        if attempt:
+            await asyncio.sleep(pause * 2 ** (attempt - 1))
+        left = await nodes.change_all({name: opening(runs, cordoned=name in drained) for name in left})
+        if not left:
+            break
+    return left
+
+
+def _name(pod: Object) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _failed(done: str, refused: Mapping[str, str]) -> str:
+    name, why = next(iter(sorted(refused.items())))
+    others = f" (and {len(refused) - 1} more nodes)" if len(refused) > 1 else ""
+    return f"node {name} cannot be {done}: {why}{others}"

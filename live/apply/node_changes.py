@@ -1,0 +1,211 @@
+"""What a run changes of nodes: closed, opened, or opened for one pod, each in one patch that fits the node as it was read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+from live.api.answers import Api, Object, Unreachable
+from models.kube.closed_nodes import CLOSED_BY, LET_IN, OWN_TAINTS, UNSCHEDULABLE, ClosedBy, closed_by
+
+T = TypeVar("T")
+
+#: The body of a merge patch for a node as it is, None where there is nothing to change.
+Change = Callable[[Object], Object | None]
+
+#: Requests about nodes at a time: more than enough for 200 in a fraction of a second, and few beside what kubelets send.
+_AT_ONCE: Final = 32
+#: How often a node is looked at again that somebody else changes meanwhile.
+_ATTEMPTS: Final = 10
+
+
+class FenceError(Exception):
+    """Nodes cannot be closed or opened as a run needs them; one sentence."""
+
+
+def annotation(node: Object) -> ClosedBy | None:
+    """Return which run says that it closed the node."""
+    return closed_by((node["metadata"].get("annotations") or {}).get(CLOSED_BY))
+
+
+def is_closed(node: Object) -> bool:
+    """Return whether the node takes no pods from the scheduler, ``spec.unschedulable``."""
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def taints(node: Object) -> list[dict[str, Any]]:
+    """Return the node's taints."""
+    return list((node.get("spec") or {}).get("taints") or ())
+
+
+def without(node: Object, keys: Iterable[str]) -> list[dict[str, Any]] | None:
+    """Return the node's taints but for those of the keys, None if it has none of them."""
+    found = taints(node)
+    kept = [taint for taint in found if taint.get("key") not in set(keys)]
+    return kept if len(kept) < len(found) else None
+
+
+def closing(by: ClosedBy) -> Change:
+    """Return the change that closes a node: cordoned, with the annotation and without taints that let one pod in.
+
+    A node that is cordoned without annotation is somebody else's and stays as it is. That of another run, which is dead, is taken over.
+    """
+
+    def change(node: Object) -> Object | None:
+        owner, fewer = annotation(node), without(node, (LET_IN,))
+        if is_closed(node) and (owner is None or (owner.run == by.run and fewer is None)):
+            return None
+        spec: Object = {"unschedulable": True} if fewer is None else {"unschedulable": True, "taints": fewer or None}
+        return {"metadata": {"annotations": {CLOSED_BY: str(by)}}, "spec": spec}
+
+    return change
+
+
+def opening(runs: Callable[[str], bool], *, cordoned: bool = False) -> Change:
+    """Return the change that opens a node again which one of these runs closed; ``cordoned``: it stays so, and loses the marks only.
+
+    A node without the annotation stays as it is: who takes the annotation away wants the node as it is.
+    """
+
+    def change(node: Object) -> Object | None:
+        owner = annotation(node)
+        if owner is None or not runs(owner.run):
+            return None
+        fewer = without(node, (LET_IN,) if cordoned else OWN_TAINTS)
+        spec: Object = {"unschedulable": True} if cordoned else {"unschedulable": None}
+        if fewer is not None:
+            spec["taints"] = fewer or None
+        return {"metadata": {"annotations": {CLOSED_BY: None}}, "spec": spec}
+
+    return change
+
+
+def letting_in(run: str, uid: str) -> Change:
+    """Return the change that opens a node for one pod: the cordon goes and the taint comes in the same patch.
+
+    The change raises FenceError where the node is not closed by the run: then it is not the run's to open.
+    """
+    taint = {"key": LET_IN, "value": uid, "effect": "NoSchedule"}
+
+    def change(node: Object) -> Object | None:
+        owner = annotation(node)
+        if owner is None or owner.run != run:
+            raise FenceError(f"node {node['metadata']['name']} is not closed by this run")
+        if not is_closed(node) and is_open_for(node, uid) and without(node, (UNSCHEDULABLE,)) is None:
+            return None
+        kept = [each for each in taints(node) if each.get("key") not in OWN_TAINTS]
+        return {"spec": {"unschedulable": None, "taints": [*kept, taint]}}
+
+    return change
+
+
+def is_open_for(node: Object, uid: str) -> bool:
+    """Return whether the node has the taint that only this pod tolerates."""
+    return any(taint.get("key") == LET_IN and taint.get("value") == uid for taint in taints(node))
+
+
+def newer(one: Object | None, other: Object | None) -> Object | None:
+    """Return the later of two readings of an object. Resource versions are numbers that grow; if they are not, ``other`` counts."""
+    if one is None or other is None:
+        return one or other
+    first, second = (str(each["metadata"].get("resourceVersion") or "") for each in (one, other))
+    return one if first.isdigit() and second.isdigit() and int(first) >= int(second) else other
+
+
+@dataclass
+class Nodes:
+    """Changes nodes, many at a time, and keeps what the server last said of each.
+
+    ``read``: the nodes as a watch has them. A watch may lag behind the run's own changes, therefore the later reading counts.
+    """
+
+    api: Api
+    read: Callable[[], Mapping[str, Object]]
+    _answered: dict[str, Object] = field(default_factory=dict)
+    #: Nodes of which a change may or may not have been carried out.
+    _unsure: set[str] = field(default_factory=set)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    def all(self) -> dict[str, Object]:
+        """Return the nodes as they were last seen, by name."""
+        found: dict[str, Object] = {}
+        for node in self.read().values():
+            name = node["metadata"]["name"]
+            found[name] = newer(self._answered.get(name), node) or node
+        return found
+
+    def get(self, name: str) -> Object | None:
+        """Return a node as it was last seen."""
+        return self.all().get(name)
+
+    async def change_all(self, changes: Mapping[str, Change]) -> dict[str, str]:
+        """Change nodes in parallel, each on its own; return why some could not be changed, by name.
+
+        Who is cancelled meanwhile gets that when all are answered: a request given up may reach the server after the next one about the
+        same node, and would leave it closed.
+        """
+        return await whole(self._change_all(changes))
+
+    async def _change_all(self, changes: Mapping[str, Change]) -> dict[str, str]:
+        known = self.all()
+        names = [name for name in changes if name in known or name in self._unsure]
+        found = await asyncio.gather(*(self._tried(name, changes[name], known.get(name)) for name in names))
+        return {name: why for name, why in zip(names, found, strict=True) if why}
+
+    async def _tried(self, name: str, change: Change, known: Object | None) -> str:
+        try:
+            await self._change(name, change, known)
+        except (FenceError, Unreachable) as error:
+            return str(error) or "no answer"
+        return ""
+
+    async def _change(self, name: str, change: Change, known: Object | None) -> None:
+        """Change a node as it is at that moment: a patch that meets a newer node is made anew. A node that is gone is left alone."""
+        node = None if name in self._unsure else known
+        path = f"/api/v1/nodes/{quote(name, safe='')}"
+        async with self._slots:
+            for _ in range(_ATTEMPTS):
+                if node is None:
+                    read = await self.api.send("GET", path)
+                    if read.code == 404:
+                        return
+                    if not read.ok:
+                        raise FenceError(f"node {name} cannot be read: {read.message}")
+                    node = self._keep(name, read.body)
+                body = change(node)
+                if body is None:
+                    return
+                metadata = {**body.get("metadata", {}), "resourceVersion": node["metadata"]["resourceVersion"]}
+                self._unsure.add(name)
+                answer = await self.api.send("PATCH", path, {**body, "metadata": metadata})
+                if answer.ok:
+                    self._keep(name, answer.body)
+                if answer.ok or answer.code == 404:
+                    self._unsure.discard(name)
+                    return
+                if answer.code != 409:
+                    raise FenceError(f"node {name} cannot be changed: {answer.message}")
+                node = None
+        raise FenceError(f"node {name} cannot be changed: something else changes it all the time")
+
+    def _keep(self, name: str, node: Object) -> Object:
+        self._answered[name] = node
+        self._unsure.discard(name)
+        return node
+
+
+async def whole(work: Coroutine[Any, Any, T]) -> T:
+    """Carry work out to its end, even where the task is cancelled meanwhile; then it is."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+    return task.result()

@@ -1,0 +1,37 @@
+"""How much of nodes is in use, to tell whether a run has made room on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+from models.kube.objects import Pod, is_terminal
+from models.kube.pod_requests import pod_request
+from models.snapshot.snapshot import Snapshot
+
+#: What is in use by node: mCPU, bytes, devices, pods, ports.
+Room = Mapping[str, Counter[str]]
+
+
+def room_of(snapshot: Snapshot, nodes: Collection[str]) -> Room:
+    """Return what pods use of these nodes."""
+    found: dict[str, Counter[str]] = {name: Counter() for name in nodes}
+    for pod in snapshot.pods:
+        used = found.get(pod.spec.nodeName or "")
+        if used is not None and not is_terminal(pod):
+            used.update(_use(pod))
+    return found
+
+
+def more_room(before: Counter[str], now: Counter[str]) -> bool:
+    """Return whether less is in use of anything than before."""
+    return any(now[what] < amount for what, amount in before.items())
+
+
+def _use(pod: Pod) -> Counter[str]:
+    found = Counter({"pods": 1, **pod_request(pod)})
+    for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ())):
+        for port in container.ports or ():
+            if port.hostPort:
+                found[f"port {port.protocol or 'TCP'} {port.hostPort}"] += 1
+    return found

@@ -1,0 +1,66 @@
+"""Pods that wait for a node while nodes are closed, and pods that closed nodes do not keep out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from live.api.answers import Object
+from models.kube import kinds
+from models.kube.closed_nodes import UNSCHEDULABLE
+from models.kube.objects import Taint, Toleration, controller_of, is_terminal, pod_key
+from models.kube.selectors import tolerates
+from models.snapshot.snapshot import Snapshot
+
+_CORDON: Final = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
+_LISTED: Final = 3
+
+
+def waits(pod: Object) -> bool:
+    """Return whether closed nodes keep the pod waiting: the scheduler would place it, and it does not tolerate cordons."""
+    spec, metadata = pod.get("spec") or {}, pod["metadata"]
+    if spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp"):
+        return False
+    return (pod.get("status") or {}).get("phase") in (None, "Pending") and not slips_through(pod)
+
+
+def slips_through(pod: Object) -> bool:
+    """Return whether the scheduler places the pod on cordoned nodes, too: it tolerates ``node.kubernetes.io/unschedulable``."""
+    given = (pod.get("spec") or {}).get("tolerations") or ()
+    return _tolerated(Toleration(*(each.get(key) for key in ("key", "operator", "value", "effect"))) for each in given)
+
+
+def verdict(pod: Object) -> tuple[Any, ...]:
+    """Return what the scheduler last said of the pod; another value means that it has looked again."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled":
+            return tuple(condition.get(key) for key in ("status", "reason", "message", "lastTransitionTime"))
+    return ()
+
+
+def slipping_notes(snapshot: Snapshot) -> list[str]:
+    """Return a sentence for each kind of pods that closed nodes do not keep out, for the announcement of a run.
+
+    Pods of DaemonSets do no harm: they wait for their own node, and a plan leaves them their room.
+    """
+    found: dict[str, None] = {}
+    for kind, listed in snapshot.workloads.items():
+        for workload in listed:
+            _, template = kinds.pod_template(workload) or ("", None)
+            if kind == "DaemonSet" or template is None or template.spec is None or workload.metadata.ownerReferences:
+                continue
+            if _tolerated(template.spec.tolerations):
+                found[f"{kind} {workload.metadata.namespace}/{workload.metadata.name}"] = None
+    for pod in snapshot.pods:
+        owned = controller_of(pod) is not None
+        if not owned and not pod.spec.nodeName and not is_terminal(pod) and _tolerated(pod.spec.tolerations):
+            found[f"Pod {pod_key(pod)}"] = None
+    if not found:
+        return []
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    listed_names = ", ".join(list(found)[:_LISTED]) + more
+    return [f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}, which these do beside DaemonSets: {listed_names}"]
+
+
+def _tolerated(tolerations: Iterable[Toleration] | None) -> bool:
+    return any(tolerates(each, _CORDON) for each in tolerations or ())

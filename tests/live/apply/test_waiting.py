@@ -1,0 +1,61 @@
+"""Who waits because nodes are closed, and who does not mind."""
+
+from __future__ import annotations
+
+import pytest
+
+from live.apply.waiting import slipping_notes, slips_through, waits
+from models.kube.closed_nodes import UNSCHEDULABLE
+from models.snapshot.snapshot import from_objects
+from tests import objects
+
+
+@pytest.mark.parametrize(
+    ("toleration", "slips"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": UNSCHEDULABLE, "operator": "Exists"}, True),
+        ({"key": UNSCHEDULABLE, "effect": "NoSchedule"}, True),
+        ({"key": UNSCHEDULABLE, "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": UNSCHEDULABLE, "value": "x"}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+    ],
+)
+def test_tolerations_of_cordons(toleration: objects.Object, slips: bool) -> None:
+    pod = objects.pod("p", tolerations=[toleration])
+    assert slips_through(pod) is slips
+    assert waits(pod) is not slips
+
+
+def test_bound_gated_and_terminating_pods_do_not_wait() -> None:
+    assert waits(objects.pod("p"))
+    assert not waits(objects.pod("p", node_name="n"))
+    assert not waits(objects.pod("p", schedulingGates=[{"name": "g"}]))
+    terminating = objects.pod("p")
+    terminating["metadata"]["deletionTimestamp"] = "2026-11-22T12:03:00Z"
+    assert not waits(terminating)
+
+
+def test_workloads_and_bare_pods_that_slip_through_are_named_and_daemon_sets_are_not() -> None:
+    everything = [{"operator": "Exists"}]
+    spec = objects.pod("x", tolerations=everything)["spec"]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+    workload = {"apiVersion": "apps/v1", "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}}
+    found = from_objects(
+        [
+            objects.node("n"),
+            objects.pod("bare", tolerations=everything),
+            objects.pod("there", node_name="n", tolerations=everything),
+            objects.pod("plain"),
+            {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {"selector": selector, "template": template}},
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "w"},
+                "spec": {"selector": selector, "template": template},
+            },
+        ]
+    )
+    said = f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}, which these do beside DaemonSets: "
+    assert slipping_notes(found) == [said + "Deployment default/w, Pod default/bare"]
+    assert slipping_notes(from_objects([objects.node("n"), objects.pod("plain")])) == []
