@@ -19,14 +19,14 @@ from checker.claims.preferences import preference_claims
 from checker.objective.tiers import objective_faults
 from checker.placement_document import document_faults, units, why_not_movable, why_not_pending
 from checker.rules import admission, affinity, gangs, matching, resources, spread, volumes
-from checker.violation import Violation
+from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Assignment, Placement
 from models.documents.policy import DEFAULT
 from models.kube import objects
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
 
-__all__ = ["Checked", "Judge", "Violation", "check", "rejecting_rules", "verify"]
+__all__ = ["Checked", "Judge", "Violation", "check", "rejecting_rules", "rest_faults", "verify"]
 
 Fault = tuple[str, str]  # rule, why
 
@@ -232,6 +232,46 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
         return _verify(snapshot, placement, claims=False).violations
 
 
+def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
+    """Return what is wrong with the assignments of a placement on a snapshot that is not its own: whether each pod still waits and is
+    accepted on its node in turn. ``placement``: with the assignments that are left alone, under the names that their pods have in
+    ``snapshot``. What the document claims (hash, numbers, tiers, that all pending pods are named) is not judged.
+
+    Raises:
+        QuantityError, InputError: as for :func:`verify`.
+    """
+    with no_gc():
+        pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
+        nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
+        refusals = {key: why_not_pending(pod, nodes, placement.snapshot) for key, pod in pods.items()}
+        found = []
+        for entry in placement.assignments:
+            why = refusals[entry.pod] if entry.pod in pods else "there is no such pod"
+            why = why or (None if entry.node in nodes else "there is no such node")
+            if why is not None:
+                found.append(Violation(entry.pod, entry.node, DOCUMENT, why))
+        roster = gangs.read(snapshot, {key for key, why in refusals.items() if why is None}, placement.policy or DEFAULT)
+        waiting = {key: pod for key, pod in pods.items() if refusals[key] is None}
+        replayed = _replayed(units(placement, roster), waiting, nodes)
+        entries = [entry for unit in replayed for entry in unit]
+        judge = Judge(snapshot, [waiting[entry.pod] for entry in entries], exempt=placement.snapshot.daemonNamespaces)
+        found += _bound(judge, replayed, waiting)
+        faults = gangs.gang_faults(snapshot, placement, roster, entries, refusals)
+        return found + [fault for fault in faults if fault.rule == gangs.RULE]
+
+
+def _bound(judge: Judge, replayed: Sequence[Sequence[Assignment]], pods: Mapping[str, objects.Pod]) -> list[Violation]:
+    """Bind unit by unit; what is wrong with each, and in the end."""
+    found, ended = [], []
+    for unit in replayed:
+        for entry, faults in zip(unit, judge.bind([(pods[entry.pod], entry.node) for entry in unit]), strict=True):
+            found += [Violation(entry.pod, entry.node, rule, why) for rule, why in faults]
+            ended.append(entry)
+    for position, why in spread.final_faults((judge.spread_of(pods[entry.pod]), judge.nodes[entry.node]) for entry in ended):
+        found.append(Violation(ended[position].pod, ended[position].node, "PodTopologySpread", why))
+    return found
+
+
 def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checked:
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
@@ -249,14 +289,7 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     waiting = left.candidates() if claims else []
     exempt = placement.snapshot.daemonNamespaces
     judge = Judge(snapshot, [*candidates, *waiting], absent=named, exempt=exempt, free=free)
-    for unit in replayed:
-        verdicts = judge.bind([(pods[entry.pod], entry.node) for entry in unit])
-        for entry, faults in zip(unit, verdicts, strict=True):
-            for rule, why in faults:
-                found.append(Violation(entry.pod, entry.node, rule, why))
-    ended = ((judge.spread_of(pod), judge.nodes[entry.node]) for pod, entry in zip(candidates, entries, strict=True))
-    for position, why in spread.final_faults(ended):
-        found.append(Violation(entries[position].pod, entries[position].node, "PodTopologySpread", why))
+    found += _bound(judge, replayed, pods)
     found += gangs.gang_faults(snapshot, placement, roster, entries, refusals)
     absent = {key for key in named if key in pods and pods[key].spec.nodeName}
     found += objective_faults(snapshot, placement, entries, absent, pending, judge, roster.gangs)

@@ -13,7 +13,7 @@ from checker.plan.state import Board
 from checker.plan.waves import Wave
 from checker.rules.gangs import Roster
 from checker.violation import Violation
-from models.documents.rebalance_plan import RebalancePlan
+from models.documents.rebalance_plan import Exclusion, RebalancePlan
 from models.kube import objects
 
 #: The rule of violations of PodDisruptionBudgets.
@@ -24,7 +24,9 @@ BUDGET: Final = "PodDisruptionBudget"
 class Replay:
     """``board``: the state, with what each pod may go on breaking. ``pods``: of the snapshot by key; ``refusals``: by key, why a pod is not
     to be placed (None: it is, and ``roster`` has its gang). ``preempting``: the highest priority for which a pod may go for good, if any;
-    ``violators``: keys of pods that may go by rules that hold during execution; ``placed``: of those that the plan placed so far."""
+    ``violators``: keys of pods that may go by rules that hold during execution; ``placed``: of those that the plan placed so far.
+    ``justified``: whether each step has to serve a goal, and its budget to allow anything as the plan begins; not where the rest of a
+    plan is replayed, which was judged as a whole before."""
 
     plan: RebalancePlan
     board: Board
@@ -36,6 +38,7 @@ class Replay:
     preempting: int | None = None
     violators: Collection[str] = frozenset()
     placed: set[str] = field(default_factory=set)
+    justified: bool = True
 
     def faults(self, listed: Sequence[Entry]) -> Iterator[Violation]:
         """Everything that goes wrong. Entries that cannot be (no such pod or node, pod elsewhere) are left out of the state."""
@@ -81,9 +84,9 @@ class Replay:
         if runner.node != entry.source:
             return f"the pod is said to be {_at(entry.source)}, it is {_at(runner.node)}"
         if entry.source is None:
-            return None if "admit" in self.plan.goals else "a pending pod is placed, and admit is no goal"
+            return None if "admit" in self.plan.goals or not self.justified else "a pending pod is placed, and admit is no goal"
         why = self.exclusions.of(runner.pod)
-        if why is not None:
+        if why is not None and not self._is_asked(runner.pod, why):
             return f"the pod must not be moved ({why})"
         if entry.pod in self.placed and self._is_free(runner.pod):
             return "the pod is Ready since it moved, and its budget was not asked for it"
@@ -91,11 +94,15 @@ class Replay:
 
     def _why_not_gone(self, entry: Entry) -> str | None:
         """Return why a pod must not be evicted for good: no goal asks for it."""
-        if self.preempting is not None and (self.pods[entry.pod].spec.priority or 0) < self.preempting:
+        if not self.justified or (self.preempting is not None and (self.pods[entry.pod].spec.priority or 0) < self.preempting):
             return None
         if entry.source in self.plan.drain or entry.pod in self.violators:
             return None
         return "the pod is evicted for good, and no goal asks for that"
+
+    def _is_asked(self, pod: objects.Pod, why: Exclusion) -> bool:
+        """Return whether the one budget of the pod is asked as its wave begins, so that what it allows now does not exclude the pod."""
+        return not self.justified and why == "budgets" and len(self.guards.of(pod)) == 1
 
     def _is_free(self, pod: objects.Pod) -> bool:
         """Return whether budgets select the pod as it is in the snapshot, and it needs none of them."""

@@ -1,0 +1,89 @@
+"""The rest of a plan on the cluster as it is now: whether what is left of it may still be done.
+
+The plan was judged as a whole on its own snapshot. Here only its remaining steps are replayed, on a later snapshot: whether each pod may
+be moved and lands, what budgets allow, and that nobody is worse off than now. What the document claims (hashes, numbers, summaries, tiers,
+that each step serves a goal) is of its own snapshot and not judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from checker.placement_document import why_not_pending
+from checker.plan.disruption_budgets import Guards
+from checker.plan.document import PLAN, Entry, entries, history_faults
+from checker.plan.movable import Exclusions
+from checker.plan.replay import Replay
+from checker.plan.state import Board
+from checker.rules import admission, gangs
+from checker.violation import Violation
+from models.documents.placement import Assignment, Placement
+from models.documents.policy import DEFAULT
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube import objects
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.snapshot import Snapshot
+
+
+def rest_faults(snapshot: Snapshot, plan: RebalancePlan) -> list[Violation]:
+    """Return what is wrong with the steps of a plan on a snapshot that is not the plan's own.
+
+    ``plan``: with the remaining steps alone, under the names that their pods have in ``snapshot``; steps and waves keep their numbers. A
+    step that moves a running pod which was stopped already has no source.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+        InputError: the declaration of a pending gang cannot be read.
+    """
+    with no_gc():
+        return list(_faults(snapshot, plan))
+
+
+def _faults(snapshot: Snapshot, plan: RebalancePlan) -> Iterator[Violation]:
+    policy, listed = plan.policy or DEFAULT, entries(plan)
+    pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
+    names = frozenset(node.metadata.name or "" for node in snapshot.nodes)
+    refusals = {key: why_not_pending(pod, names, plan.snapshot) for key, pod in pods.items()}
+    pending = {key for key, why in refusals.items() if why is None}
+    roster = gangs.read(snapshot, pending, policy)
+    guards = Guards(snapshot)
+    board = Board(snapshot, pending, plan.snapshot.daemonNamespaces)
+    exclusions = Exclusions(snapshot, guards, plan.limits.alsoMove, policy)
+    for name in plan.drain:
+        if name not in names:
+            yield Violation("", name, PLAN, "the node that is to be drained is gone")
+    yield from history_faults(listed)
+    for runner in board.runners.values():
+        if runner.at is not None and runner.steady:
+            runner.broke = board.broken(runner)
+    for runner in board.runners.values():
+        board.settle_down(runner)
+    replay = Replay(plan, board, pods, refusals, roster, guards, exclusions, justified=False)
+    yield from replay.faults(listed)
+    yield from _gang_faults(snapshot, replay, listed)
+    yield from _refused(snapshot, pods, listed)
+
+
+def _refused(snapshot: Snapshot, pods: Mapping[str, objects.Pod], listed: Sequence[Entry]) -> Iterator[Violation]:
+    """Pods that are stopped and whose replacements nobody could create: for quotas, limits, or a priority class that is gone."""
+    replaced = {entry.pod: entry for entry in listed if entry.source is not None and entry.target is not None and entry.pod in pods}
+    for key, (rule, why) in admission.refused(replace(snapshot, to_create=list(replaced))).items():
+        yield Violation(key, replaced[key].place, rule, f"step {replaced[key].step}: its replacement would be refused: {why}")
+    for key, entry in replaced.items():
+        name = pods[key].spec.priorityClassName
+        if name and snapshot.priority_classes and name not in snapshot.priority_classes:
+            why = f"step {entry.step}: its replacement would be refused: there is no PriorityClass {name}"
+            yield Violation(key, entry.place, "Priority", why)
+
+
+def _gang_faults(snapshot: Snapshot, replay: Replay, listed: Sequence[Entry]) -> Iterator[Violation]:
+    """Gangs are bound whole or not at all, in one domain where they ask for it."""
+    board, roster = replay.board, replay.roster
+    bound = {entry.pod: entry.step for entry in listed if entry.source is None}
+    at = {key: runner.node for key in bound if (runner := board.runners.get(key)) is not None and key in roster.gang_of}
+    found = [Assignment(key, node, bound[key], roster.gang_of[key]) for key, node in at.items() if node is not None]
+    stand_in = Placement(replay.plan.snapshot, "", "feasible", [], found)
+    for fault in gangs.gang_faults(snapshot, stand_in, roster, found, replay.refusals):
+        if fault.rule == gangs.RULE:
+            yield fault
