@@ -16,11 +16,13 @@ from models.cluster import unmodelled
 from models.documents.placement import Cause, Placement
 from models.documents.policy import DEFAULT, Policy
 from models.documents.rebalance_plan import RebalancePlan
+from models.kube.quantity import QuantityError
 from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
+from models.snapshot.snapshot import InputError, Snapshot
 from report.documents import results
 
 if TYPE_CHECKING:
+    from live.apply.drift import Rejection
     from solver.explain.per_node import PodVerdict
 
 
@@ -62,6 +64,31 @@ def judge(snapshot: Snapshot, result: Placement | RebalancePlan, streams: Stream
     edited = edit(snapshot, replace(streams, manifests=()), ref.edits).snapshot
     revision = load_manifests(manifests, streams, ref.edits)
     return Judged(edited, revision, checked(lambda: list(verify_rollout(edited, result, revision))), not_checked(result))
+
+
+def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Rejection]:
+    """Return what is wrong with what is left of a result on the cluster as it is now, without what the result claims: see
+    :data:`live.apply.drift.Judge`."""
+    from checker.plan.replay import BUDGET
+    from live.apply.drift import Rejection
+
+    try:
+        if isinstance(left, RebalancePlan):
+            from checker.plan.rest import rest_faults as plan_faults
+
+            found = plan_faults(snapshot, left)
+        else:
+            from checker.placement import rest_faults
+
+            found = rest_faults(snapshot, left)
+    except (InputError, QuantityError) as error:
+        return [Rejection(f"the cluster cannot be judged: {line}") for line in str(error).splitlines()]
+    return [Rejection(_told(fault), fault.pod, fault.node, fault.rule == BUDGET) for fault in found]
+
+
+def _told(fault: Violation) -> str:
+    place = " on ".join(part for part in (fault.pod, fault.node) if part)
+    return f"{place}: {fault.rule}: {fault.why}" if place else f"{fault.rule}: {fault.why}"
 
 
 def _unsaid(snapshot: Snapshot, result: Placement | RebalancePlan) -> list[Violation]:

@@ -1,0 +1,78 @@
+"""Two snapshots of one cluster: every difference that a placement can depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from live.apply.differences import nodes, others, pods
+from live.apply.differences.found import Done, Drift
+from models.disruption.pod_disruption_budgets import is_ready
+from models.kube import objects
+from models.kube.selectors import canonical, selector_matches
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.snapshot import Snapshot
+
+
+def compare(before: Snapshot, now: Snapshot, done: Done) -> list[Drift]:
+    """Return every difference between the snapshot of a document and the cluster that placement can depend on and that the run did not make
+    itself, sorted. Status, leases, heartbeats and versions are none. Either snapshot may be redacted."""
+    with no_gc():
+        there = {objects.pod_key(pod): pod for pod in now.pods}
+        found = list(nodes.drifts(_named(before), _named(now), done))
+        found += pods.drifts({objects.pod_key(pod): pod for pod in before.pods}, there, done)
+        found += others.drifts(before, now, _own(now, there, done))
+        found += _disruptions(before, now, there, done)
+    return sorted(set(found), key=lambda each: each.order)
+
+
+def _named(snapshot: Snapshot) -> dict[str, objects.Node]:
+    return {node.metadata.name or "": node for node in snapshot.nodes}
+
+
+def _own(now: Snapshot, there: dict[str, objects.Pod], done: Done) -> frozenset[tuple[str, str]]:
+    """The claims of pods that the run placed, which their pods' arrival binds, and the volumes that these got."""
+    found = set()
+    for each in done.pods.values():
+        pod = there.get(each.name)
+        for volume in (pod.spec.volumes if pod is not None else None) or ():
+            namespace = each.name.partition("/")[0]
+            if volume.persistentVolumeClaim is not None:
+                found.add(("PersistentVolumeClaim", f"{namespace}/{volume.persistentVolumeClaim.claimName}"))
+            elif volume.ephemeral is not None:
+                found.add(("PersistentVolumeClaim", f"{each.name}-{volume.name}"))
+    for _, key in list(found):
+        claim = now.persistent_volume_claims.get(key)
+        if claim is not None and claim.spec is not None and claim.spec.volumeName:
+            found.add(("PersistentVolume", claim.spec.volumeName))
+    return frozenset(found)
+
+
+def _disruptions(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod], done: Done) -> Iterator[Drift]:
+    """Budgets that allow fewer evictions than before, beyond what the run's own evictions take until their replacements are Ready."""
+    live = others.by_name(now, "PodDisruptionBudget")
+    for name, budget in others.by_name(before, "PodDisruptionBudget").items():
+        allowed, left = (_allowed(each) for each in (budget, live.get(name)))
+        if allowed is None or left is None or left >= allowed:
+            continue
+        if left < allowed - _taken(budget, before, there, done):
+            what = f"PodDisruptionBudget {name} allows {left} disruption{'s' if left != 1 else ''} now, {allowed} before"
+            yield Drift("PodDisruptionBudget", name, "disruptions", what)
+
+
+def _allowed(budget: objects.PodDisruptionBudget | None) -> int | None:
+    return budget.status.disruptionsAllowed if budget is not None and budget.status is not None else None
+
+
+def _taken(budget: objects.PodDisruptionBudget, before: Snapshot, there: dict[str, objects.Pod], done: Done) -> int:
+    """How many pods of a budget the run itself stopped and that are not Ready again."""
+    selector = canonical(budget.spec.selector if budget.spec is not None else None)
+    namespace = budget.metadata.namespace or "default"
+    taken = 0
+    for pod in before.pods if done.gone else ():
+        if pod.metadata.uid not in done.gone or (pod.metadata.namespace or "default") != namespace:
+            continue
+        if selector is not None and selector_matches(selector, pod.metadata.labels or {}):
+            now = done.pods.get(objects.pod_key(pod))
+            stands = there.get(now.name) if now is not None else None
+            taken += stands is None or not stands.spec.nodeName or not is_ready(stands)
+    return taken

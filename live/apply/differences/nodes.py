@@ -1,0 +1,85 @@
+"""Nodes: gone, new, made again, cordoned, tainted, not Ready, with other labels or less room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from live.apply.differences import fields
+from live.apply.differences.found import Done, Drift
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+CORDON: Final = "node.kubernetes.io/unschedulable"
+#: The taint by which a run lets one pod through to a node.
+LET_IN: Final = "kubestow.dev/let-in"
+#: What the node lifecycle controller puts on nodes whose kubelet is not well.
+_NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+Nodes = Mapping[str, objects.Node]
+
+
+def drifts(before: Nodes, now: Nodes, done: Done) -> Iterator[Drift]:
+    """Yield every difference between the nodes of two snapshots, by name, that the run did not make itself."""
+    for name, node in before.items():
+        there = now.get(name)
+        if there is None:
+            yield Drift("Node", name, "gone", f"Node {name} is gone", name)
+            continue
+        if node.metadata.uid and there.metadata.uid and node.metadata.uid != there.metadata.uid:
+            message = f"Node {name} was deleted and made again: it is another node by uid"
+            yield Drift("Node", name, "recreated", message, name, str(there.metadata.uid))
+        if node != there:
+            yield from _changes(name, node, there, closed=name in done.closed)
+    for name, node in now.items():
+        if name not in before:
+            yield Drift("Node", name, "new", f"Node {name} is new", name, repr(_view(node)))
+
+
+def _changes(name: str, one: objects.Node, other: objects.Node, *, closed: bool) -> Iterator[Drift]:
+    cordoned = _is_cordoned(other)
+    if cordoned != _is_cordoned(one) and not (cordoned and closed):
+        yield Drift("Node", name, "cordon", f"Node {name} is {'' if cordoned else 'no longer '}cordoned", name)
+    sick, was = (next((t.key for t in _taints(node) if t.key in _NOT_READY), None) for node in (other, one))
+    if bool(sick) != bool(was):
+        message = f"Node {name} is not Ready: it has the taint {sick}" if sick else f"Node {name} is Ready again"
+        yield Drift("Node", name, "not ready" if sick else "ready", message, name)
+    for each in fields.changed(_view(one), _view(other)):
+        yield Drift("Node", name, each.path[0], f"Node {name}: {fields.clause(each)}", name, repr(each.new))
+
+
+def _taints(node: objects.Node) -> list[objects.Taint]:
+    return (node.spec.taints if node.spec is not None else None) or []
+
+
+def _is_cordoned(node: objects.Node) -> bool:
+    """Return whether nothing is scheduled there: the taint follows the field a moment later."""
+    return bool(node.spec is not None and node.spec.unschedulable) or any(taint.key == CORDON for taint in _taints(node))
+
+
+def _view(node: objects.Node) -> dict[str, Any]:
+    """Return what placement reads of a node, but for cordons and Ready, which have sentences of their own."""
+    status = node.status or objects.NodeStatus()
+    apart = (CORDON, LET_IN, *_NOT_READY)
+    taints = {f"{t.key}={t.value}" if t.value else t.key: f":{t.effect}" for t in _taints(node) if t.key not in apart}
+    found = fields.metadata(node.metadata)
+    return found | {"taints": taints, "allocatable": status.allocatable if status.allocatable is not None else status.capacity or {}}
+
+
+def opened(now: Snapshot, before: Snapshot, closed: set[str]) -> Snapshot:
+    """Return a snapshot without the cordons of the run itself. ``closed``: the nodes that it cordoned."""
+    cordoned = {node.metadata.name for node in before.nodes if _is_cordoned(node)}
+    ours = {name for name in closed if name not in cordoned}
+    if not any(node.metadata.name in ours for node in now.nodes):
+        return now
+    found = now.copy()
+    found.nodes = [_open(node) if node.metadata.name in ours else node for node in now.nodes]
+    return found
+
+
+def _open(node: objects.Node) -> objects.Node:
+    taints = [taint for taint in _taints(node) if taint.key not in (CORDON, LET_IN)]
+    spec = msgspec.structs.replace(node.spec or objects.NodeSpec(), unschedulable=None, taints=taints or None)
+    return msgspec.structs.replace(node, spec=spec)

@@ -1,0 +1,190 @@
+"""What placement depends on beside nodes and pods: budgets, claims and volumes, namespaces, classes, quotas, gangs, workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from live.apply.differences import fields
+from live.apply.differences.found import Drift
+from models.kube import kinds, objects, storage_objects
+from models.kube.workload_objects import Job, ReplicaSet
+from models.snapshot.snapshot import Snapshot
+
+View = Callable[[Any], dict[str, Any]]
+_SELECTED: Final = "volume.kubernetes.io/selected-node"
+
+
+class Compared(NamedTuple):
+    """A kind: what is read of it, and whether objects that are new matter before pods that need them are there (``new``)."""
+
+    kind: str
+    view: View
+    new: bool = False
+
+
+def _budget(found: objects.PodDisruptionBudget) -> dict[str, Any]:
+    return {"spec": fields.plain(found.spec) if found.spec is not None else {}, "terminating": _terminating(found)}
+
+
+def _claim(found: storage_objects.PersistentVolumeClaim) -> dict[str, Any]:
+    phase = found.status.phase if found.status is not None else None
+    selected = (found.metadata.annotations or {}).get(_SELECTED)
+    spec = fields.plain(found.spec) if found.spec is not None else {}
+    return {"spec": spec, "status": {"phase": phase}, "selected-node": selected, "terminating": _terminating(found)}
+
+
+def _volume(found: storage_objects.PersistentVolume) -> dict[str, Any]:
+    """The handle is hashed in a redacted snapshot; that of a bound volume never changes."""
+    spec = fields.plain(found.spec) if found.spec is not None else {}
+    if isinstance(spec.get("csi"), dict):
+        spec["csi"] = {"driver": spec["csi"].get("driver")}
+    return {"spec": spec, "status": {"phase": found.status.phase if found.status is not None else None}, "terminating": _terminating(found)}
+
+
+def _csi_node(found: storage_objects.CSINode) -> dict[str, Any]:
+    drivers = (found.spec.drivers if found.spec is not None else None) or []
+    return {"drivers": {each.name: fields.plain(each.allocatable or {}) | {"topologyKeys": each.topologyKeys} for each in drivers}}
+
+
+def _topology(found: Any) -> dict[str, Any]:
+    """What is available at the moment is left out: it follows the pods."""
+    zones = {
+        zone.name: {r.name: {"allocatable": {r.name: r.allocatable}, "capacity": {r.name: r.capacity}} for r in zone.resources or ()}
+        for zone in found.zones or ()
+    }
+    return {"policies": found.topologyPolicies, "attributes": {a.name: a.value for a in found.attributes or ()}, "zones": zones}
+
+
+def _namespace(found: objects.Namespace) -> dict[str, Any]:
+    return {"labels": found.metadata.labels or {}, "terminating": _terminating(found)}
+
+
+def workload(found: Any) -> dict[str, Any]:
+    """Replicas, and the pods that it will make; what it counts is its controller's business."""
+    spec = found.spec
+    if spec is None:
+        return {"terminating": _terminating(found)}
+    view: dict[str, Any] = {
+        name: getattr(spec, name, None) for name in ("replicas", "parallelism", "completions", "suspend", "paused") if hasattr(spec, name)
+    }
+    selector = getattr(spec, "selector", None)
+    view["selector"] = fields.plain(selector) if selector is not None else None
+    template = kinds.pod_template(found)
+    if template is not None:
+        made = template[1]
+        view["template"] = {
+            "metadata": fields.metadata(made.metadata) if made.metadata is not None else {},
+            "spec": fields.pod_spec(made.spec) if made.spec is not None else {},
+            "containers": _containers(made.spec),
+        }
+    return {**view, "terminating": _terminating(found)}
+
+
+def _containers(spec: objects.PodSpec | None) -> dict[str, Any]:
+    listed = (*(spec.initContainers or ()), *(spec.containers or ())) if spec is not None else ()
+    asked = {each.name or "": {"requests": dict((each.resources.requests if each.resources else None) or {})} for each in listed}
+    if spec is not None and spec.resources is not None:
+        asked[""] = {"requests": dict(spec.resources.requests or {})}
+    return asked
+
+
+def _spec_alone(found: Any) -> dict[str, Any]:
+    spec = getattr(found, "spec", None)
+    return {"spec": fields.plain(spec) if spec is not None else {}}
+
+
+def _class(found: Any) -> dict[str, Any]:
+    view = {name: value for name, value in fields.plain(found).items() if name not in ("metadata", "status")}
+    return view | {"annotations": fields.metadata(found.metadata)["annotations"]}
+
+
+def _terminating(found: Any) -> bool | None:
+    return True if found.metadata.deletionTimestamp is not None else None
+
+
+_KINDS: Final = (
+    Compared("PodDisruptionBudget", _budget, new=True),
+    Compared("PersistentVolumeClaim", _claim),
+    Compared("PersistentVolume", _volume),
+    Compared("StorageClass", _class),
+    Compared("CSINode", _csi_node),
+    Compared("NodeResourceTopology", _topology),
+    Compared("Namespace", _namespace),
+    Compared("PriorityClass", _class),
+    Compared("ResourceQuota", _spec_alone, new=True),
+    Compared("LimitRange", _spec_alone, new=True),
+    Compared("PodGroup", _spec_alone),
+    Compared("Workload", _spec_alone),
+    Compared("Service", _spec_alone),
+    Compared("Deployment", workload),
+    Compared("ReplicaSet", workload),
+    Compared("StatefulSet", workload),
+    Compared("DaemonSet", workload, new=True),
+    Compared("ReplicationController", workload),
+    Compared("Job", workload),
+)
+
+
+def by_name(snapshot: Snapshot, kind: str) -> dict[str, Any]:
+    """Return the objects of a kind by namespace/name, or by name where they have no namespace; pod groups with their API group."""
+    listed = snapshot.collection(kind)
+    namespaced = kinds.KINDS[kind].namespaced
+    found = {}
+    for each in listed.values() if isinstance(listed, Mapping) else listed:
+        name = each.metadata.name or ""
+        key = f"{each.metadata.namespace or 'default'}/{name}" if namespaced else name
+        found[f"{key} ({each.group})" if kind == "PodGroup" else key] = each
+    return found
+
+
+def drifts(before: Snapshot, now: Snapshot, own: frozenset[tuple[str, str]]) -> Iterator[Drift]:
+    """Yield every difference between these objects. ``own``: kind and name of those that the run itself changes."""
+    for compared in _KINDS:
+        one, other = by_name(before, compared.kind), by_name(now, compared.kind)
+        for name, found in one.items():
+            if (compared.kind, name) not in own:
+                yield from _difference(compared, name, found, other.get(name))
+        for name, found in other.items():
+            if name not in one and (compared.new or _is_rollout(compared.kind, found, before)) and (compared.kind, name) not in own:
+                yield Drift(compared.kind, name, "new", _new(compared.kind, name, found), "", repr(compared.view(found)))
+
+
+def _difference(compared: Compared, name: str, found: Any, there: Any) -> Iterator[Drift]:
+    kind = compared.kind
+    if there is None:
+        if not _is_over(found):
+            yield Drift(kind, name, "gone", f"{kind} {name} is gone")
+        return
+    if found == there:
+        return
+    if found.metadata.uid and there.metadata.uid and found.metadata.uid != there.metadata.uid:
+        yield Drift(kind, name, "recreated", f"{kind} {name} was deleted and made again", "", str(there.metadata.uid))
+    for each in fields.changed(compared.view(found), compared.view(there)):
+        if each.path == ("terminating",):
+            yield Drift(kind, name, "terminating", f"{kind} {name} is being deleted")
+        else:
+            what = each.path[1] if each.path[0] in ("spec", "status") and len(each.path) > 1 else each.path[0]
+            yield Drift(kind, name, what, f"{kind} {name}: {fields.clause(each)}", "", repr(each.new))
+
+
+def _is_over(found: Any) -> bool:
+    """Return whether nobody misses the object: an old revision, a job that has ended."""
+    if isinstance(found, ReplicaSet):
+        return found.spec is not None and found.spec.replicas == 0
+    return isinstance(found, Job)  # its pods say more
+
+
+def _is_rollout(kind: str, found: Any, before: Snapshot) -> bool:
+    """Return whether the object is a ReplicaSet of a Deployment that was there before, other than one without pods."""
+    if kind != "ReplicaSet" or (found.spec is not None and found.spec.replicas == 0):
+        return False
+    above = {(each.kind, found.metadata.namespace, each.name) for each in found.metadata.ownerReferences or () if each.controller}
+    return any(("Deployment", each.metadata.namespace, each.metadata.name) in above for each in before.workloads.get("Deployment", ()))
+
+
+def _new(kind: str, name: str, found: Any) -> str:
+    owner = next((each.name for each in found.metadata.ownerReferences or () if each.controller), None)
+    if kind == "ReplicaSet" and owner is not None:
+        return f"ReplicaSet {name} is new: a rollout of Deployment {owner} is under way"
+    return f"{kind} {name} is new"

@@ -1,0 +1,203 @@
+"""Before each wave: is the cluster still the one that the document was made from, as far as what is left of the document depends on it?
+
+Whatever differs from the snapshot and is not the run's own doing is drift. Pods of coming steps must be the same ones, by uid, and where
+the document has them, and their owners must replace them as expected; all other drift is put to the independent checker, which replays the
+rest of the document on the cluster as it is. What it finds wrong ends the run; if it finds nothing, the drift is harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from live.apply.differences import owners
+from live.apply.differences.compare import compare
+from live.apply.differences.found import Done, Drift, Now, summed_up
+from live.apply.differences.nodes import opened
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import RebalancePlan
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+__all__ = ["Done", "Drift", "Judge", "Now", "Rejection", "Verdict", "Watch", "check", "compare", "rest", "summed_up"]
+
+Document = RebalancePlan | Placement
+
+
+class Rejection(NamedTuple):
+    """Something that the checker finds wrong with the rest of a document. ``pod``, ``node``: what it is about, empty if neither;
+    ``budget``: a PodDisruptionBudget allows too few evictions now."""
+
+    message: str
+    pod: str = ""
+    node: str = ""
+    budget: bool = False
+
+
+#: Replays what is left of a document on a snapshot.
+Judge = Callable[[Snapshot, Document], Sequence[Rejection]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``harmless``: drift that the rest of the document does not depend on. ``faults``: why the run has to end before its next step, with
+    the drift behind each, a sentence each. ``passing``: whether all faults may pass by themselves (budgets that allow too little at the
+    moment), so that it is worth asking again. ``new``: the harmless drift that no verdict before told of."""
+
+    harmless: list[Drift] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    passing: bool = False
+    new: list[Drift] = field(default_factory=list)
+
+
+def check(before: Snapshot, now: Snapshot, document: Document, done: Done, judge: Judge) -> Verdict:
+    """Return what the next wave has to know; see :class:`Watch`, which remembers what it found harmless."""
+    return Watch(before, document, judge).check(now, done)
+
+
+class Watch:
+    """One run's look at drift. ``before``: the snapshot of the document."""
+
+    def __init__(self, before: Snapshot, document: Document, judge: Judge) -> None:
+        self._before, self._document, self._judge = before, document, judge
+        self._pods = {objects.pod_key(pod): pod for pod in before.pods}
+        self._harmless: frozenset[Drift] | None = frozenset()  # the document was judged on its own snapshot
+        self._told: set[Drift] = set()
+
+    def check(self, now: Snapshot, done: Done) -> Verdict:
+        """Compare the cluster with the snapshot and judge what is left of the document, unless all drift was found harmless before."""
+        found = compare(self._before, now, done)
+        left = rest(self._document, done, self._in_flight(done))
+        live = {objects.pod_key(pod): pod for pod in now.pods}
+        faults = [*self._pod_faults(left, live, done), *owners.faults(self._before, now, _stopped(left, live))]
+        if faults:
+            return Verdict(faults=faults)
+        if self._harmless != frozenset(found):
+            seen = self._with_pods_in_flight(opened(now, self._before, done.closed), live, done, left)
+            verdict = self._judged(seen, left, found, live)
+            if verdict is not None:
+                self._harmless = None
+                return verdict
+        self._harmless = frozenset(found)
+        new = [drift for drift in found if drift not in self._told]
+        self._told.update(new)
+        return Verdict(harmless=found, new=new)
+
+    def _judged(self, now: Snapshot, left: Document, found: list[Drift], live: dict[str, objects.Pod]) -> Verdict | None:
+        """What the checker rejects, if anything. Budgets that allow too little for a later wave only, without having been changed, may
+        allow more by then."""
+        rejected = list(self._judge(now, left))
+        if any(each.budget for each in rejected) and not _tightened(found):
+            coming = {each for each in self._judge(now, _first_wave(left)) if each.budget}
+            rejected = [each for each in rejected if not each.budget or each in coming]
+        if not rejected:
+            return None
+        faults = [_with_drift(each, found, live) for each in rejected]
+        return Verdict(faults=faults, passing=all(each.budget for each in rejected) and not _tightened(found))
+
+    # --- pods of coming steps -----------------------------------------------------------------------------------------------
+
+    def _pod_faults(self, left: Document, live: dict[str, objects.Pod], done: Done) -> Iterator[str]:
+        """Why a pod of a coming step is not the one that the document knows, or not where it has it."""
+        names = {each.name: (key, each) for key, each in done.pods.items()}
+        for name, source in _expected(left).items():
+            key, stands = names.get(name, (name, None))
+            known, pod = self._pods.get(key), live.get(name)
+            uid = stands.uid if stands is not None else known.metadata.uid if known is not None else None
+            if stands is None and uid and uid in done.gone:
+                continue  # stopped by the run, and not replaced yet
+            label = name if name == key else f"{name}, which stands for {key},"
+            if pod is None:
+                yield f"Pod {label} of a coming step is gone"
+            elif uid and pod.metadata.uid and pod.metadata.uid != uid:
+                yield f"Pod {label} of a coming step was deleted and made again: it is another pod by uid"
+            elif objects.is_terminal(pod):
+                yield f"Pod {label} of a coming step has ended"
+            elif objects.is_terminating(pod):
+                yield f"Pod {label} of a coming step is being deleted"
+            elif (pod.spec.nodeName or None) != source:
+                yield f"Pod {label} of a coming step is {_at(pod.spec.nodeName)}, it should be {_at(source)}"
+
+    def _in_flight(self, done: Done) -> list[str]:
+        """The pods that the run stopped and that nothing has replaced so far."""
+        return [key for key, pod in self._pods.items() if pod.metadata.uid in done.gone and key not in done.pods] if done.gone else []
+
+    def _with_pods_in_flight(self, now: Snapshot, live: dict[str, objects.Pod], done: Done, left: Document) -> Snapshot:
+        """The cluster with these pods, waiting, where steps of theirs are left: their targets are spoken for."""
+        coming = _expected(left)
+        lost = [self._pods[key] for key in self._in_flight(done) if key in coming and key not in live]
+        if not lost:
+            return now
+        found = now.copy()
+        for pod in lost:
+            status = objects.PodStatus(phase="Pending")
+            found.pods.append(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=None), status=status))
+        return found
+
+
+def rest(document: Document, done: Done, stopped: Collection[str] = ()) -> Document:
+    """Return what is left of a document, under the names that its pods have by now; steps and waves keep their numbers. ``stopped``: pods
+    that the run stopped and that nothing has replaced so far; like replacements that wait, they have no source."""
+    if isinstance(document, Placement):
+        bound = {pod for _, pod in done.steps}
+        kept = [each for each in document.assignments if each.pod not in bound]
+        return msgspec.structs.replace(document, assignments=[msgspec.structs.replace(each, pod=_name(each.pod, done)) for each in kept])
+    waiting = {*stopped, *(key for key, each in done.pods.items() if each.node is None)}
+    moves = []
+    for move in document.moves:
+        if (move.step, move.pod) not in done.steps:
+            source = None if move.pod in waiting else move.source
+            waiting.discard(move.pod)  # a stopover moves on from where it went
+            moves.append(msgspec.structs.replace(move, pod=_name(move.pod, done), source=source))
+    evictions = [each for each in document.evictions if (each.step, each.pod) not in done.steps and each.pod not in waiting]
+    renamed = [msgspec.structs.replace(each, pod=_name(each.pod, done)) for each in evictions]
+    return msgspec.structs.replace(document, moves=moves, evictions=renamed)
+
+
+def _name(pod: str, done: Done) -> str:
+    return done.pods[pod].name if pod in done.pods else pod
+
+
+def _expected(left: Document) -> dict[str, str | None]:
+    """Where each pod of a coming step has to be before it, by its name now: what its first step says."""
+    if isinstance(left, Placement):
+        return {each.pod: None for each in left.assignments}
+    steps = [(step.wave, step.step, step.pod, step.source) for step in left.moves]
+    steps += [(step.wave, step.step, step.pod, step.source) for step in left.evictions]
+    return {pod: source for _, _, pod, source in sorted(steps, key=lambda step: step[:2], reverse=True)}
+
+
+def _stopped(left: Document, live: dict[str, objects.Pod]) -> list[objects.Pod]:
+    """Running pods that are to be moved, not those that go for good."""
+    moves = [] if isinstance(left, Placement) else left.moves
+    return [live[move.pod] for move in moves if move.source is not None and move.pod in live]
+
+
+def _first_wave(left: Document) -> Document:
+    if isinstance(left, Placement):
+        return left
+    wave = min([*(step.wave for step in left.moves), *(step.wave for step in left.evictions)], default=0)
+    moves, evictions = [move for move in left.moves if move.wave == wave], [each for each in left.evictions if each.wave == wave]
+    return msgspec.structs.replace(left, moves=moves, evictions=evictions)
+
+
+def _tightened(found: list[Drift]) -> bool:
+    """Return whether a budget was changed, not only used up."""
+    return any(drift.kind == "PodDisruptionBudget" and drift.what != "disruptions" for drift in found)
+
+
+def _with_drift(rejection: Rejection, found: list[Drift], live: dict[str, objects.Pod]) -> str:
+    """What is wrong, and the drift that has to do with it: of the pod, of the node, else all of it, summed up."""
+    near = [drift for drift in found if rejection.node and drift.node == rejection.node]
+    near += [drift for drift in found if drift.kind == "Pod" and drift.name == rejection.pod and drift not in near]
+    if rejection.budget:
+        near = [drift for drift in found if drift.kind == "PodDisruptionBudget"]
+    lines = summed_up(near or found, 1 if not near else 3)
+    return f"{rejection.message} – {'; '.join(lines)}" if lines else rejection.message
+
+
+def _at(node: str | None) -> str:
+    return f"on node {node}" if node else "without a node"
