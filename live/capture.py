@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlencode
 
-from live.capture_kinds import Resource, groups_in, served
+from live.capture_kinds import Resource, groups_in, listed, served
 from live.capture_kubectl import Kubectl, KubectlError, Refused
 from live.redact import Keeper
 from models.snapshot.capture_info import Capture
@@ -30,6 +30,10 @@ _REFUSALS: Final = ("Forbidden", "NotFound", "MethodNotAllowed")
 
 #: Characters of a version that is kept.
 _SHOWN: Final = 100
+
+#: What stands between the objects of a snapshot, and after the last one.
+SEPARATOR: Final = b",\n"
+CLOSING: Final = b"\n]}\n"
 
 OnKind = Callable[[str, int], None]
 
@@ -79,15 +83,25 @@ class Captured:
 
     def parts(self) -> Iterator[bytes]:
         """Yield the snapshot, a ``v1`` List in JSON with an object a line, piece by piece."""
-        about = json.dumps({"annotations": self.info.annotations()}, ensure_ascii=False).encode("utf-8", "replace")
-        lead = b'{"apiVersion":"v1","kind":"List","metadata":' + about + b',"items":[\n'
+        lead = opening(self.info)
         for blocks in self._packed:
             yield lead
             unpacker = zlib.decompressobj()
             yield from map(unpacker.decompress, blocks)
             yield unpacker.flush()
-            lead = b",\n"
-        yield b"\n]}\n" if self._packed else lead + b"]}\n"
+            lead = SEPARATOR
+        yield CLOSING if self._packed else lead + b"]}\n"
+
+
+def opening(info: Capture) -> bytes:
+    """Return what stands before the first object of a snapshot."""
+    about = json.dumps({"annotations": info.annotations()}, ensure_ascii=False).encode("utf-8", "replace")
+    return b'{"apiVersion":"v1","kind":"List","metadata":' + about + b',"items":[\n'
+
+
+def sentences(*problems: list[str]) -> tuple[str, ...]:
+    """Return what a snapshot says of itself about what it lacks."""
+    return tuple(" ".join(line.removeprefix("left out: ").split()) for lines in problems for line in lines)
 
 
 def now() -> str:
@@ -129,8 +143,7 @@ class _Capture:
             result.unasked.append(
                 f"what is in other namespaces than {names}: pods there take room, so the nodes look emptier than they are"
             )
-        left_out = [" ".join(line.removeprefix("left out: ").split()) for line in (*result.problems, *result.unasked)]
-        result.info = Capture(self._cluster(), began, self._version(), tuple(left_out))
+        result.info = Capture(self._cluster(), began, self._version(), sentences(result.problems, result.unasked))
         result.notes += [f"kubectl: {line}" for line in self._kubectl.heard]
         return result
 
@@ -157,7 +170,7 @@ class _Capture:
             KubectlError: as kubectl, or the server has nothing of it.
         """
         table, complaint = self._kubectl.resources()
-        found = served(table)
+        found = served(listed(table))
         if not found.resources:
             first = table.strip().partition("\n")[0][:60]
             raise KubectlError(complaint or f"kubectl api-resources: expected a table of API resources, got {first!r}")
@@ -214,7 +227,7 @@ class _Capture:
             except ValueError as error:
                 raise KubectlError(f"kubectl get --raw {url}: {error}") from None
             for each in found:
-                blocks.append(packer.compress(b",\n" + each if count else each))
+                blocks.append(packer.compress(SEPARATOR + each if count else each))
                 count += 1
             self._on_kind(resource.label, count)
             if following and following == token:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from models.kube import kinds
@@ -73,12 +73,18 @@ class Served(NamedTuple):
     absent: list[str]
 
 
-def served(table: str) -> Served:
-    """Return which kinds a server has, by the rows of ``kubectl api-resources`` (NAME, SHORTNAMES, APIVERSION, NAMESPACED, KIND)."""
-    found: dict[tuple[str, str], Resource] = {}
+def listed(table: str) -> Iterator[Resource]:
+    """Yield the kinds that are read of ``kubectl api-resources`` (rows of NAME, SHORTNAMES, APIVERSION, NAMESPACED, KIND)."""
     for row in map(_ROW.fullmatch, table.splitlines()):
         if row is not None and (kind := kinds.find(row[2], row[4])) is not None:
-            found.setdefault((kind.name, row[2].rpartition("/")[0]), Resource(kind, row[1], row[2], row[3] == "true"))
+            yield Resource(kind, row[1], row[2], row[3] == "true")
+
+
+def served(resources: Iterable[Resource]) -> Served:
+    """Return which kinds a server has, of each group in the version that comes first."""
+    found: dict[tuple[str, str], Resource] = {}
+    for resource in resources:
+        found.setdefault((resource.kind.name, resource.api_version.rpartition("/")[0]), resource)
     result = Served([], [], [])
     for name in ORDER:
         groups = [group for group in sorted(kinds.KINDS[name].groups) if group != _LEGACY or (name, "apps") not in found]

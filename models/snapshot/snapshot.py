@@ -141,6 +141,23 @@ def load(paths: Sequence[str], *, manifests: bool = False, unknown_fields: bool 
     return snapshot
 
 
+def from_json(data: bytes, label: str) -> Snapshot:
+    """Return the snapshot that :func:`load` reads of a file with this JSON, in which no object has a field twice. ``label`` stands for the
+    file.
+
+    Raises:
+        InputError: as for :func:`load`.
+    """
+    intake = _Intake(validate=True)
+    fields = FieldCheck(None)
+    with no_gc():
+        Reader(intake, fields=fields).json(data, label)
+        snapshot = intake.finish()
+    snapshot.warnings += fields.warnings()
+    snapshot.sha256 = sources.combine([sources.digest(data)])
+    return snapshot
+
+
 def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True, manifests: bool = False) -> Snapshot:
     """Return a snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` as there.
 

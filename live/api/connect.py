@@ -1,0 +1,62 @@
+"""The way to a cluster's API server. Nothing here needs the client library before :func:`connect` is called."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from live.api.answers import Unreachable
+from live.api.exec_plugin import CredentialsError
+from live.api.kubeconfig import resolve
+from models.snapshot.snapshot import InputError
+
+if TYPE_CHECKING:
+    from live.api.connection import Connection, Limits
+
+#: Packages of the extra, by the names under which they are imported.
+_LIBRARY: Final = ("kubernetes", "aiohttp", "multidict", "yarl")
+_ANONYMOUS: Final = "system:anonymous"
+
+
+@asynccontextmanager
+async def connect(kubeconfig: str | None = None, context: str | None = None, *, limits: Limits | None = None) -> AsyncIterator[Connection]:
+    """Connect to the API server of a context, and see that it answers; both are chosen as kubectl does where they are None.
+
+    Raises:
+        InputError: the extra is not installed; the kubeconfig, the credentials or the server are of no use, a line that says why.
+    """
+    try:
+        from live.api.connection import Connection, Limits, host_of
+        from live.api.session import open_session
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _LIBRARY:
+            raise
+        raise InputError(["talking to a cluster takes the Kubernetes client library: pip install 'kubestow[apply]'"]) from None
+    target = resolve(kubeconfig, context)
+    try:
+        session = await open_session(target)
+    except CredentialsError as error:
+        raise InputError([str(error)]) from None
+    connection = Connection(target, session, kubeconfig, limits or Limits())
+    try:
+        await _greet(connection, host_of(session.server))
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def _greet(connection: Connection, host: str) -> None:
+    where = f"context {connection.context}: {host}" if connection.context else host
+    try:
+        answer = await connection.probe()
+    except Unreachable as error:
+        raise InputError([f"{where}: cannot be reached: {error}"]) from None
+    if answer.code == 401 or (answer.code == 403 and _ANONYMOUS in answer.message):
+        raise InputError([f"{where}: the server does not take the credentials of the kubeconfig: {answer.message} (HTTP {answer.code})"])
+    version = answer.body.get("gitVersion")
+    if answer.ok and not isinstance(version, str):
+        raise InputError([f"{where}: the answer to /version is not that of a Kubernetes API server"])
+    if not answer.ok and answer.code != 403:  # some hide their version
+        raise InputError([f"{where}: GET /version: {answer.message} (HTTP {answer.code}); expected the version of a Kubernetes API server"])
+    connection.version = version[:100] if answer.ok and isinstance(version, str) else ""

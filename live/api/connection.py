@@ -1,0 +1,331 @@
+"""Requests to one API server: in parallel within bounds, sent again where that is safe, with credentials that are renewed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from live.api import kubeconfig
+from live.api.answers import Answer, Object, Unreachable
+from live.api.exec_plugin import CredentialsError
+from live.api.kubeconfig import Target
+from live.api.session import Session, open_session
+from models.snapshot.snapshot import InputError
+
+#: Statuses after which a request is sent again: the server is busy, or something between here and there is broken.
+_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
+#: Methods that may be carried out twice.
+_REPEATABLE: Final = frozenset({"GET", "PATCH", "DELETE"})
+_PATCHES: Final = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+#: Longest pause that a server may ask for, in seconds; with a longer one its answer is handed on.
+_LONGEST: Final = 30.0
+#: Credentials are renewed so long before they end, and not more often than this after they were refused.
+_EARLY: Final = timedelta(seconds=30)
+_RENEWED: Final = 10.0
+#: Characters of what is no JSON that are shown.
+_SHOWN: Final = 200
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``in_flight``: requests at a time, other than watches. ``tries``: how often a request is sent at most; ``pause``: seconds before the
+    second time, twice as many before each further one, and some of that left to chance. ``timeout``: seconds for an answer; ``connect``:
+    seconds for a connection; ``silence``: seconds without a word on a watch, which has a bookmark a minute."""
+
+    in_flight: int = 32
+    tries: int = 8
+    pause: float = 0.1
+    timeout: float = 60.0
+    connect: float = 10.0
+    silence: float = 180.0
+
+
+class Refused(Exception):
+    """The server answers, and does not open a watch."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.message)
+        self.answer = answer
+
+
+class _Lost(Exception):
+    """``unsent``: the request did not get as far as the server. ``slow``: the time for an answer is over."""
+
+    def __init__(self, message: str, *, unsent: bool = False, slow: bool = False) -> None:
+        super().__init__(message)
+        self.unsent = unsent
+        self.slow = slow
+
+
+class Connection:
+    """An :class:`~live.api.answers.Api`, made by :func:`live.api.connect.connect`. ``context``: its name in the kubeconfig, empty in a pod
+    of the cluster. ``version``: of the server, such as ``v1.36.2``, empty where it does not tell."""
+
+    version = ""
+
+    def __init__(self, target: Target | None, session: Session, given: str | None, limits: Limits) -> None:
+        """``given``: the kubeconfig that was named, which is read again when credentials are refused."""
+        self.context = target.context if target is not None else ""
+        self.server = session.server
+        self._target = target
+        self._kubeconfig = given
+        self._session = session
+        self._past: list[Session] = []
+        self._limits = limits
+        self._free = asyncio.Semaphore(limits.in_flight)
+        self._renewing = asyncio.Lock()
+        self._renewed = float("-inf")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for session in (*self._past, self._session):
+            await session.rest.close()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        patch: Literal["merge", "json", "strategic"] = "merge",
+    ) -> Answer:
+        """Send one request and return the answer, as :meth:`live.api.answers.Api.send` has it.
+
+        Raises:
+            Unreachable: no answer came.
+        """
+        headers = {"Content-Type": _PATCHES[patch]} if method == "PATCH" else {}
+        answer, data = await self._answered(method, _url(path, params), headers, body)
+        if answer.ok and data.strip():
+            try:
+                return Answer(answer.code, msgspec.json.decode(data), answer.retry_after)
+            except (ValueError, RecursionError):
+                raise Unreachable(f"{method} {path}: got an answer that is no JSON: {_shown(data)}") from None
+        return answer
+
+    async def read(self, path: str, params: Mapping[str, str] | None = None, *, accept: str = "application/json") -> tuple[Answer, bytes]:
+        """Send a GET and return the answer with the bytes of what was asked for; ``Answer.body`` is empty unless it is a refusal.
+
+        Raises:
+            Unreachable: no answer came.
+        """
+        return await self._answered("GET", _url(path, params), {"Accept": accept}, None)
+
+    async def probe(self) -> Answer:
+        """Ask for the server's version, once.
+
+        Raises:
+            Unreachable: no answer came.
+        """
+        try:
+            answer, data = await self._authorised("GET", "/version", {}, None)
+        except _Lost as lost:
+            raise Unreachable(str(lost)) from None
+        return Answer(answer.code, _object(data), answer.retry_after) if answer.ok else answer
+
+    async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
+        """Open a watch, and yield its events as they come: those of a moment together, a line of JSON each.
+
+        Raises:
+            Refused: the server does not open it.
+            Unreachable: the connection cannot be made or breaks.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect, sock_read=self._limits.silence)
+        url = _url(path, params)
+        response = await self._stream(url, timeout)
+        rest = b""
+        try:
+            yield []  # it is open
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                if lines:
+                    yield [line for line in lines if line.strip()]
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable(_words(error, self._limits.silence)) from None
+        finally:
+            response.close()
+
+    async def _stream(self, url: str, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        for again in (True, False):
+            session = await self._current()
+            try:
+                response = await self._request(session, "GET", url, {}, None, timeout)
+                if response.status == 200:
+                    return response
+                async with asyncio.timeout(self._limits.timeout):
+                    data = await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise Unreachable(_words(error, self._limits.connect)) from None
+            if response.status != 401 or not again or not await self._renew(session):
+                break
+        raise Refused(_answer(response, data))
+
+    # --- one request --------------------------------------------------------------------------------------------------
+
+    async def _answered(self, method: str, url: str, headers: Mapping[str, str], body: Object | None) -> tuple[Answer, bytes]:
+        """Send a request as often as it is worth it."""
+        evicts = method == "POST" and url.partition("?")[0].endswith("/eviction")
+        pause, slow = self._limits.pause, 0
+        for left in reversed(range(self._limits.tries)):
+            asked = 0.0
+            try:
+                async with self._free:
+                    answer, data = await self._authorised(method, url, headers, body)
+            except _Lost as lost:
+                slow += lost.slow
+                if not left or slow > 1 or not (lost.unsent or method in _REPEATABLE):
+                    raise Unreachable(f"{method} {url.partition('?')[0]}: {lost}") from None
+            else:
+                asked = answer.retry_after or 0.0
+                if not left or answer.code not in _AGAIN or (evicts and answer.code == 429) or asked > _LONGEST:
+                    return answer, data
+            await asyncio.sleep(max(asked, pause * random.uniform(0.5, 1)))
+            pause *= 2
+        raise AssertionError("the last try returns or raises")
+
+    async def _authorised(self, method: str, url: str, headers: Mapping[str, str], body: Object | None) -> tuple[Answer, bytes]:
+        session = await self._current()
+        answer, data = await self._once(session, method, url, headers, body)
+        if answer.code == 401 and await self._renew(session):
+            return await self._once(self._session, method, url, headers, body)
+        return answer, data
+
+    async def _once(self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Object | None) -> tuple[Answer, bytes]:
+        timeout = aiohttp.ClientTimeout(total=self._limits.timeout, sock_connect=self._limits.connect)
+        try:
+            response = await self._request(session, method, url, headers, body, timeout)
+            data = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientHttpProxyError)
+            slow = isinstance(error, TimeoutError) or _about_trust(error)
+            seconds = self._limits.connect if unsent else self._limits.timeout
+            raise _Lost(_words(error, seconds), unsent=unsent, slow=slow) from None
+        return _answer(response, data), data
+
+    async def _request(
+        self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Object | None, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        sent = session.headers.copy()
+        sent.update(headers)
+        address = URL(session.server + url, encoded=True)  # nothing is to be quoted twice
+        found = await session.rest.request(method, address, headers=sent, body=body, _request_timeout=timeout)
+        response: aiohttp.ClientResponse = found.response
+        return response
+
+    # --- credentials --------------------------------------------------------------------------------------------------
+
+    async def _current(self) -> Session:
+        """Return the session, a new one if its credentials are about to end."""
+        session = self._session
+        if session.expires is not None and datetime.now(UTC) > session.expires - _EARLY:
+            await self._renew(session)
+        return self._session
+
+    async def _renew(self, refused: Session) -> bool:
+        """Return whether there is another session than the one that was refused: many tasks find that out at once, and one logs in."""
+        async with self._renewing:
+            now = asyncio.get_running_loop().time()
+            if self._session is not refused:
+                return True
+            if now - self._renewed < _RENEWED:
+                return False
+            self._renewed = now
+            try:
+                fresh = await open_session(self._again())
+            except CredentialsError as error:
+                raise _Lost(str(error), unsent=True, slow=True) from None
+            self._past.append(self._session)
+            self._session = fresh
+            return True
+
+    def _again(self) -> Target | None:
+        """Return the target as the kubeconfig has it now: kubectl may have written a new token into it. It never becomes another server."""
+        if self._target is None:
+            return None
+        try:
+            found = kubeconfig.resolve(self._kubeconfig, self._target.context)
+        except InputError:
+            found = None
+        if found is not None and found.cluster == self._target.cluster:
+            self._target = found
+        return self._target
+
+
+def _url(path: str, params: Mapping[str, str] | None) -> str:
+    return f"{path}?{urlencode(params)}" if params else path
+
+
+def _answer(response: aiohttp.ClientResponse, data: bytes) -> Answer:
+    asked = response.headers.get("Retry-After", "")
+    retry_after = float(asked) if asked.isascii() and asked.isdigit() else None
+    if 200 <= response.status < 300:
+        return Answer(response.status, {}, retry_after)
+    body = _object(data)
+    if not body.get("message"):
+        shown = _shown(data)
+        body = {**body, "message": f"HTTP {response.status}{': ' if shown else ''}{shown}"}
+    return Answer(response.status, body, retry_after)
+
+
+def _object(data: bytes) -> Object:
+    try:
+        found = msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _shown(data: bytes) -> str:
+    text = " ".join(data[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _about_trust(error: BaseException) -> bool:
+    """Return whether it will go wrong again in the same way: certificates do not mend themselves in seconds."""
+    return isinstance(error, aiohttp.ClientSSLError | ssl.SSLError)
+
+
+def _words(error: BaseException, seconds: float) -> str:
+    """Return in a few words why there is no answer."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+        return f"the server's certificate is not accepted: {reason}"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy does not let it through: {error.status} {error.message}"
+    if isinstance(error, TimeoutError):
+        return f"no answer for {seconds:g} s"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the connection was closed before there was an answer"
+    cause: Any = getattr(error, "os_error", error)
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return f"the proxy cannot be reached: {_plain(cause)}"
+    return _plain(cause)
+
+
+def _plain(error: Any) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"TLS fails: {str(error.reason or error).replace('_', ' ').lower()}"
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if text.startswith("Connect call failed"):
+        return "connection refused"
+    return " ".join(str(text).split())[:_SHOWN]
+
+
+def host_of(server: str) -> str:
+    """Return host and port of a server's URL, as messages name it."""
+    return urlsplit(server).netloc.rpartition("@")[2] or server

@@ -1,0 +1,207 @@
+"""A cluster as it is now: all kinds that a snapshot has, kept current by lists and watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from live.api.answers import Object, Unreachable
+from live.api.connection import Connection
+from live.api.discovery import discover
+from live.api.reflector import NotRead, Reflector
+from live.api.store import Entry, Store
+from live.capture import CLOSING, SEPARATOR, now, opening, sentences
+from live.redact import Keeper
+from models.snapshot.capture_info import Capture
+from models.snapshot.snapshot import InputError, Snapshot, from_json
+
+T = TypeVar("T")
+
+#: Without these nothing is known of a cluster.
+_ESSENTIAL: Final = ("Pod", "Node")
+_REFUSALS: Final = (403, 404, 405)
+#: Seconds that the watches have to stand after the lists.
+_OPENED: Final = 30.0
+
+
+class LiveCluster:
+    """Follows a cluster. ``problems``: what is missing though the cluster may have it, a line each; ``notes``: what is worth knowing
+    otherwise. Objects that are handed out must not be changed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+        self._connection = connection
+        self._reflectors: list[Reflector] = []
+        self._watches: list[asyncio.Task[None]] = []
+        self._news: asyncio.Future[None] | None = None
+        self._refreshing = asyncio.Lock()
+        self._begun = self._done = 0
+
+    async def start(self) -> None:
+        """Read everything and open the watches.
+
+        Raises:
+            InputError: pods or nodes may not be read or watched, or the server does not answer.
+        """
+        try:
+            await self._start()
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, Unreachable):
+                raise InputError([str(error)]) from None
+            raise
+
+    async def _start(self) -> None:
+        found = await discover(self._connection)
+        self.problems = [f"{name}: the server does not name it" for name in found.served.lacking] + found.problems
+        if found.served.absent:
+            self.notes.append("not on this server: " + ", ".join(found.served.absent))
+        lacking = [name for name in _ESSENTIAL if name in found.served.lacking]
+        if lacking:
+            raise InputError([f"the server does not name {' and '.join(lacking)}; expected a Kubernetes API server"])
+        reflectors = [Reflector(self._connection, resource, self._changed) for resource in found.served.resources]
+        results = await asyncio.gather(*(each.read_all() for each in reflectors), return_exceptions=True)
+        for reflector, result in zip(reflectors, results, strict=True):
+            if isinstance(result, NotRead):
+                self._not_read(reflector, result)
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                self._reflectors.append(reflector)
+        self._watches = [asyncio.create_task(each.run()) for each in self._reflectors]
+        await self._watched()
+
+    def _not_read(self, reflector: Reflector, refusal: NotRead) -> None:
+        name = reflector.store.resource.kind.name
+        if name in _ESSENTIAL:
+            raise InputError([f"{refusal}; expected the right to get, list and watch {reflector.store.resource.label}"])
+        if refusal.answer.code not in _REFUSALS:
+            raise Unreachable(str(refusal))
+        self.problems.append(f"left out: {refusal}")
+
+    async def _watched(self) -> None:
+        """Wait until all watches stand, or are refused: then ``refresh`` alone brings news of that kind."""
+        opening_all = asyncio.gather(*(each.opened.wait() for each in self._reflectors))
+        try:
+            async with asyncio.timeout(_OPENED):
+                await opening_all
+        except TimeoutError:
+            raise Unreachable(f"the server opens no watches for {_OPENED:g} s") from None
+        for each in self._reflectors:
+            if each.refused and each.store.resource.kind.name in _ESSENTIAL:
+                raise InputError([f"{each.refused}; expected the right to get, list and watch {each.store.resource.label}"])
+            if each.refused:
+                self.notes.append(f"no watch, and read before each wave instead: {each.refused}")
+
+    async def close(self) -> None:
+        """End all watches. The connection stays."""
+        for task in self._watches:
+            task.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        self._watches = []
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    def objects(self, kind: str) -> Mapping[str, Object]:
+        """Return the objects of a kind by uid, as the API gave them but for the managed fields; the mapping changes with the cluster."""
+        stores = [each.store for each in self._reflectors if each.store.resource.kind.name == kind]
+        if len(stores) == 1:
+            return stores[0]
+        return ChainMap(*stores)  # type: ignore[arg-type] # several groups may have a kind of this name; nothing is written
+
+    def pod(self, uid: str) -> Object | None:
+        """Return a pod."""
+        return self._of("Pod").get(uid)
+
+    def node(self, name: str) -> Object | None:
+        """Return a node."""
+        return self.named("Node", name)
+
+    def named(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
+        """Return the object of a name."""
+        place = f"{namespace}/{name}" if namespace else name
+        for each in self._reflectors:
+            if each.store.resource.kind.name == kind and (found := each.store.at(place)) is not None:
+                return found
+        return None
+
+    def pods_of(self, owner_uid: str) -> list[Object]:
+        """Return the pods whose controller has this uid."""
+        return self._of("Pod").owned(owner_uid)
+
+    def pods_on(self, node: str) -> list[Object]:
+        """Return the pods that are bound to a node, those that have ended included."""
+        return self._of("Pod").on(node)
+
+    def _of(self, kind: str) -> Store:
+        return next(each.store for each in self._reflectors if each.store.resource.kind.name == kind)
+
+    # --- news ---------------------------------------------------------------------------------------------------------
+
+    async def refresh(self) -> None:
+        """Wait until the state is at least as fresh as the moment of this call. Many tasks may ask at once.
+
+        Raises:
+            Unreachable: it cannot be told.
+        """
+        wanted = self._begun + 1
+        async with self._refreshing:
+            if self._done >= wanted:
+                return
+            self._begun += 1
+            begun = self._begun
+            try:
+                await asyncio.gather(*(each.refresh() for each in self._reflectors))
+            except NotRead as error:
+                raise Unreachable(str(error)) from None
+            self._done = begun
+
+    async def until(self, found: Callable[[], T | None], seconds: float) -> T | None:
+        """Return what ``found`` returns once it is not None; it is asked now and after all news. None when the time is up."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (result := found()) is None:
+            left = end - loop.time()
+            if left <= 0:
+                return None
+            if self._news is None:
+                self._news = loop.create_future()
+            await asyncio.wait([self._news], timeout=left)
+        return result
+
+    def _changed(self) -> None:
+        news, self._news = self._news, None
+        if news is not None:
+            news.set_result(None)
+
+    # --- snapshots ----------------------------------------------------------------------------------------------------
+
+    def document(self) -> bytes:
+        """Return what ``kubestow capture`` would write now."""
+        parts: list[bytes] = []
+        problems = list(self.problems)
+        for each in self._reflectors:
+            resource = each.store.resource
+            keeper = Keeper(resource.kind, resource.api_version)
+            parts += [kept for found in each.store.entries() if (kept := _kept(found, keeper))]
+            problems += keeper.problems
+        info = Capture(self._connection.context, now(), self._connection.version, sentences(problems))
+        return opening(info) + SEPARATOR.join(parts) + (CLOSING if parts else b"]}\n")
+
+    def snapshot(self) -> Snapshot:
+        """Return the snapshot that loading :meth:`document` gives.
+
+        Raises:
+            InputError: the cluster holds what no snapshot may.
+        """
+        return from_json(self.document(), self._connection.context or "cluster")
+
+
+def _kept(found: Entry, keeper: Keeper) -> bytes:
+    if not found.kept:
+        kept = keeper.single(found.raw)
+        found.kept = kept[0] if kept else b""
+    return found.kept

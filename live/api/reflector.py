@@ -1,0 +1,233 @@
+"""One resource kept current: a list, then a watch, and again where one breaks. Nothing that happens is missed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+
+from live.api.answers import Answer, Unreachable
+from live.api.connection import Connection, Refused
+from live.api.store import Entry, Known, Metadata, Store, entry, known
+from live.capture_kinds import Resource
+
+#: Objects in a page; of metadata alone more fit.
+PAGE: Final = 500
+_METADATA_PAGE: Final = 2_000
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+#: So many objects that changed are read one by one; of more, a list is cheaper.
+_SINGLY: Final = 200
+#: Seconds before a broken watch is opened again, doubled each time up to the longest.
+_PAUSE: Final = 0.1
+_LONGEST: Final = 10.0
+_STOOD: Final = 2.0
+#: Seconds after which a server ends a watch in good order, up to twice as many.
+_LASTS: Final = 300
+
+
+class _ListMeta(msgspec.Struct, gc=False):
+    resourceVersion: str = ""
+    following: str | None = msgspec.field(default=None, name="continue")
+
+
+class _List(msgspec.Struct):
+    kind: str
+    items: list[msgspec.Raw] | None = None
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+class _Named(msgspec.Struct, gc=False):
+    metadata: Metadata
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+class _Status(msgspec.Struct, gc=False):
+    code: int = 0
+    message: str = ""
+
+
+_LIST: Final = msgspec.json.Decoder(_List)
+_NAMED: Final = msgspec.json.Decoder(_Named)
+_EVENT: Final = msgspec.json.Decoder(_Event)
+_STATUS: Final = msgspec.json.Decoder(_Status)
+
+
+class NotRead(Exception):
+    """The server does not give this list. ``answer``: what it says instead."""
+
+    def __init__(self, resource: Resource, answer: Answer) -> None:
+        super().__init__(f"{resource.label}: {answer.message}")
+        self.answer = answer
+
+
+class _Expired(Exception):
+    """What the watch begins at is older than the server remembers."""
+
+
+class Reflector:
+    """Keeps ``store`` as the server has it; ``changed`` is called after all news that came together. ``refused``: why there is no watch."""
+
+    def __init__(self, connection: Connection, resource: Resource, changed: Callable[[], None]) -> None:
+        self.store = Store(resource)
+        self.refused = ""
+        self.opened = asyncio.Event()
+        self._connection = connection
+        self._resource = resource
+        self._changed = changed
+        self._version = ""
+        self._heard = False
+
+    # --- lists --------------------------------------------------------------------------------------------------------
+
+    async def read_all(self) -> None:
+        """Read all objects as they are now, or a moment later.
+
+        Raises:
+            NotRead: the server refuses.
+            Unreachable: there is no answer.
+        """
+        found: dict[str, Entry] = {}
+
+        def take(items: list[msgspec.Raw]) -> None:
+            for item in items:
+                here = self.store.same(known(_NAMED.decode(item).metadata))
+                each = here or entry(self._resource, item)
+                found[each.known.uid] = each
+
+        version = await self._pages(PAGE, "application/json", take)
+        for stale in self.store.stale((each.known for each in found.values()), version):
+            self.store.put(found[stale.uid])
+        self._version = version
+        self._changed()
+
+    async def refresh(self) -> None:
+        """Bring the store to at least the state of the moment of this call: by the metadata of all objects, and what differs from them.
+
+        Raises:
+            NotRead: the server refuses.
+            Unreachable: there is no answer.
+        """
+        listed: list[Known] = []
+
+        def take(items: list[msgspec.Raw]) -> None:
+            listed.extend(known(_NAMED.decode(item).metadata) for item in items)
+
+        version = await self._pages(_METADATA_PAGE, _METADATA, take)
+        stale = self.store.stale(listed, version)
+        if len(stale) > _SINGLY:
+            await self.read_all()
+            return
+        await asyncio.gather(*(self._read(each) for each in stale))
+        self._changed()
+
+    async def _read(self, wanted: Known) -> None:
+        namespace, _, name = wanted.place.rpartition("/")
+        path = f"{self._resource.url(namespace or None)}/{name}"
+        answer, data = await self._connection.read(path)
+        if answer.ok:
+            found = self._entry(data)
+            self.store.put(found)
+            if found.known.uid != wanted.uid:
+                self.store.remove(wanted.uid, found.known.version)
+        elif answer.code == 404:
+            self.store.remove(wanted.uid, wanted.version)
+        else:
+            raise NotRead(self._resource, answer)
+
+    async def _pages(self, size: int, accept: str, take: Callable[[list[msgspec.Raw]], None]) -> str:
+        """Hand all pages of a list to ``take``, and return the version of the list."""
+        token, restarted = "", False
+        while True:
+            params = {key: value for key, value in (("limit", str(size) if size else ""), ("continue", token)) if value}
+            answer, data = await self._connection.read(self._resource.url(), params, accept=accept)
+            if answer.code == 410 and token and not restarted:
+                # The first pages are older than the server remembers; a list that comes in one piece never is.
+                size, token, restarted = 0, "", True
+                continue
+            if not answer.ok:
+                raise NotRead(self._resource, answer)
+            try:
+                page = _LIST.decode(data)
+                take(page.items or [])
+            except (ValueError, RecursionError) as error:
+                raise Unreachable(f"{self._resource.label}: got no list of objects: {error}") from None
+            if page.metadata.following and page.metadata.following == token:
+                raise Unreachable(f"{self._resource.label}: the list has no end: two pages name the same next one")
+            token = page.metadata.following or ""
+            if not token:
+                return page.metadata.resourceVersion
+
+    # --- the watch ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Watch for ever, and list again where events were lost."""
+        pause = _PAUSE
+        while True:
+            began, self._heard = asyncio.get_running_loop().time(), False
+            try:
+                if not self._version:
+                    await self.read_all()
+                await self._watch()
+            except (_Expired, NotRead):
+                self._version = ""
+            except Refused as refused:
+                self.refused = f"{self._resource.label}: {refused}"
+                self.opened.set()
+                if refused.answer.code == 410:
+                    self._version, self.refused = "", ""
+            except Unreachable:
+                pass
+            # A watch that brought something or stood for a while has nothing wrong with it; one that ends at once may do so for long.
+            pause = _PAUSE if self._heard or asyncio.get_running_loop().time() - began > _STOOD else pause
+            await asyncio.sleep(pause * random.uniform(0.5, 1))
+            pause = min(_LONGEST, pause * 2)
+
+    async def _watch(self) -> None:
+        params = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(random.randint(_LASTS, 2 * _LASTS)),
+        }
+        async for lines in self._connection.watch(self._resource.url(), params):
+            self.refused = ""
+            self.opened.set()
+            news = False
+            self._heard = self._heard or bool(lines)
+            for line in lines:
+                try:
+                    news = self._take(_EVENT.decode(line)) or news
+                except (ValueError, RecursionError):
+                    self._version = ""
+                    raise Unreachable(f"{self._resource.label}: got no event") from None
+            if news:
+                self._changed()
+
+    def _take(self, event: _Event) -> bool:
+        """Take in an event, and return whether it is news."""
+        if event.type == "ERROR":
+            status = _STATUS.decode(event.object)
+            if status.code == 410:
+                raise _Expired
+            raise Unreachable(status.message)
+        if event.type == "BOOKMARK":
+            self._version = _NAMED.decode(event.object).metadata.resourceVersion
+            return False
+        found = self._entry(event.object)
+        self._version = found.known.version
+        if event.type == "DELETED":
+            return self.store.remove(found.known.uid, found.known.version)
+        return self.store.put(found)
+
+    def _entry(self, raw: msgspec.Raw | bytes) -> Entry:
+        try:
+            return entry(self._resource, raw)
+        except (ValueError, RecursionError) as error:
+            raise Unreachable(f"{self._resource.label}: got no object: {error}") from None

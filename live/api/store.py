@@ -1,0 +1,207 @@
+"""The objects of one resource as the API server last gave them: bytes, decoded when they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from live.api.answers import Object
+from live.capture_kinds import Resource
+
+#: Objects of a resource that are kept decoded: a large cluster's take five times as much as their bytes.
+_DECODED: Final = 5_000
+#: Objects of which it is remembered that they are gone, so that an older event does not bring them back.
+_REMEMBERED: Final = 20_000
+
+
+class _Owner(msgspec.Struct, gc=False):
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Metadata(msgspec.Struct, gc=False):
+    name: str
+    uid: str = ""
+    namespace: str | None = None
+    resourceVersion: str = ""
+    ownerReferences: list[_Owner] | None = None
+
+
+class _Spec(msgspec.Struct, gc=False):
+    nodeName: str | None = None
+
+
+class _PodHead(msgspec.Struct, gc=False):
+    metadata: Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: Metadata
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+_POD: Final = msgspec.json.Decoder(_PodHead)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Known(NamedTuple):
+    """Which object this is, and in which state. ``place``: ``namespace/name``, or the name alone."""
+
+    uid: str
+    place: str
+    version: str
+
+
+class Entry(msgspec.Struct, gc=False):
+    """An object. ``owner``: uid of its controller; ``node``: where a pod is; ``kept``: what a snapshot keeps of it, once that was asked."""
+
+    known: Known
+    raw: bytes
+    owner: str = ""
+    node: str = ""
+    kept: bytes = b""
+
+
+def entry(resource: Resource, raw: msgspec.Raw | bytes) -> Entry:
+    """Return an object as it is kept: with apiVersion and kind, which items of lists leave out, and without managed fields.
+
+    Raises:
+        ValueError: this is no object of the API.
+    """
+    head: _Head | _PodHead = (_POD if resource.kind.name == "Pod" else _HEAD).decode(raw)
+    fields = _FIELDS.decode(raw)
+    metadata = _FIELDS.decode(fields.pop("metadata"))
+    metadata.pop("managedFields", None)
+    said = {"apiVersion": resource.api_version, "kind": resource.kind.name}
+    whole = _encode({**said, "metadata": metadata, **{key: value for key, value in fields.items() if key not in said}})
+    owner = next((each.uid for each in head.metadata.ownerReferences or () if each.controller), "")
+    node = (head.spec.nodeName or "") if isinstance(head, _PodHead) else ""
+    return Entry(known(head.metadata), whole, owner, node)
+
+
+def known(metadata: Metadata) -> Known:
+    """Return which object the metadata are of; one without uid is told by its name."""
+    place = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    return Known(metadata.uid or place, place, metadata.resourceVersion)
+
+
+def newer(version: str, than: str) -> bool:
+    """Return whether a resourceVersion is later than another one; what cannot be compared is taken for later."""
+    return int(version) > int(than) if version.isdecimal() and than.isdecimal() else version != than
+
+
+class Store(Mapping[str, Object]):
+    """Objects by uid. What is in them must not be changed. Nothing older ever takes the place of something newer, so that events, lists
+    and single objects may come in any order."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self._entries: dict[str, Entry] = {}
+        self._places: dict[str, str] = {}
+        self._owned: dict[str, dict[str, None]] = {}
+        self._on: dict[str, dict[str, None]] = {}
+        self._gone: dict[str, str] = {}
+        self._decoded: dict[str, Object] = {}
+
+    def __getitem__(self, uid: str) -> Object:
+        found = self._decoded.get(uid)
+        if found is None:
+            found = msgspec.json.decode(self._entries[uid].raw)
+            if len(self._decoded) >= _DECODED:
+                del self._decoded[next(iter(self._decoded))]
+            self._decoded[uid] = found
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._entries
+
+    def entries(self) -> list[Entry]:
+        """Return all objects in the order of a list of the API server: that of ``namespace/name``, byte by byte."""
+        return sorted(self._entries.values(), key=lambda each: each.known.place.encode())
+
+    def at(self, place: str) -> Object | None:
+        """Return the object of a name (``namespace/name``, where it is in a namespace)."""
+        uid = self._places.get(place)
+        return self[uid] if uid is not None else None
+
+    def owned(self, uid: str) -> list[Object]:
+        """Return the objects that this controller owns."""
+        return [self[each] for each in self._owned.get(uid, ())]
+
+    def on(self, node: str) -> list[Object]:
+        """Return the pods that are bound to a node."""
+        return [self[each] for each in self._on.get(node, ())]
+
+    def put(self, found: Entry) -> bool:
+        """Take in an object, and return whether it is news."""
+        uid, place, version = found.known
+        before = self._entries.get(uid)
+        if before is not None and not newer(version, before.known.version):
+            return False
+        gone = self._gone.get(uid)
+        if gone is not None and not newer(version, gone):
+            return False
+        if before is not None:
+            self._forget(before)
+        self._entries[uid] = found
+        self._places[place] = uid
+        if found.owner:
+            self._owned.setdefault(found.owner, {})[uid] = None
+        if found.node:
+            self._on.setdefault(found.node, {})[uid] = None
+        return True
+
+    def remove(self, uid: str, version: str) -> bool:
+        """Take an object out that was deleted by then, and return whether it is news."""
+        before = self._entries.get(uid)
+        if before is not None and newer(before.known.version, version):
+            return False
+        self._gone.pop(uid, None)
+        self._gone[uid] = version
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+        if before is None:
+            return False
+        self._forget(before)
+        return True
+
+    def stale(self, listed: Iterable[Known], version: str) -> list[Known]:
+        """Take out what is not in a complete list of that version, and return what is newer in the list than here."""
+        present = {each.uid: each for each in listed}
+        for uid in [uid for uid in self._entries if uid not in present]:
+            self.remove(uid, version)
+        return [each for each in present.values() if self._lacks(each)]
+
+    def same(self, candidate: Known) -> Entry | None:
+        """Return the object that is here in exactly this state."""
+        found = self._entries.get(candidate.uid)
+        return found if found is not None and found.known == candidate else None
+
+    def _lacks(self, listed: Known) -> bool:
+        here = self._entries.get(listed.uid)
+        if here is not None:
+            return newer(listed.version, here.known.version)
+        gone = self._gone.get(listed.uid)
+        return gone is None or newer(listed.version, gone)
+
+    def _forget(self, before: Entry) -> None:
+        uid, place, _ = before.known
+        del self._entries[uid]
+        self._decoded.pop(uid, None)
+        if self._places.get(place) == uid:
+            del self._places[place]
+        for index, key in ((self._owned, before.owner), (self._on, before.node)):
+            if key in index:
+                index[key].pop(uid, None)
+                if not index[key]:
+                    del index[key]
