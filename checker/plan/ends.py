@@ -1,0 +1,189 @@
+"""The end of a run: does the cluster look as the document said that it would, and what of the rest did others do meanwhile?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from checker.placement_document import why_not_pending
+from checker.plan.document import entries
+from checker.plan.objective import Ledger, stays_with_node
+from checker.plan.state import Board
+from models.documents.placement import Placement
+from models.documents.policy import DEFAULT
+from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
+from models.kube import objects, quantity
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.snapshot import Snapshot
+
+Where = dict[str, str | None]
+
+
+@dataclass
+class Ends:
+    """``missed``: what the document says and is not so; ``foreign``: what others changed, and figures that differ for it. Sentences."""
+
+    missed: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+
+def ends(before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, stands: Mapping[str, str] | None = None) -> Ends:
+    """Return how the end of a cluster differs from what a document says of it.
+
+    ``before``: the snapshot of the document; ``now``: the cluster once all is done; ``stands``: by the document's names, the pods
+    (namespace/name) that stand for those that were moved.
+
+    Raises:
+        QuantityError: a quantity in a snapshot is malformed or beyond 64 bits.
+    """
+    with no_gc():
+        return _End(before, document, now, stands or {}).found()
+
+
+class _End:
+    def __init__(self, before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, stands: Mapping[str, str]) -> None:
+        self._document, self._stands = document, stands
+        self._before, self._now = ({objects.pod_key(pod): pod for pod in each.pods} for each in (before, now))
+        self._nodes = {node.metadata.name or "" for node in now.nodes}
+        self._nodes_before = {node.metadata.name or "" for node in before.nodes}
+        names = frozenset(self._nodes)
+        pending = {key for key, pod in self._now.items() if why_not_pending(pod, names, document.snapshot) is None}
+        self._board = Board(now, pending, document.snapshot.daemonNamespaces)
+        self._pending = pending
+        self._targets: Where
+        if isinstance(document, RebalancePlan):
+            self._targets = {entry.pod: entry.target for entry in entries(document)}
+        else:
+            self._targets = {entry.pod: entry.node for entry in document.assignments}
+        self._touched: set[str] = set()  # nodes that pods of others came to or left
+
+    def found(self) -> Ends:
+        found = Ends(missed=list(self._missed()), foreign=list(self._foreign()))
+        if isinstance(self._document, Placement):
+            found.missed += self._broken_pods()
+            return found
+        for mine, line in self._figures(self._document, self._document.after, bool(found.missed), bool(found.foreign)):
+            (found.missed if mine else found.foreign).append(line)
+        return found
+
+    # --- pods of the document ---------------------------------------------------------------------------------------------------
+
+    def _missed(self) -> Iterator[str]:
+        """Pods that are not where the document's last word has them. Those that have ended there did what they were to."""
+        for key, target in self._targets.items():
+            name = self._stands.get(key, key)
+            pod, known = self._now.get(name), self._before.get(key)
+            label = key if name == key else f"{name}, which stands for {key},"
+            if target is None:
+                if pod is not None and known is not None and pod.metadata.uid == known.metadata.uid:
+                    yield f"Pod {key} is still {_at(pod)}, it should have been evicted"
+            elif pod is None:
+                yield f"Pod {label} is gone, it should be on node {target}"
+            elif pod.spec.nodeName != target:
+                yield f"Pod {label} is {_at(pod)}, it should be on node {target}"
+            elif objects.is_terminating(pod):
+                yield f"Pod {label} is being deleted, it should stay on node {target}"
+
+    def _broken_pods(self) -> Iterator[str]:
+        for key, target in self._targets.items():
+            runner = self._board.runners.get(self._stands.get(key, key))
+            if runner is not None and runner.node == target and runner.steady and (broken := self._board.broken(runner)):
+                yield f"Pod {runner.key} breaks {', '.join(sorted(broken))} on node {target}"
+
+    # --- others -----------------------------------------------------------------------------------------------------------------
+
+    def _foreign(self) -> Iterator[str]:
+        """Nodes and pods that came, left or changed places and that the document says nothing of."""
+        for name in sorted(self._nodes_before - self._nodes):
+            yield f"Node {name} is gone"
+        for name in sorted(self._nodes - self._nodes_before):
+            yield f"Node {name} is new"
+        ours = {self._stands.get(key, key) for key in self._targets}
+        evicted: Counter[str] = Counter()  # their controllers make others, which wait
+        for key, pod in sorted(self._before.items()):
+            there = self._now.get(key)
+            if key in self._targets:
+                if self._targets[key] is None:
+                    evicted[_owner(pod)] += 1
+            elif _holds(pod) and (there is None or not _holds(there) or there.spec.nodeName != pod.spec.nodeName):
+                self._touch(pod, there)
+                gone = "has gone" if there is None else "has ended" if objects.is_terminal(there) else f"is {_at(there)} now"
+                yield f"Pod {key}, which was {_at(pod)}, {gone}"
+        for key, pod in sorted(self._now.items()):
+            if key in ours or (key in self._before and key not in self._targets and _holds(self._before[key])) or not _holds(pod):
+                continue
+            if not pod.spec.nodeName and evicted[_owner(pod)] > 0:
+                evicted[_owner(pod)] -= 1
+                continue
+            self._touch(pod)
+            yield f"Pod {key} is new {_at(pod)}"
+
+    def _touch(self, *pods: objects.Pod | None) -> None:
+        self._touched.update(pod.spec.nodeName for pod in pods if pod is not None and pod.spec.nodeName)
+
+    # --- figures ----------------------------------------------------------------------------------------------------------------
+
+    def _figures(self, plan: RebalancePlan, said: Summary, missed: bool, foreign: bool) -> Iterator[tuple[bool, str]]:
+        """Figures of the plan's end that are others now, and whether that is the run's own affair: where nobody else had a hand in it."""
+        board = self._board
+        broken = {r.key: broke for r in board.runners.values() if r.at and r.steady and (broke := board.broken(r))}
+        ledger = Ledger(board, plan.policy or DEFAULT, (), self._pending, (), admits="admit" in plan.goals)
+        is_now = ledger.summary(broken, [use.node for use in said.nodes if use.node in self._nodes])
+        mine = missed or not foreign
+        for name, wanted, number in (("empty nodes", said.emptyNodes, is_now.emptyNodes), ("pods that wait", said.pending, is_now.pending)):
+            if wanted != number:
+                yield mine, f"{name}: {number}, the plan says {wanted}"
+        for rule in sorted(said.rules.keys() | is_now.rules.keys()):
+            wanted, number = said.rules.get(rule, 0), is_now.rules.get(rule, 0)
+            if number > wanted:
+                yield mine, f"running pods that break {rule}: {number}, the plan says {wanted}"
+        uses = {use.node: use for use in is_now.nodes}
+        for use in said.nodes:
+            if use.node in uses:
+                for line in _uses(use, uses[use.node]):
+                    yield use.node not in self._touched, line
+        for name in dict.fromkeys((*plan.drain, *plan.freed)):
+            left = [r.key for r in board.runners.values() if r.node == name and not stays_with_node(r.pod)]
+            excused = {self._stands.get(key, key) for key in (*self._targets, *_stayed(plan))}
+            others = [key for key in left if key not in excused]
+            if others:
+                yield False, f"Node {name}, which the plan empties, runs {_some(others)}, not of the plan"
+
+
+def _stayed(plan: RebalancePlan) -> Iterator[str]:
+    """Pods of which the plan says itself that they stay."""
+    for group in plan.excluded:
+        yield from group.pods
+    for obstacle in plan.obstacles:
+        if obstacle.pod is not None:
+            yield obstacle.pod
+
+
+def _uses(said: NodeUse, now: NodeUse) -> Iterator[str]:
+    """What differs on one node. What it has for pods is no doing of a plan."""
+    for name, wanted, number in (
+        ("pods", str(said.pods), str(now.pods)),
+        ("requested cpu", quantity.format_cpu(said.cpu), quantity.format_cpu(now.cpu)),
+        ("requested memory", quantity.format_bytes(said.memory), quantity.format_bytes(now.memory)),
+    ):
+        if wanted != number:
+            yield f"{name} of node {said.node}: {number}, the plan says {wanted}"
+
+
+def _holds(pod: objects.Pod) -> bool:
+    return not objects.is_terminal(pod)
+
+
+def _owner(pod: objects.Pod) -> str:
+    owner = objects.controller_of(pod)
+    return f"{owner.kind} {pod.metadata.namespace}/{owner.name}" if owner is not None else ""
+
+
+def _at(pod: objects.Pod) -> str:
+    return f"on node {pod.spec.nodeName}" if pod.spec.nodeName else "without a node"
+
+
+def _some(names: Iterable[str]) -> str:
+    found = sorted(names)
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
