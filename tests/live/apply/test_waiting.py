@@ -47,13 +47,8 @@ def test_workloads_and_bare_pods_that_slip_through_are_named_and_daemon_sets_are
             objects.pod("bare", tolerations=everything),
             objects.pod("there", node_name="n", tolerations=everything),
             objects.pod("plain"),
-            {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {"selector": selector, "template": template}},
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "w"},
-                "spec": {"selector": selector, "template": template},
-            },
+            {**workload, "kind": "DaemonSet", "metadata": {"name": "d"}},
+            {**workload, "kind": "Deployment", "metadata": {"name": "w"}},
         ]
     )
     said = f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}, which these do beside DaemonSets: "
