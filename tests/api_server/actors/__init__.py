@@ -1,0 +1,1 @@
+"""Who else acts in a cluster: controllers, scheduler, kubelets, provisioners."""

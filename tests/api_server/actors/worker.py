@@ -1,0 +1,98 @@
+"""How actors work: they hear of changes, note what to look at, and look at it a little later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api_server.core import Caller, Core, Entry
+from tests.api_server.refusals import Refused
+from tests.api_server.resources import PODS, Resource
+from tests.api_server.store import Change, controller_of, copy
+from tests.api_server.writes.objects import create
+
+Object = dict[str, Any]
+
+
+class Worker:
+    """Notes keys, each once, and works on them after ``delay`` seconds in the order in which they were noted."""
+
+    name = "controller"
+
+    def __init__(self, core: Core, delay: float) -> None:
+        self.core = core
+        self.caller = Caller(self.name)
+        self._delay = delay
+        self._noted: dict[str, None] = {}
+        core.listeners.append(self.hear)
+
+    def hear(self, change: Change, entry: Entry) -> None:
+        """Note what a change asks for."""
+
+    def work(self, key: str) -> None:
+        """Do what there is to do for a key."""
+
+    def note(self, key: str, delay: float | None = None) -> None:
+        """Work on a key later; once, however often it is noted until then."""
+        if key not in self._noted:
+            self._noted[key] = None
+            self.core.clock.later(self._delay if delay is None else delay, lambda: self._take(key))
+
+    def _take(self, key: str) -> None:
+        self._noted.pop(key, None)
+        self.work(key)
+
+    def set_status(self, resource: Resource, key: str, **fields: Any) -> None:
+        """Change fields of a status."""
+        obj = self.core.store.get(resource, key)
+        if obj is None or all((obj.get("status") or {}).get(name) == value for name, value in fields.items()):
+            return
+        new = copy(obj)
+        new["status"] = (new.get("status") or {}) | fields
+        self.core.commit(self.caller, "update", resource, key, new)
+
+
+class Controller(Worker):
+    """Looks after the objects of one kind, each after every change of itself or of its pods."""
+
+    resource: Resource
+
+    def hear(self, change: Change, entry: Entry) -> None:
+        """Note the object that changed, or that owns the pod that changed."""
+        if change.resource is self.resource:
+            if not change.deleted:
+                self.note(change.key)
+            return
+        if change.resource is not PODS:
+            return
+        for pod in (change.old, change.now):
+            owner = controller_of(pod) if pod is not None else None
+            if owner is not None and owner["kind"] == self.resource.kind:
+                self.note(f"{change.new['metadata']['namespace']}/{owner['name']}")
+
+    def current(self, key: str) -> Object | None:
+        """Return an object that is there and not being deleted."""
+        obj = self.core.store.get(self.resource, key)
+        return None if obj is None or "deletionTimestamp" in obj["metadata"] else obj
+
+    def new_pod(self, owner: Object, template: Object, **metadata: Any) -> Object:
+        """Return a pod of a template, with ``name`` or ``generateName``, that this owner controls."""
+        meta, kept = owner["metadata"], template.get("metadata") or {}
+        reference = {"apiVersion": self.resource.api_version, "kind": self.resource.kind, "name": meta["name"], "uid": meta["uid"]}
+        found = copy({"metadata": {}, "spec": template.get("spec") or {}})
+        for field in ("labels", "annotations"):
+            if kept.get(field):
+                found["metadata"][field] = dict(kept[field])
+        found["metadata"] |= metadata
+        found["metadata"] |= {
+            "namespace": meta["namespace"],
+            "ownerReferences": [reference | {"controller": True, "blockOwnerDeletion": True}],
+        }
+        return found
+
+    def create_pod(self, pod: Object) -> bool:
+        """Create a pod and return whether the API let it."""
+        try:
+            create(self.core, self.caller, PODS, pod["metadata"]["namespace"], pod)
+        except Refused:
+            return False
+        return True

@@ -1,0 +1,105 @@
+"""What a world is made of: objects, a clock, a log, and the one way in which anything changes."""
+
+from __future__ import annotations
+
+import random
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.api_server.behaviour import Behaviour
+from tests.api_server.clock import Clock
+from tests.api_server.resources import NODES, Resource
+from tests.api_server.store import Change, Store
+
+Object = dict[str, Any]
+_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of generated names, as Kubernetes has them
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks for a change: ``client``, ``scheduler``, ``controller`` … ``dry``: only whether it would be done."""
+
+    name: str
+    dry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the log. ``time``: seconds on the world's clock. ``verb``: create, update, patch, bind, evict, delete (a pod terminates, or
+    an object is deleted at once), gone (what terminated is deleted). ``node``: the node of a pod. ``request``: the number of the client's
+    changing request that did it, 0 if none did."""
+
+    index: int
+    time: float
+    actor: str
+    verb: str
+    kind: str
+    key: str
+    uid: str
+    node: str
+    version: int
+    request: int
+
+
+class Core:
+    """``lock`` is to be held by whoever reads or changes anything from another thread than the server's."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
+        self.lock = threading.RLock()
+        self.clock = Clock()
+        self.store = Store(behaviour.history)
+        self.log: list[Entry] = []
+        self.request = 0
+        #: Hear of every change, in order.
+        self.listeners: list[Callable[[Change, Entry], None]] = []
+        self._drawn: Counter[str] = Counter()
+
+    def rng(self, *key: object) -> random.Random:
+        """Return random numbers of their own for whatever the key names, and for how often it was named."""
+        name = "/".join(map(str, key))
+        self._drawn[name] += 1
+        return random.Random(f"{self.behaviour.seed}/{name}/{self._drawn[name]}")
+
+    def suffix(self, *key: object) -> str:
+        """Return five letters for a generated name."""
+        return "".join(self.rng("name", *key).choices(_LETTERS, k=5))
+
+    def new_uid(self, *key: object) -> str:
+        """Return a uid."""
+        return str(uuid.UUID(int=self.rng("uid", *key).getrandbits(128), version=4))
+
+    def timestamp(self) -> str:
+        """Return the time as Kubernetes writes it, whole seconds."""
+        return (_BEGIN + timedelta(microseconds=self.clock.now)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def commit(self, caller: Caller, verb: str, resource: Resource, key: str, new: Object | None) -> Object:
+        """Store an object under its key, or delete it (None), and return it as it is now, or was last.
+
+        What changes nothing gets no new resourceVersion. ``new`` belongs to the store afterwards.
+        """
+        old = self.store.get(resource, key)
+        if old is not None and new is not None:
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+            if new == old:
+                return old
+            if resource is not NODES and new.get("spec") != old.get("spec"):
+                new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        if caller.dry:
+            return new or old or {}
+        change = self.store.put(resource, key, new)
+        obj = change.new
+        node = str((obj.get("spec") or {}).get("nodeName") or "") if resource.kind == "Pod" else ""
+        uid = obj["metadata"]["uid"]
+        seconds = self.clock.now / 1_000_000
+        request = self.request
+        self.log.append(Entry(len(self.log), seconds, caller.name, verb, resource.kind, key, uid, node, change.version, request))
+        for listener in self.listeners:
+            listener(change, self.log[-1])
+        return obj

@@ -1,0 +1,1 @@
+"""What pods ask for and what nodes have: quantities, selectors, room, topology."""

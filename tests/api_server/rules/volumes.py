@@ -1,0 +1,155 @@
+"""Claims as the scheduler sees them: where their volumes can be, and the choice of a node for those that wait for a consumer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api_server.core import Caller, Core
+from tests.api_server.resources import CLAIMS, CLASSES, DEVICE_CLAIMS, SLICES, VOLUMES
+from tests.api_server.rules.claims import device_claims, volume_claims
+from tests.api_server.rules.quantities import amount
+from tests.api_server.rules.selectors import labels_match, node_selector_matches
+from tests.api_server.store import Store, copy
+
+Object = dict[str, Any]
+SELECTED = "volume.kubernetes.io/selected-node"
+STATIC = "kubernetes.io/no-provisioner"
+
+
+def is_bound(claim: Object) -> bool:
+    """Return whether a claim has its volume."""
+    return bool((claim.get("spec") or {}).get("volumeName")) and (claim.get("status") or {}).get("phase") == "Bound"
+
+
+def waits_for_consumer(store: Store, claim: Object) -> bool:
+    """Return whether a claim's volume is chosen when its pod is."""
+    found = store.get(CLASSES, (claim.get("spec") or {}).get("storageClassName") or "")
+    return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+def static_volume(store: Store, claim: Object, node: Object | None) -> Object | None:
+    """Return the smallest volume that is there already and that a claim may have; on this node, if one is given."""
+    spec, metadata = claim.get("spec") or {}, claim["metadata"]
+    wanted = amount("storage", str(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")))
+    found = []
+    for volume in store.all(VOLUMES).values():
+        own, reference = volume.get("spec") or {}, (volume.get("spec") or {}).get("claimRef")
+        size = amount("storage", str((own.get("capacity") or {}).get("storage", "0")))
+        named = (metadata["namespace"], metadata["name"])
+        mine = reference is not None and (reference.get("namespace"), reference.get("name")) == named
+        if reference is not None and reference.get("uid") not in (None, "", metadata["uid"]):
+            mine = False
+        if (reference is not None and not mine) or size < wanted or "deletionTimestamp" in volume["metadata"]:
+            continue
+        if (own.get("storageClassName") or "") != (spec.get("storageClassName") or "") or own.get("volumeMode", "Filesystem") != spec.get(
+            "volumeMode", "Filesystem"
+        ):
+            continue
+        if not set(spec.get("accessModes") or ()) <= set(own.get("accessModes") or ()):
+            continue
+        if spec.get("selector") is not None and not labels_match(spec["selector"], volume["metadata"].get("labels")):
+            continue
+        if node is not None and not node_selector_matches((own.get("nodeAffinity") or {}).get("required"), node):
+            continue
+        found.append((size, volume["metadata"]["name"], volume))
+    return min(found)[2] if found else None
+
+
+def _topologies_match(terms: list[Object], node: Object) -> bool:
+    labels = node["metadata"].get("labels") or {}
+    return not terms or any(
+        all(labels.get(one["key"]) in one["values"] for one in term.get("matchLabelExpressions") or ()) for term in terms
+    )
+
+
+class Volumes:
+    """The part of a scheduler that looks after claims of volumes and devices."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def are_known(self, pod: Object) -> bool:
+        """Return whether all claims of a pod are there, and none waits for a volume that is to come without the scheduler."""
+        for key in volume_claims(pod):
+            claim = self._store.get(CLAIMS, key)
+            if claim is None or "deletionTimestamp" in claim["metadata"]:
+                return False
+            if not is_bound(claim) and not waits_for_consumer(self._store, claim):
+                return False
+        return all(key and self._store.get(DEVICE_CLAIMS, key) is not None for key in device_claims(pod))
+
+    def are_bound(self, pod: Object) -> bool:
+        """Return whether all claims of a pod have their volumes."""
+        claims = [self._store.get(CLAIMS, key) for key in volume_claims(pod)]
+        return all(claim is not None and is_bound(claim) for claim in claims)
+
+    def fit(self, pod: Object, node: Object) -> bool:
+        """Return whether the volumes of a pod are, or can be, where a node can use them, and whether it has the devices."""
+        for key in volume_claims(pod):
+            claim = self._store.all(CLAIMS)[key]
+            if is_bound(claim):
+                volume = self._store.get(VOLUMES, claim["spec"]["volumeName"])
+                if volume is None or not node_selector_matches(((volume["spec"].get("nodeAffinity")) or {}).get("required"), node):
+                    return False
+                continue
+            selected = (claim["metadata"].get("annotations") or {}).get(SELECTED)
+            if selected and selected != node["metadata"]["name"]:
+                return False
+            found = self._store.all(CLASSES)[claim["spec"]["storageClassName"]]
+            dynamic = found.get("provisioner") != STATIC and _topologies_match(found.get("allowedTopologies") or [], node)
+            if not dynamic and static_volume(self._store, claim, node) is None:
+                return False
+        return self._devices_fit(pod, node["metadata"]["name"])
+
+    def _devices_fit(self, pod: Object, node: str) -> bool:
+        wanted = 0
+        for key in device_claims(pod):
+            claim = self._store.all(DEVICE_CLAIMS)[key]
+            allocated = (claim.get("status") or {}).get("allocation")
+            if allocated is None:
+                wanted += len(((claim.get("spec") or {}).get("devices") or {}).get("requests") or [None])
+            elif not node_selector_matches(allocated.get("nodeSelector"), {"metadata": {"name": node}}):
+                return False
+        if not wanted or not self._store.all(SLICES):
+            return True
+        slices = (one["spec"] for one in self._store.all(SLICES).values())
+        has = sum(len(one.get("devices") or ()) for one in slices if one.get("nodeName") == node)
+        return wanted <= has - self._devices_taken(node)
+
+    def _devices_taken(self, node: str) -> int:
+        found = 0
+        for claim in self._store.all(DEVICE_CLAIMS).values():
+            results = (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
+            found += sum(1 for one in results if one.get("pool") == node)
+        return found
+
+    def reserve(self, core: Core, caller: Caller, pod: Object, node: str) -> bool:
+        """Choose a node for the claims of a pod; return whether they all have their volumes already."""
+        for key in device_claims(pod):
+            self._allocate(core, caller, key, pod, node)
+        ready = True
+        for key in volume_claims(pod):
+            claim = self._store.all(CLAIMS)[key]
+            if is_bound(claim):
+                continue
+            ready = False
+            new = copy(claim)
+            annotations = new["metadata"].setdefault("annotations", {})
+            annotations[SELECTED] = node
+            core.commit(caller, "update", CLAIMS, key, new)
+        return ready
+
+    def _allocate(self, core: Core, caller: Caller, key: str, pod: Object, node: str) -> None:
+        new = copy(self._store.all(DEVICE_CLAIMS)[key])
+        status = new.setdefault("status", {})
+        if "allocation" not in status:
+            field = {"key": "metadata.name", "operator": "In", "values": [node]}
+            requests = ((new.get("spec") or {}).get("devices") or {}).get("requests") or [{"name": "device"}]
+            results = [
+                {"request": one["name"], "driver": "stand-in.example.com", "pool": node, "device": str(i)} for i, one in enumerate(requests)
+            ]
+            status["allocation"] = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
+        metadata = pod["metadata"]
+        if not any(one["uid"] == metadata["uid"] for one in status.setdefault("reservedFor", [])):
+            status["reservedFor"].append({"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]})
+        core.commit(caller, "update", DEVICE_CLAIMS, key, new)

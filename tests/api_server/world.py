@@ -1,0 +1,245 @@
+"""A cluster in memory: its objects, who acts in it, and what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tests.api_server.actors.budgets import Budgets
+from tests.api_server.actors.garbage import Garbage
+from tests.api_server.actors.kubelets import Kubelets
+from tests.api_server.actors.nodes import Orphans, Taints
+from tests.api_server.actors.replicas import ReplicaSets, ReplicationControllers
+from tests.api_server.actors.scheduler import Scheduler
+from tests.api_server.behaviour import Behaviour
+from tests.api_server.core import Caller, Core, Entry
+from tests.api_server.judge import Cordon, Judge, Violation, is_cordoned
+from tests.api_server.loading import Loader
+from tests.api_server.resources import LEASES, NODES, Resource, by_kind
+from tests.api_server.store import Change, copy, key_of
+from tests.api_server.writes import binding, deleting, eviction, objects
+from tests.api_server.writes.options import Deletion
+
+Object = dict[str, Any]
+
+
+class World:
+    """Everything may be called from any thread. ``core``: what requests work on."""
+
+    def __init__(self, behaviour: Behaviour | None = None) -> None:
+        self.behaviour = behaviour or Behaviour()
+        self.core = Core(self.behaviour)
+        self.judge = Judge(self.core)
+        self._moments: list[tuple[Callable[[World], bool], Callable[[], None]]] = []
+        self._requests: dict[int, list[Callable[[], None]]] = {}
+        self._act()
+        self.core.listeners.append(self._hear)
+
+    def _act(self) -> None:
+        """Let the actors that there are begin."""
+        core, behaviour = self.core, self.behaviour
+        Budgets(core, behaviour.budget)
+        Taints(core, behaviour.taint)
+        if behaviour.controllers:
+            for kind in (ReplicaSets, ReplicationControllers):
+                kind(core, behaviour.recreate)
+            Garbage(core, behaviour.recreate)
+            Orphans(core, behaviour.orphan)
+        if behaviour.kubelets:
+            Kubelets(core, behaviour.start)
+        if behaviour.scheduler != "off":
+            Scheduler(core, 0.0 if behaviour.scheduler == "at once" else behaviour.scheduling)
+
+    # --- objects ----------------------------------------------------------------------------------------------------
+
+    def load(self, items: Iterable[Object], *, templates_of_pods: bool = False) -> None:
+        """Put the objects of a snapshot into the world, as they are, and let the world go on from there.
+
+        What they lack is filled in: uids, namespaces, owners that pods name and that are not there (ReplicaSets of as many pods), templates
+        of owners that have none, conditions of running pods. ``templates_of_pods``: new pods are like the owner's first one, whatever its
+        template says.
+        """
+        with self.core.lock:
+            Loader(self.core, templates_of_pods=templates_of_pods).load(items)
+            self.run()
+
+    def get(self, kind: str, key: str) -> Object | None:
+        """Return a copy of an object. ``key``: ``namespace/name``, or the name of what has no namespace."""
+        with self.core.lock:
+            found = self.core.store.get(_resource(kind), key)
+            return None if found is None else copy(found)
+
+    def all(self, kind: str, namespace: str | None = None) -> list[Object]:
+        """Return copies of all objects of a kind."""
+        with self.core.lock:
+            found = self.core.store.all(_resource(kind)).values()
+            return [copy(one) for one in found if namespace in (None, one["metadata"].get("namespace"))]
+
+    def items(self) -> list[Object]:
+        """Return copies of all objects, as ``kubectl get`` would list them."""
+        with self.core.lock:
+            return [copy(obj) for resource in list(self.core.store.resources()) for obj in self.core.store.all(resource).values()]
+
+    def snapshot(self) -> Object:
+        """Return all objects as a ``v1`` List."""
+        return {"apiVersion": "v1", "kind": "List", "items": self.items()}
+
+    def create(self, obj: Object, actor: str = "other") -> Object:
+        """Create an object as another actor does.
+
+        Raises:
+            Refused: as the API.
+        """
+        resource = _resource(obj["kind"], obj.get("apiVersion"))
+        namespace = (obj.get("metadata") or {}).get("namespace", "default") if resource.namespaced else None
+        with self.core.lock:
+            found = copy(objects.create(self.core, Caller(actor), resource, namespace, obj))
+            self.run()
+            return found
+
+    def patch(self, kind: str, key: str, patch: Any, actor: str = "other", *, how: objects.PatchKind = "merge", sub: str = "") -> Object:
+        """Change an object as another actor does: by a merge patch. ``sub``: ``status`` for a patch of that.
+
+        Raises:
+            Refused: as the API.
+        """
+        with self.core.lock:
+            found = copy(objects.patch(self.core, Caller(actor), _resource(kind), key, patch, how, sub))
+            self.run()
+            return found
+
+    def delete(self, kind: str, key: str, actor: str = "other", *, grace: int | None = None) -> None:
+        """Delete an object as another actor does.
+
+        Raises:
+            Refused: as the API.
+        """
+        with self.core.lock:
+            deleting.delete(self.core, Caller(actor), _resource(kind), key, Deletion(grace))
+            self.run()
+
+    def evict(self, key: str, actor: str = "other") -> None:
+        """Evict a pod as another actor does.
+
+        Raises:
+            Refused: as the API.
+        """
+        with self.core.lock:
+            eviction.evict(self.core, Caller(actor), key, {"metadata": {"name": key.partition("/")[2]}})
+            self.run()
+
+    def bind(self, key: str, node: str, actor: str = "other") -> None:
+        """Bind a pod as another actor does.
+
+        Raises:
+            Refused: as the API.
+        """
+        with self.core.lock:
+            binding.bind(self.core, Caller(actor), key, {"metadata": {"name": key.partition("/")[2]}, "target": {"name": node}})
+            self.run()
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Let happen what is due now."""
+        with self.core.lock:
+            self.core.clock.advance(self.core.clock.now)
+
+    def settle(self, most: int = 1_000_000) -> None:
+        """Let time pass until nothing happens any more."""
+        with self.core.lock:
+            self.core.clock.run_out(most)
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do something after some time."""
+        with self.core.lock:
+            self.core.clock.later(seconds, action)
+
+    def when(self, predicate: Callable[[World], bool], action: Callable[[], None]) -> None:
+        """Do something once, as soon as a change makes this true; before the request that made it so is answered."""
+        with self.core.lock:
+            self._moments.append((predicate, action))
+
+    def on_request(self, number: int, action: Callable[[], None]) -> None:
+        """Do something right before the client's changing request of this number, from 1, is carried out."""
+        with self.core.lock:
+            self._requests.setdefault(number, []).append(action)
+
+    def begin_request(self) -> None:
+        """Count a changing request of the client, and do what is to be done before it."""
+        self.core.request += 1
+        for action in self._requests.pop(self.core.request, ()):
+            action()
+        self.run()
+
+    @property
+    def requests(self) -> int:
+        """Return how many changing requests the client has sent."""
+        return self.core.request
+
+    def _hear(self, change: Change, entry: Entry) -> None:
+        if self._moments:
+            self.core.clock.later(0, self._look)
+
+    def _look(self) -> None:
+        for moment in [one for one in self._moments if one[0](self)]:
+            if moment in self._moments:
+                self._moments.remove(moment)
+                moment[1]()
+
+    def compact(self) -> None:
+        """Forget all changes: watches that are opened from an earlier version get 410."""
+        with self.core.lock:
+            self.core.store.compact()
+
+    # --- what happened ----------------------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> list[Entry]:
+        """Return everything that happened, in order."""
+        return self.core.log
+
+    def budget_violations(self) -> list[Violation]:
+        """Return the voluntary disruptions that left a budget with fewer healthy pods than it demands."""
+        return list(self.judge.violations)
+
+    def bound(self, actor: str | None = None) -> list[Entry]:
+        """Return who bound which pod to which node and when; by this actor."""
+        return [one for one in self.log if one.verb == "bind" and actor in (None, one.actor)]
+
+    def evicted(self) -> list[Entry]:
+        """Return the evictions that were carried out."""
+        return [one for one in self.log if one.verb == "evict"]
+
+    def cordoned(self) -> list[str]:
+        """Return the nodes that are cordoned now."""
+        with self.core.lock:
+            return sorted(name for name, node in self.core.store.all(NODES).items() if is_cordoned(node))
+
+    def cordons(self) -> list[Cordon]:
+        """Return when which nodes were closed and opened, and by whom."""
+        return list(self.judge.cordons)
+
+    def tainted(self, key: str) -> list[str]:
+        """Return the nodes that have a taint of this key now."""
+        with self.core.lock:
+            nodes = self.core.store.all(NODES).items()
+            return sorted(name for name, node in nodes if any(one["key"] == key for one in (node.get("spec") or {}).get("taints") or ()))
+
+    def leases(self) -> dict[str, str]:
+        """Return who holds which Lease (``namespace/name``); empty if nobody does."""
+        with self.core.lock:
+            found = self.core.store.all(LEASES)
+            return {key: (one.get("spec") or {}).get("holderIdentity") or "" for key, one in found.items()}
+
+    def where(self) -> dict[str, str]:
+        """Return the node of every pod that has one and has not ended, by ``namespace/name``."""
+        pods = self.all("Pod")
+        return {key_of(_resource("Pod"), one["metadata"]): one["spec"]["nodeName"] for one in pods if one["spec"].get("nodeName")}
+
+
+def _resource(kind: str, api_version: str | None = None) -> Resource:
+    found = by_kind(kind, api_version) or by_kind(kind)
+    if found is None:
+        raise KeyError(kind)
+    return found
