@@ -12,13 +12,19 @@ from commands.common.exit_codes import DONE, INCOMPLETE, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
+#: Edits that no manifest says.
+_WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas")
+
 
 @click.command(cls=Command)
 @options.snapshots
-@options.table_output("kubectl")
+@options.table_output("kubectl", "manifests")
 @options.search
 @click.option("--from-scratch", is_flag=True, help="Place all movable bound pods again, too.")
 @options.manifests("-w", "--manifests", "--workload")
+@click.option(
+    "--gates", is_flag=True, help="With -f manifests: pods wait behind a gate until `kubestow apply --serve` gives each its node."
+)
 @options.edits
 @click.option(
     "--rollout", metavar="NAME[=FILE]", help="Roll a Deployment out instead, wave by wave: the template in FILE, else the same once more."
@@ -34,16 +40,19 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, bundl
 @options.max_input
 @options.noise()
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
-def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollout: str | None, **edits: Any) -> None:
+def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollout: str | None, gates: bool, **edits: Any) -> None:
     """Place every pending pod, and those of manifests given with -w.
 
     Exits with 0 when all pods are placed, 3 when some are not (the result is written all the same), 130 when interrupted (the
     best result so far is written).
     """
     _check_usage(streams, search, rollout, edits)
+    refuse(gates and not streams.wants("manifests"), "--gates is for manifests that are written: -f manifests")
     name, template = _rollout(rollout)
     from commands.common import inputs, output, searching
-    from report.documents import csv_rows, results
+    from models.snapshot import sources
+    from models.workloads.template_nodes import template_nodes
+    from report.documents import csv_rows, manifests, results
     from report.terminal import placement as terminal
 
     changes = inputs.what_if(edits, streams, template)
@@ -52,8 +61,9 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
     run = searching.Run(streams)
     snapshot = inputs.load(streams, policy)
     revision = inputs.load_manifests([template] if template else [], streams, changes)
-    edited = inputs.edit(snapshot, streams, changes)
-    snapshot, run.loaded = edited.snapshot, run.seconds()
+    with sources.keeping() as files:
+        edited = inputs.edit(snapshot, streams, changes)
+    before, snapshot, run.loaded = snapshot, edited.snapshot, run.seconds()
     asked = searching.search_options(
         search,
         choices,
@@ -72,16 +82,21 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
 
         placement = run.search(partial(roll_out, snapshot, name, revision, asked))
     run.accept(placement, snapshot)
+    templates = template_nodes(before, snapshot, edited.workloads, placement) if streams.wants("manifests") else []
+    asked_for = manifests.Request(files, templates, edits["namespace"], gates, streams.allow_unknown_fields, snapshot.sha256)
     output.write_document(
         streams,
         lambda surface: terminal.placement(placement, snapshot, surface),
         lambda: results.placement_document(placement),
         csv=lambda: csv_rows.placement(placement, snapshot),
         kubectl=lambda: results.bindings(placement, snapshot),
+        manifests=lambda: manifests.manifests(asked_for),
         capture=snapshot.capture,
     )
     searching.warn_of_gates(streams, choices, "create the bindings")
     for text in results.without_binding(placement, snapshot) if streams.wants("kubectl") else ():
+        say(f"note: {text}")
+    for text in manifests.notes(templates, gates=gates):
         say(f"note: {text}")
     waiting = any(not left.gated for left in placement.unplaced)
     run.end(INCOMPLETE if waiting or placement.status == "unknown" else DONE, terminal.summary(placement, run.seconds()))
@@ -94,6 +109,10 @@ def _check_usage(streams: Streams, search: SearchChoices, rollout: str | None, e
     refuse(
         kubectl and (streams.manifests or rollout or any(edits.values())),
         "-f kubectl cannot carry out what is not in the cluster yet: manifests, rollouts and what-if edits",
+    )
+    refuse(
+        streams.wants("manifests") and (not streams.manifests or whole or any(edits[name] for name in _WHAT_IF)),
+        "-f manifests needs -w, and a cluster as it is: neither --from-scratch nor what-if edits",
     )
     refuse(
         rollout is not None and (whole or streams.manifests or edits["partial"]),

@@ -11,7 +11,7 @@ _OWN: Final = "Options"
 _GROUPS: Final[dict[str, tuple[str, ...]]] = {
     _OWN: (),
     "Manifests and what-if": (
-        "manifests", "namespace", "allow_unknown_fields", "partial", "addNodes", "removeNodes", "removeDomains", "replicas",
+        "manifests", "namespace", "allow_unknown_fields", "partial", "gates", "addNodes", "removeNodes", "removeDomains", "replicas",
     ),
     "Rules and preferences": ("policy_file", "strategy", "shorthand", "daemon_namespaces", "include_gated"),
     "Search": ("time_limit", "engine", "seed", "deterministic", "workers"),

@@ -45,6 +45,7 @@ class WorkloadSpec(Struct):
     volumeClaimTemplates: list[PersistentVolumeClaimTemplate] | None = None
     ordinals: StatefulSetOrdinals | None = None
     paused: bool | None = None
+    podManagementPolicy: str | None = None
 
 
 class WorkloadStatus(Struct):

@@ -158,8 +158,11 @@ def from_json(data: bytes, label: str) -> Snapshot:
     return snapshot
 
 
-def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True, manifests: bool = False) -> Snapshot:
-    """Return a snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` as there.
+def from_objects(
+    items: Iterable[Mapping[str, Any]], *, validate: bool = True, manifests: bool = False, unknown_fields: bool = True
+) -> Snapshot:
+    """Return a snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` as there, and
+    without ``unknown_fields`` such fields of manifests are bad input.
 
     With ``validate=False`` objects need only have the API's structure: what an API server would refuse (no name, an empty topologyKey, a
     malformed quantity) is let through, and later objects of a name replace or join earlier ones.
@@ -168,7 +171,8 @@ def from_objects(items: Iterable[Mapping[str, Any]], *, validate: bool = True, m
         InputError: as for :func:`load`; the place in ``items`` stands for the file.
     """
     intake = _Intake(validate=validate, manifests=manifests)
-    reader = Reader(intake, names=validate, manifests=manifests and validate)
+    fields = None if unknown_fields else FieldCheck(intake.problem)
+    reader = Reader(intake, names=validate, manifests=manifests and validate, fields=fields)
     digests: list[bytes] = []
     with no_gc():
         for index, item in enumerate(items):

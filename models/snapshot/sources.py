@@ -25,6 +25,7 @@ _PROC: Final = Path("/proc")
 _CHUNK: Final = 2**20
 #: A quarter of the memory that is free when a file is read.
 _BY_MEMORY: Final = -1
+_kept: Final[ContextVar[dict[str, bytes] | None]] = ContextVar("kept", default=None)
 _limit: Final[ContextVar[int | None]] = ContextVar("limit", default=_BY_MEMORY)
 STDIN: Final = "-"
 
@@ -88,6 +89,17 @@ def at_most(limit: int | None) -> Iterator[None]:
         _limit.reset(before)
 
 
+@contextmanager
+def keeping() -> Iterator[dict[str, bytes]]:
+    """Give a dict that takes what is read in here, by path, in the order in which it is read: standard input can be read but once."""
+    kept: dict[str, bytes] = {}
+    before = _kept.set(kept)
+    try:
+        yield kept
+    finally:
+        _kept.reset(before)
+
+
 def read(path: str) -> bytes:
     """Return the content of a file (``-``: standard input), decompressed where it is gzip, as UTF-8 without byte order mark.
 
@@ -115,7 +127,10 @@ def read(path: str) -> bytes:
         raise ValueError("is damaged: not a complete gzip file") from None
     except MemoryError:
         raise ValueError("does not fit into memory") from None
-    return _utf8(data)
+    text = _utf8(data)
+    if (kept := _kept.get()) is not None:
+        kept[path] = text
+    return text
 
 
 class _TooLarge(ValueError):
