@@ -24,6 +24,70 @@ class Violation(Doc):
     why: Annotated[str, Meta(description="What is wrong, as a sentence.")]
 
 
+class Share(Doc):
+    """How many of a kind are done."""
+
+    done: Annotated[int, Meta(description="Those that are done.")]
+    of: Annotated[int, Meta(description="Those that the document asks for.")]
+
+
+class CarriedWave(Doc, omit_defaults=True):
+    """A wave as it was carried out."""
+
+    wave: Annotated[int, Meta(description="Its number; of a Placement there is one.")]
+    pods: Annotated[int, Meta(description="The pods that it is about.")]
+    done: Annotated[int, Meta(description="Those of them that are done.")]
+    seconds: Annotated[float | None, Meta(description="From its beginning to the last of its pods, without pauses of the run.")] = None
+
+
+class Outstanding(Doc, omit_defaults=True):
+    """A pod of a step that is not done."""
+
+    step: Annotated[int, Meta(description="The step.")]
+    wave: Annotated[int, Meta(description="Its wave.")]
+    pod: Annotated[str, Meta(description="The pod as the document names it, namespace/name.")]
+    node: Annotated[str | None, Meta(description="The node that it is to go to, null if it goes for good.")]
+    begun: Annotated[bool, Meta(description="Whether the cluster was asked to do something for it, and did not refuse.")] = False
+    why: Annotated[str, Meta(description="What the API server said when it last refused.")] = ""
+
+
+class SentRequests(Doc):
+    """The requests of a journal by what they ask for, and what became of them."""
+
+    evictions: Annotated[int, Meta(description="Evictions, refused ones included.")]
+    bindings: Annotated[int, Meta(description="Bindings, refused ones included.")]
+    nodes: Annotated[int, Meta(description="Changes of nodes.")]
+    others: Annotated[int, Meta(description="All others.")]
+    refused: Annotated[int, Meta(description="Those of all that the API server refused.")]
+    unanswered: Annotated[int, Meta(description="Those of all that may or may not have been carried out.")]
+
+
+class ClusterEnd(Doc):
+    """A cluster after a run, beside what the document says."""
+
+    missed: Annotated[list[str], Meta(description="What the document says and is not so, what is left of it included.")]
+    foreign: Annotated[list[str], Meta(description="What others have changed since the snapshot of the document.")]
+
+
+class CarriedOut(Doc, omit_defaults=True):
+    """What a journal tells of a run."""
+
+    run: Annotated[str, Meta(description="The id of the run.")]
+    began: Annotated[str, Meta(description="When it began, RFC 3339.")]
+    moves: Annotated[Share, Meta(description="Pods that get another node.")]
+    evictions: Annotated[Share, Meta(description="Pods that go for good.")]
+    bindings: Annotated[Share, Meta(description="Pending pods that get a node.")]
+    waves: Annotated[list[CarriedWave], Meta(description="The waves in their order.")]
+    left: Annotated[list[Outstanding], Meta(description="What is not done.")]
+    requests: Annotated[SentRequests, Meta(description="What was asked of the cluster.")]
+    nodesClosed: Annotated[int, Meta(description="Nodes that were closed for the run.")]
+    leftClosed: Annotated[list[str], Meta(description="Nodes of these that were not opened again.")] = []
+    resumed: Annotated[int, Meta(description="How often it was resumed.")] = 0
+    ended: Annotated[str | None, Meta(description="When it ended by itself, RFC 3339; null if it was cut off, or goes on.")] = None
+    messages: Annotated[list[str], Meta(description="Drift, and why the run stopped, as it was said.")] = []
+    end: Annotated[ClusterEnd | None, Meta(description="The cluster's end, where a snapshot of it was given.")] = None
+
+
 class Verification(Doc, omit_defaults=True):
     """What ``verify`` found in a Placement or a RebalancePlan."""
 
@@ -34,6 +98,7 @@ class Verification(Doc, omit_defaults=True):
     ] = []
     notChecked: Annotated[list[str], Meta(description="What of the document is not checked.")] = []
     notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
+    journal: Annotated[CarriedOut | None, Meta(description="What the journal of a run tells, where one was given.")] = None
 
 
 class PodCounts(Doc, omit_defaults=True):

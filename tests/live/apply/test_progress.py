@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from live.apply.progress import Progress, progress_of
 from models.documents.journal import Answered, Fact, Line, Request, Run, parse
-from models.kube.closed_nodes import CLOSED_BY
-from tests.live.apply import journals
 from tests.live.apply.journals import Script, encode, random_run
 
 
@@ -88,7 +86,6 @@ def test_a_node_is_closed_from_the_request_on_and_until_its_opening_is_confirmed
 
 def test_patches_by_operations_close_and_open_as_well() -> None:
     script, pointer = Script(), "/metadata/annotations/kubestow.dev~1closed-by"
-    assert CLOSED_BY == journals.CLOSED_BY
     script.answer(script.ask("PATCH", "/api/v1/nodes/n1", [{"op": "add", "path": pointer, "value": "r1"}]), 200)
     assert list(progress_of(script.lines).closed) == ["n1"]
     script.answer(script.ask("PATCH", "/api/v1/nodes/n1", [{"op": "remove", "path": pointer}]), 200)

@@ -1,0 +1,285 @@
+"""A journal against its document, line by line: whatever a run asked of the cluster has to be what some step asks for, by then.
+
+An eviction or a Binding has to name the pod that stands for that of its step, by its uid, and no other node than the planned one; a wave
+begins when the one before is done; nodes are changed only so that no pod that the document does not name gets a place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from checker.journal.requests import Ask, ask_of
+from checker.journal.tasks import Task, Tasks
+from checker.violation import Violation
+from models.documents.journal import Answered, Fact, Record, Request, Run
+from models.kube.closed_nodes import CLOSED_BY, LET_IN
+
+#: The rule of violations of a journal.
+JOURNAL: Final = "Journal"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+
+#: What a run changes of nodes, and of pods that it lets in; and what a patch says beside that.
+_OF_NODES: Final = frozenset({f"metadata.annotations.{CLOSED_BY}", "spec.unschedulable", "spec.taints"})
+_OF_PODS: Final = frozenset({"spec.tolerations"})
+_BESIDE: Final = frozenset({"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A pod of the cluster: namespace/name, and its uid where it is known."""
+
+    key: str
+    uid: str | None
+
+
+@dataclass
+class State:
+    """What the lines so far say, by task or by the document's name of a pod.
+
+    ``stands``: the pods that stand for those of the document by now; ``victims``: the pods that tasks evict; ``asked``: evictions that were
+    not refused; ``bound``: tasks with a Binding that was carried out, or that are done; ``done``: those that are done. ``closed``: by node,
+    the line that closed it. ``sent``: by number, requests without an answer, with their lines. ``replaced_by``: by uid of a replacement,
+    the task. ``over``: the run has ended.
+    """
+
+    stands: dict[str, Standing] = field(default_factory=dict)
+    victims: dict[tuple[int, str], Standing] = field(default_factory=dict)
+    asked: Counter[tuple[int, str]] = field(default_factory=Counter)
+    bound: set[tuple[int, str]] = field(default_factory=set)
+    done: set[tuple[int, str]] = field(default_factory=set)
+    closed: dict[str, int] = field(default_factory=dict)
+    sent: dict[int, tuple[int, Request, Ask]] = field(default_factory=dict)
+    replaced_by: dict[str, tuple[int, str]] = field(default_factory=dict)
+    over: bool = False
+
+
+class Remaining:
+    """The tasks in their order, of which more and more are dealt with."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks, self._next = sorted(tasks.all.values(), key=lambda task: (task.wave, task.step)), 0
+
+    def first(self, dealt_with: Set[tuple[int, str]]) -> Task | None:
+        """Return the first that is left; ``dealt_with`` only grows from call to call."""
+        while self._next < len(self._tasks) and (self._tasks[self._next].step, self._tasks[self._next].pod) in dealt_with:
+            self._next += 1
+        return self._tasks[self._next] if self._next < len(self._tasks) else None
+
+
+class Replay:
+    """One journal. ``state``: after all lines that were taken."""
+
+    def __init__(self, record: Record, tasks: Tasks) -> None:
+        """Begin before the first line."""
+        self.state = State()
+        self._record, self._tasks, self._run = record, tasks, record.run.run
+        self._undone, self._unsettled = Remaining(tasks), Remaining(tasks)
+        for task in tasks.all.values():
+            self.state.stands.setdefault(task.pod, Standing(task.pod, tasks.uid(task.pod)))
+
+    def faults(self) -> Iterator[Violation]:
+        """Take all lines; return what is wrong with them."""
+        for number, line in enumerate(self._record.lines, 1):
+            if isinstance(line, Run):
+                self.state.over = False
+                found: Iterator[tuple[str, str, str]] = iter(())
+            elif isinstance(line, Request):
+                found = self._request(number, line)
+            elif isinstance(line, Answered):
+                found = self._answer(line)
+            else:
+                found = self._fact(number, line)
+            for pod, node, why in found:
+                yield Violation(pod, node, JOURNAL, f"line {number}: {why}")
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _request(self, number: int, request: Request) -> Iterator[tuple[str, str, str]]:
+        ask, task = ask_of(request), self._tasks.find(request.step, request.pod)
+        self.state.sent[request.number] = (number, request, ask)
+        if "dryRun" in request.params:
+            return
+        if ask.kind == "other":
+            yield request.pod or "", "", f"{request.method} {request.path}: nothing that carries a document out"
+        elif ask.kind == "node":
+            yield from self._node(number, ask)
+        elif ask.kind == "pod":
+            yield from self._tolerate(ask)
+        elif ask.kind in ("eviction", "binding", "creation", "claim"):
+            if task is None:
+                yield ask.key if ask.name else "", "", f"{_a(ask)} that no step asks for"
+                return
+            yield from ((task.pod, task.place, why) for why in self._of_task(ask, task))
+            if ask.kind == "eviction":
+                self.state.asked[task.step, task.pod] += 1
+
+    def _of_task(self, ask: Ask, task: Task) -> Iterator[str]:
+        if self.state.over:
+            yield f"{_a(ask)} after the run had ended"
+        yield from self._too_early(task)
+        if ask.kind == "eviction":
+            yield from self._evict(ask, task)
+        elif ask.kind == "binding":
+            yield from self._bind(ask, task)
+        elif ask.kind == "creation":
+            yield from self._create(ask, task)
+        elif ask.get("metadata", "annotations", SELECTED_NODE) not in (None, task.target):
+            yield f"claim {ask.key} is steered to {ask.get('metadata', 'annotations', SELECTED_NODE)}, the pod goes to {task.target}"
+
+    def _too_early(self, task: Task) -> Iterator[str]:
+        """A wave begins when the one before is done; what counts others comes after those before it in the bind order."""
+        first = self._undone.first(self.state.done)
+        if first is not None and first.wave < task.wave:
+            yield f"step {task.step} of wave {task.wave} before step {first.step} of wave {first.wave} is done"
+        first = self._unsettled.first(self.state.bound) if task.waits else None
+        if first is not None and first.step < task.step:
+            yield f"{task.pod} counts other pods and is bound before {first.pod}, which comes first"
+
+    def _evict(self, ask: Ask, task: Task) -> Iterator[str]:
+        key = (task.step, task.pod)
+        victim = self.state.victims.setdefault(key, self.state.stands[task.pod])
+        uid = ask.get("deleteOptions", "preconditions", "uid")
+        if task.source is None:
+            yield f"an eviction, and step {task.step} binds a pending pod"
+        if ask.key != victim.key:
+            yield f"an eviction of {ask.key}, the pod of step {task.step} is {victim.key}"
+        if uid is None:
+            yield f"an eviction of {ask.key} without its uid: another pod of that name would go"
+        elif victim.uid is not None and uid != victim.uid:
+            yield f"an eviction of {ask.key} with uid {uid}, that of step {task.step} has {victim.uid}"
+
+    def _bind(self, ask: Ask, task: Task) -> Iterator[str]:
+        stands, node, uid = self.state.stands[task.pod], ask.get("target", "name"), ask.get("metadata", "uid")
+        if task.target is None:
+            yield f"a Binding to {node}, and step {task.step} evicts the pod for good"
+        elif node != task.target:
+            yield f"a Binding to {node}, step {task.step} asks for {task.target}"
+        if task.source is not None and (task.step, task.pod) not in self.state.victims:
+            yield f"a Binding before step {task.step} has evicted the pod that is replaced"
+        if ask.key != stands.key:
+            yield f"a Binding of {ask.key}, the pod that stands for {task.pod} is {stands.key}"
+        if uid is None:
+            yield f"a Binding of {ask.key} without its uid: another pod of that name would be bound"
+        elif stands.uid is not None and uid != stands.uid:
+            yield f"a Binding of {ask.key} with uid {uid}, the pod that stands for {task.pod} has {stands.uid}"
+
+    def _create(self, ask: Ask, task: Task) -> Iterator[str]:
+        named = f"{ask.get('metadata', 'namespace') or ask.namespace}/{ask.get('metadata', 'name')}"
+        pod = self._tasks.pods.get(task.pod)
+        if named != task.pod or ask.namespace != task.pod.partition("/")[0]:
+            yield f"pod {named} is created, that of step {task.step} is {task.pod}"
+        if pod is not None and any(owner.controller for owner in pod.metadata.ownerReferences or ()):
+            yield "the pod is created by the run, and its controller does so, too"
+        if not self.state.asked[task.step, task.pod]:
+            yield "the pod is created before it was evicted"
+        if ask.get("spec", "nodeName"):
+            yield f"the pod is created on {ask.get('spec', 'nodeName')}, past all checks"
+
+    # --- nodes and pods that are let in -------------------------------------------------------------------------------
+
+    def _node(self, number: int, ask: Ask) -> Iterator[tuple[str, str, str]]:
+        marks = ask.get("metadata", "annotations", CLOSED_BY)
+        unmarks = ask.has("metadata", "annotations", CLOSED_BY) and marks is None
+        cordons = ask.get("spec", "unschedulable") is True
+        taints = [taint for taint in ask.get("spec", "taints") or () if isinstance(taint, dict)]
+        guests = [taint for taint in taints if taint.get("key") == LET_IN]
+        if marks is not None:
+            self.state.closed.setdefault(ask.name, number)
+            if str(marks).partition(" ")[0] != self._run:
+                yield "", ask.name, f"the node is marked as closed by {marks}, the run is {self._run}"
+            if not cordons:
+                yield "", ask.name, "the node is marked as closed and not cordoned"
+        elif unmarks and cordons and ask.name not in self._tasks.drain:
+            yield "", ask.name, "the node stays cordoned without a mark, and is not to be drained"
+        elif not unmarks and cordons:
+            yield "", ask.name, "the node is cordoned without a mark of whose it is"
+        elif not unmarks and not guests:
+            yield "", ask.name, "the node is opened, or changed otherwise, while the run needs it closed"
+        if _beyond(ask, _OF_NODES):
+            yield "", ask.name, f"{_beyond(ask, _OF_NODES)} of the node is changed"
+        for taint in guests:
+            yield from self._guest(ask.name, taint.get("value"), taint.get("effect"))
+
+    def _guest(self, node: str, uid: object, effect: object) -> Iterator[tuple[str, str, str]]:
+        hosts = [task for task in self._tasks.all.values() if task.target == node and self.state.stands[task.pod].uid == uid]
+        if not hosts:
+            yield "", node, f"the node is opened for the pod with uid {uid}, which no step puts there"
+        if effect not in ("NoSchedule", "NoExecute"):
+            yield "", node, f"the node is opened for one pod, and its taint keeps no other away ({effect})"
+
+    def _tolerate(self, ask: Ask) -> Iterator[tuple[str, str, str]]:
+        """A pod that is let in tolerates that taint; nothing else of a pod is changed."""
+        if ask.key not in {standing.key for standing in self.state.stands.values()}:
+            yield ask.key, "", "the pod is changed, and no step is about it"
+        if _beyond(ask, _OF_PODS):
+            yield ask.key, "", f"{_beyond(ask, _OF_PODS)} of the pod is changed"
+
+    # --- answers and facts --------------------------------------------------------------------------------------------
+
+    def _answer(self, line: Answered) -> Iterator[tuple[str, str, str]]:
+        _, request, ask = self.state.sent.pop(line.number)
+        key = (request.step or 0, request.pod or "")
+        carried_out = 200 <= line.code < 300
+        if ask.kind == "node" and (line.code == 404 or (carried_out and _opens(ask))):
+            self.state.closed.pop(ask.name, None)
+        elif ask.kind == "binding" and carried_out and key in self._tasks.all:
+            self.state.bound.add(key)
+        elif ask.kind == "eviction" and 300 <= line.code < 500 and key in self._tasks.all:
+            self.state.asked[key] -= 1
+        return iter(())
+
+    def _fact(self, number: int, fact: Fact) -> Iterator[tuple[str, str, str]]:
+        if fact.what == "end":
+            self.state.over = True
+        elif fact.what == "closed":
+            for node in fact.nodes:
+                self.state.closed.setdefault(node, number)
+        elif fact.what == "opened":
+            for node in fact.nodes:
+                self.state.closed.pop(node, None)
+        elif fact.what in ("gone", "replacement", "done", "manifest"):
+            task = self._tasks.find(fact.step, fact.pod)
+            if task is None:
+                yield fact.pod or "", "", f"step {fact.step} of {fact.pod} is said to be {fact.what}, and there is no such step"
+            elif fact.what == "replacement":
+                yield from ((task.pod, task.place, why) for why in self._replacement(fact, task))
+            elif fact.what == "done":
+                yield from ((task.pod, task.place, why) for why in self._done(task))
+
+    def _replacement(self, fact: Fact, task: Task) -> Iterator[str]:
+        key, uid = (task.step, task.pod), fact.uid or ""
+        self.state.victims.setdefault(key, self.state.stands[task.pod])
+        if task.purpose != "move":
+            yield f"{fact.now} is said to replace the pod, and step {task.step} does not move one"
+        if uid in self._tasks.uids:
+            yield f"{fact.now} is said to replace the pod, and was there before"
+        if self.state.replaced_by.setdefault(uid, key) != key:
+            yield f"{fact.now} is said to replace the pod, and replaces that of step {self.state.replaced_by[uid][0]} already"
+        self.state.stands[task.pod] = Standing(fact.now or "", fact.uid)
+
+    def _done(self, task: Task) -> Iterator[str]:
+        key = (task.step, task.pod)
+        if task.source is not None and not self.state.asked[key]:
+            yield f"step {task.step} is said to be done, and its pod was never evicted"
+        if task.purpose == "move" and self.state.stands[task.pod] == self.state.victims.get(key, self.state.stands[task.pod]):
+            yield f"step {task.step} is said to be done, and nothing has replaced its pod"
+        self.state.done.add(key)
+        self.state.bound.add(key)
+
+
+def _beyond(ask: Ask, known: Set[str]) -> str:
+    """Return the first field that a request changes beyond those that are known, empty if there is none."""
+    return next((name for name in ask.fields() if name not in known and name not in _BESIDE), "")
+
+
+def _opens(ask: Ask) -> bool:
+    return ask.has("metadata", "annotations", CLOSED_BY) and ask.get("metadata", "annotations", CLOSED_BY) is None
+
+
+def _a(ask: Ask) -> str:
+    """Return what a request is, in words."""
+    words = {"eviction": "an eviction", "binding": "a Binding", "creation": "a new pod", "claim": "a change of a claim"}
+    return words[ask.kind] + (f" of {ask.key}" if ask.name else "")

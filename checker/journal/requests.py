@@ -1,0 +1,75 @@
+"""What a request of a journal asks an API server to do, read from its method, path and body alone.
+
+Source: https://kubernetes.io/docs/reference/using-api/api-concepts/ (paths), RFC 7386 (merge patches).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from urllib.parse import unquote
+
+from models.documents.journal import Request
+
+Kind = Literal["eviction", "binding", "creation", "pod", "claim", "node", "lease", "other"]
+
+_PATHS: Final[tuple[tuple[Kind, str, re.Pattern[str]], ...]] = (
+    ("eviction", "POST", re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/eviction")),
+    ("binding", "POST", re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/binding")),
+    ("creation", "POST", re.compile(r"/api/v1/namespaces/([^/]+)/pods()")),
+    ("pod", "PATCH", re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)")),
+    ("claim", "PATCH", re.compile(r"/api/v1/namespaces/([^/]+)/persistentvolumeclaims/([^/]+)")),
+    ("node", "PATCH", re.compile(r"/api/v1/nodes/()([^/]+)")),
+    ("lease", "", re.compile(r"/apis/coordination\.k8s\.io/v1/namespaces/(kube-system)/leases(?:/(kubestow-apply))?")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """``namespace``, ``name``: of the object in the path, empty where it names none. ``body``: empty where there is none."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    body: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Return ``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    def get(self, *path: str) -> Any:
+        """Return a field of the body, None where it is absent or null."""
+        found: Any = self.body
+        for part in path:
+            found = found.get(part) if isinstance(found, Mapping) else None
+        return found
+
+    def has(self, *path: str) -> bool:
+        """Return whether the body gives a field, if only null."""
+        above = self.get(*path[:-1])
+        return isinstance(above, Mapping) and path[-1] in above
+
+    def fields(self) -> Iterator[str]:
+        """Return the paths of all fields that the body gives, with dots."""
+        yield from _leaves("", self.body)
+
+
+def _leaves(above: str, body: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in body.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(f"{above}{name}.", value)
+        else:
+            yield f"{above}{name}"
+
+
+def ask_of(request: Request) -> Ask:
+    """Return what a request asks for; ``other``: nothing that a run needs to ask for."""
+    body = request.body if isinstance(request.body, dict) else None
+    for kind, method, path in _PATHS:
+        found = path.fullmatch(request.path)
+        if found is not None and request.method == (method or request.method) and (body is not None or kind == "lease"):
+            return Ask(kind, unquote(found[1]), unquote(found[2] or ""), body or {})
+    return Ask("other", "", "", {})
