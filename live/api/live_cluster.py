@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from live.api.answers import Object, Unreachable
@@ -135,6 +136,12 @@ class LiveCluster:
     def pods_on(self, node: str) -> list[Object]:
         """Return the pods that are bound to a node, those that have ended included."""
         return self._of("Pod").on(node)
+
+    def matching(self, kind: str, pattern: re.Pattern[bytes]) -> Iterator[Object]:
+        """Yield the objects of a kind in whose JSON there is a match, in the order of their names."""
+        for each in self._reflectors:
+            if each.store.resource.kind.name == kind:
+                yield from (each.store[found.known.uid] for found in each.store.entries() if pattern.search(found.raw))
 
     def _of(self, kind: str) -> Store:
         return next(each.store for each in self._reflectors if each.store.resource.kind.name == kind)
