@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 Object = dict[str, Any]
+#: What is sent: an object, or the operations of a JSON patch.
+Body = Object | list[Object]
 
 
 class Unreachable(Exception):
@@ -45,7 +47,7 @@ class Api(Protocol):
         self,
         method: str,
         path: str,
-        body: Object | None = None,
+        body: Body | None = None,
         *,
         params: Mapping[str, str] | None = None,
         patch: Literal["merge", "json", "strategic"] = "merge",

@@ -16,7 +16,7 @@ import msgspec
 from yarl import URL
 
 from live.api import kubeconfig
-from live.api.answers import Answer, Object, Unreachable
+from live.api.answers import Answer, Body, Object, Unreachable
 from live.api.exec_plugin import CredentialsError
 from live.api.kubeconfig import Target
 from live.api.session import Session, open_session
@@ -99,7 +99,7 @@ class Connection:
         self,
         method: str,
         path: str,
-        body: Object | None = None,
+        body: Body | None = None,
         *,
         params: Mapping[str, str] | None = None,
         patch: Literal["merge", "json", "strategic"] = "merge",
@@ -108,8 +108,11 @@ class Connection:
 
         Raises:
             Unreachable: no answer came.
+            ValueError: a JSON patch that is no list, of which the library would make another kind of patch.
         """
         headers = {"Content-Type": _PATCHES[patch]} if method == "PATCH" else {}
+        if headers and (patch == "json") != isinstance(body, list):
+            raise ValueError(f"{method} {path}: a JSON patch is a list, and no other patch is one")
         answer, data = await self._answered(method, _url(path, params), headers, body)
         if answer.ok and data.strip():
             try:
@@ -177,7 +180,7 @@ class Connection:
 
     # --- one request --------------------------------------------------------------------------------------------------
 
-    async def _answered(self, method: str, url: str, headers: Mapping[str, str], body: Object | None) -> tuple[Answer, bytes]:
+    async def _answered(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> tuple[Answer, bytes]:
         """Send a request as often as it is worth it."""
         evicts = method == "POST" and url.partition("?")[0].endswith("/eviction")
         pause, slow = self._limits.pause, 0
@@ -198,14 +201,14 @@ class Connection:
             pause *= 2
         raise AssertionError("the last try returns or raises")
 
-    async def _authorised(self, method: str, url: str, headers: Mapping[str, str], body: Object | None) -> tuple[Answer, bytes]:
+    async def _authorised(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> tuple[Answer, bytes]:
         session = await self._current()
         answer, data = await self._once(session, method, url, headers, body)
         if answer.code == 401 and await self._renew(session):
             return await self._once(self._session, method, url, headers, body)
         return answer, data
 
-    async def _once(self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Object | None) -> tuple[Answer, bytes]:
+    async def _once(self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> tuple[Answer, bytes]:
         timeout = aiohttp.ClientTimeout(total=self._limits.timeout, sock_connect=self._limits.connect)
         try:
             response = await self._request(session, method, url, headers, body, timeout)
@@ -218,7 +221,7 @@ class Connection:
         return _answer(response, data), data
 
     async def _request(
-        self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Object | None, timeout: aiohttp.ClientTimeout
+        self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Body | None, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         sent = session.headers.copy()
         sent.update(headers)

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from live.api.answers import Answer, Api, Object, Unreachable
+from live.api.answers import Answer, Api, Body, Unreachable
 from live.apply.progress import Progress, progress_of
 from models.documents import journal as lines
 from models.documents.journal import ENDING, Answered, Fact, Line, Request, Run, What
@@ -220,7 +220,7 @@ class JournaledApi:
         self,
         method: str,
         path: str,
-        body: Object | None = None,
+        body: Body | None = None,
         *,
         params: Mapping[str, str] | None = None,
         patch: Literal["merge", "json", "strategic"] = "merge",

@@ -46,7 +46,8 @@ def status(code: int, reason: str, message: str, **headers: str) -> web.Response
 @dataclass
 class Server:
     """``faults``: asked in turn before a request is answered; one that gives an answer is used up. ``forgotten``: watches that begin
-    before this version are told so. ``drop``: ends all watches."""
+    before this version are told so. ``deaf``: watches say nothing. ``silent``: paths that get no answer. ``slow``: seconds that each answer
+    takes. ``most``: requests at a time so far; ``peers``: connections."""
 
     version: int = 100
     objects: dict[tuple[str, str], Object] = field(default_factory=dict)
@@ -56,7 +57,12 @@ class Server:
     forgotten: int = 0
     page: int = 1_000
     deaf: bool = False
+    silent: set[str] = field(default_factory=set)
+    slow: float = 0.0
     url: str = ""
+    most: int = 0
+    peers: set[Any] = field(default_factory=set)
+    _now: int = 0
     _log: list[tuple[int, str, str, Object]] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _drops: int = 0
@@ -101,8 +107,21 @@ class Server:
     # --- HTTP ---------------------------------------------------------------------------------------------------------
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        self.peers.add(request.transport.get_extra_info("peername"))
+        self._now += 1
+        self.most = max(self.most, self._now)
+        try:
+            return await self._heard(request)
+        finally:
+            self._now -= 1
+
+    async def _heard(self, request: web.Request) -> web.StreamResponse:
         body = await request.json() if request.can_read_body else None
         self.requests.append((request.method, request.path_qs, dict(request.headers), body))
+        if request.path in self.silent:
+            await asyncio.sleep(60)
+        await asyncio.sleep(self.slow)
         if self.tokens is not None and request.headers.get("Authorization", "").removeprefix("Bearer ") not in self.tokens:
             return status(401, "Unauthorized", "Unauthorized")
         for index, fault in enumerate(self.faults):
@@ -191,13 +210,13 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(server: Server, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
-    """Answer on a port of 127.0.0.1."""
+async def serving(server: Server, tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[Server]:
+    """Answer on a port of 127.0.0.1, any if none is given."""
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(application, shutdown_timeout=0.01, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, reuse_address=True)
     await site.start()
     server.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     try:

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from live.api.answers import Answer, Object, Unreachable
+from live.api.answers import Answer, Body, Object, Unreachable
 from models.documents.journal import What
 from models.snapshot.snapshot import Snapshot, from_objects
 from tests import objects
@@ -84,11 +84,12 @@ class FakeCluster:
         self,
         method: str,
         path: str,
-        body: Object | None = None,
+        body: Body | None = None,
         *,
         params: Mapping[str, str] | None = None,
         patch: Literal["merge", "json", "strategic"] = "merge",
     ) -> Answer:
+        assert not isinstance(body, list)
         self.sent.append((method, path, body))
         await asyncio.sleep(self.latency)
         told = self.before(method, path, body)

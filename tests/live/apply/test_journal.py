@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
-from live.api.answers import Answer, Api, Object, Unreachable
+from live.api.answers import Answer, Api, Body, Object, Unreachable
 from live.apply.journal import Journal, JournaledApi, JournalLost, Origin, digest, journal_path
 from models.documents.journal import Fact, read
 from models.snapshot.snapshot import InputError
@@ -36,7 +36,7 @@ class FakeApi:
         self,
         method: str,
         path: str,
-        body: Object | None = None,
+        body: Body | None = None,
         *,
         params: Mapping[str, str] | None = None,
         patch: Literal["merge", "json", "strategic"] = "merge",
