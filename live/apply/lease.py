@@ -1,0 +1,242 @@
+"""One run at a time in a cluster: the Lease ``kube-system/kubestow-apply``, as leader election of Kubernetes' own components has one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Self
+
+from live.api.answers import Answer, Api, Object, Unreachable
+
+NAMESPACE: Final = "kube-system"
+NAME: Final = "kubestow-apply"
+_LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+_PATH: Final = f"{_LEASES}/{NAME}"
+_ATTEMPTS: Final = 5
+
+
+class LeaseTaken(Exception):
+    """The Lease cannot be had; one sentence."""
+
+
+class LeaseLost(Exception):
+    """The Lease is not ours any longer, so nothing more may be asked of the cluster."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds. ``duration``: how long a Lease is good after its last renewal; ``renew``: between renewals; ``margin``: before its end it
+    counts as lost; ``skew``: clocks differ by less, so that a Lease that seems to have ended no longer ago is looked at for a while."""
+
+    duration: int = 30
+    renew: float = 10
+    margin: float = 5
+    skew: float = 300
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who has the Lease, and until when."""
+
+    run: str
+    until: datetime
+
+
+def holder(lease: Object, now: datetime | None = None) -> Holder | None:
+    """Return who has the Lease at that time, None if nobody has: it was given back, or has ended."""
+    spec = lease.get("spec") or {}
+    run, renewed = spec.get("holderIdentity"), _parsed(spec.get("renewTime"))
+    if not run or renewed is None:
+        return None
+    until = renewed + timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
+    return Holder(str(run), until) if until > (now or _now()) else None
+
+
+async def live_run(api: Api) -> Holder | None:
+    """Return the run that carries something out at the moment, None if there is none.
+
+    Raises:
+        LeaseTaken: the server does not say.
+        Unreachable: no answer came.
+    """
+    answer = await api.send("GET", _PATH)
+    if answer.code == 404:
+        return None
+    if not answer.ok:
+        raise _refused("read", answer)
+    return holder(answer.body)
+
+
+class Lease:
+    """The Lease of one run: ``async with Lease(api, run_id) as lease`` takes it, renews it and gives it back.
+
+    Renewals are no changes that a journal has to have: ``api`` is the one without.
+    """
+
+    def __init__(self, api: Api, run_id: str, times: Times | None = None, clock: Callable[[], datetime] | None = None) -> None:
+        """Take what asks the server, and whose the Lease is to be."""
+        #: Set as soon as the Lease is lost.
+        self.lost = asyncio.Event()
+        self._why = ""
+        self._api = api
+        self._run = run_id
+        self._times = times or Times()
+        self._clock = clock or _now
+        self._lease: Object = {}
+        self._acquired = ""
+        self._good_until = (0.0, datetime.min.replace(tzinfo=UTC))
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.take()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.release()
+
+    @property
+    def held(self) -> bool:
+        """Return whether the Lease is ours, and long enough for a request."""
+        steady, wall = self._good_until
+        # A computer that slept has lost time on the wall clock alone.
+        if not self.lost.is_set() and (time.monotonic() >= steady or self._clock() >= wall):
+            self._lose("it could not be renewed in time")
+        return not self.lost.is_set()
+
+    def check(self) -> None:
+        """Ask whether the run may go on, before each request.
+
+        Raises:
+            LeaseLost: it may not.
+        """
+        if not self.held:
+            raise LeaseLost(f"the Lease {NAMESPACE}/{NAME} is lost: {self._why}")
+
+    async def take(self) -> None:
+        """Take the Lease and renew it from now on. One that has ended, or of the same run, is taken over.
+
+        Raises:
+            LeaseTaken: another run has it, or the server refuses.
+            Unreachable: no answer came.
+        """
+        for _ in range(_ATTEMPTS):
+            sent = time.monotonic(), self._clock()
+            read = await self._api.send("GET", _PATH)
+            if read.code == 404:
+                answer = await self._api.send("POST", _LEASES, self._written({}))
+            elif read.ok:
+                other = await self._other(read.body)
+                if other is not None:
+                    raise LeaseTaken(
+                        f"run {other.run} carries something out in this cluster: it has the Lease {NAMESPACE}/{NAME} until "
+                        f"{other.until:%Y-%m-%dT%H:%M:%SZ}, and longer while it runs"
+                    )
+                sent = time.monotonic(), self._clock()
+                answer = await self._api.send("PUT", _PATH, self._written(read.body))
+            else:
+                raise _refused("read", read)
+            if answer.ok:
+                self._keep(answer.body, *sent)
+                self._renewal = asyncio.create_task(self._renew())
+                return
+            if answer.code not in (404, 409) or read.code == answer.code == 404:
+                raise _refused("written", answer)
+        raise LeaseTaken(f"the Lease {NAMESPACE}/{NAME} cannot be had: others change it all the time")
+
+    async def _other(self, lease: Object) -> Holder | None:
+        """Return the other run that has a Lease. Its clock may be behind: one that seems to have ended lately is watched for a renewal."""
+        spec = lease.get("spec") or {}
+        found = holder(lease, self._clock())
+        if spec.get("holderIdentity") in (None, "", self._run):
+            return None
+        if found is None and holder(lease, self._clock() - timedelta(seconds=self._times.skew)) is not None:
+            await asyncio.sleep(self._times.renew * 1.2)
+            again = await self._api.send("GET", _PATH)
+            renewed = (again.body.get("spec") or {}) if again.ok else {}
+            if renewed.get("holderIdentity") == spec["holderIdentity"] and renewed.get("renewTime") != spec.get("renewTime"):
+                return Holder(spec["holderIdentity"], self._clock() + timedelta(seconds=self._times.duration))
+        return found
+
+    async def release(self) -> None:
+        """Give the Lease back, so that the next run need not wait for its end. Called twice, or without it, this does nothing."""
+        if self._renewal is not None:
+            while not self._renewal.done():
+                self._renewal.cancel()
+                await asyncio.wait([self._renewal], timeout=1)
+        self._renewal, lease, self._lease = None, self._lease, {}
+        if not lease or self.lost.is_set():
+            return
+        self._lose("it was given back")
+        try:
+            await self._api.send("PUT", _PATH, {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}})
+        except Unreachable:
+            return  # it ends by itself
+
+    async def _renew(self) -> None:
+        while self.held:
+            await asyncio.sleep(self._times.renew)
+            sent = time.monotonic(), self._clock()
+            try:
+                answer = await self._api.send("PUT", _PATH, self._written(self._lease))
+                if answer.code == 409:
+                    answer = await self._api.send("GET", _PATH)
+                    if answer.ok and self._is_ours(answer.body):
+                        answer = await self._api.send("PUT", _PATH, self._written(answer.body))
+                    elif answer.ok:
+                        now = (answer.body.get("spec") or {}).get("holderIdentity")
+                        self._lose(f"run {now} has it now" if now else "somebody gave it back")
+                        return
+            except Unreachable:
+                continue  # until it is too late
+            if answer.ok:
+                self._keep(answer.body, *sent)
+            elif answer.code == 404:
+                self._lose("somebody deleted it")
+
+    def _is_ours(self, lease: Object) -> bool:
+        spec = lease.get("spec") or {}
+        return spec.get("holderIdentity") == self._run and spec.get("acquireTime") == self._acquired
+
+    def _keep(self, lease: Object, steady: float, wall: datetime) -> None:
+        good = self._times.duration - self._times.margin
+        self._lease, self._acquired = lease, lease["spec"]["acquireTime"]
+        self._good_until = steady + good, wall + timedelta(seconds=good)
+
+    def _lose(self, why: str) -> None:
+        if not self.lost.is_set():
+            self._why = why
+            self.lost.set()
+
+    def _written(self, lease: Object) -> Object:
+        """Return the Lease as ours, renewed now; with the resource version that was read, so that nobody's change is overwritten."""
+        now = self._clock().isoformat(timespec="microseconds").replace("+00:00", "Z")
+        spec = lease.get("spec") or {}
+        found: Object = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": lease.get("metadata") or {"name": NAME, "namespace": NAMESPACE},
+        }
+        mine = {"holderIdentity": self._run, "leaseDurationSeconds": self._times.duration, "renewTime": now}
+        if self._acquired and self._is_ours(lease):
+            return {**found, "spec": {**spec, **mine}}
+        transitions = int(spec.get("leaseTransitions") or 0) + (1 if spec else 0)
+        return {**found, "spec": {**spec, **mine, "acquireTime": now, "leaseTransitions": transitions}}
+
+
+def _refused(what: str, answer: Answer) -> LeaseTaken:
+    return LeaseTaken(f"the Lease {NAMESPACE}/{NAME}, which keeps two runs apart, cannot be {what}: {answer.message}")
+
+
+def _parsed(text: object) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
