@@ -23,6 +23,7 @@ from live.apply.node_changes import (
     is_closed,
     is_open_for,
     letting_in,
+    open_nodes,
     opening,
     whole,
     without,
@@ -334,23 +335,6 @@ class Fence:
                 raise FenceError(f"pod {name} cannot be let in: {answer.message}")
             found = None
         raise FenceError(f"pod {name} cannot be let in: something else changes it all the time")
-
-
-async def open_nodes(
-    nodes: Nodes, names: Collection[str], runs: Callable[[str], bool], *, drained: Collection[str] = (), pause: float = 0.5
-) -> dict[str, str]:
-    """Open nodes that these runs closed, each on its own, in parallel, and again after growing pauses where that fails.
-
-    ``drained``: stay cordoned. Return why those that are left could not be opened, by name.
-    """
-    left = dict.fromkeys(sorted(names), "")
-    for attempt in range(_TRIES):
-        if attempt:
-            await asyncio.sleep(pause * 2 ** (attempt - 1))
-        left = await nodes.change_all({name: opening(runs, cordoned=name in drained) for name in left})
-        if not left:
-            break
-    return left
 
 
 def _name(pod: Object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -20,6 +20,8 @@ Change = Callable[[Object], Object | None]
 _AT_ONCE: Final = 32
 #: How often a node is looked at again that somebody else changes meanwhile.
 _ATTEMPTS: Final = 10
+#: How often a node that could not be opened is tried.
+_TRIES: Final = 4
 
 
 class FenceError(Exception):
@@ -151,9 +153,8 @@ class Nodes:
 
     async def _change_all(self, changes: Mapping[str, Change]) -> dict[str, str]:
         known = self.all()
-        names = [name for name in changes if name in known or name in self._unsure]
-        found = await asyncio.gather(*(self._tried(name, changes[name], known.get(name)) for name in names))
-        return {name: why for name, why in zip(names, found, strict=True) if why}
+        found = await asyncio.gather(*(self._tried(name, change, known.get(name)) for name, change in changes.items()))
+        return {name: why for name, why in zip(changes, found, strict=True) if why}
 
     async def _tried(self, name: str, change: Change, known: Object | None) -> str:
         try:
@@ -195,6 +196,23 @@ class Nodes:
         self._answered[name] = node
         self._unsure.discard(name)
         return node
+
+
+async def open_nodes(
+    nodes: Nodes, names: Collection[str], runs: Callable[[str], bool], *, drained: Collection[str] = (), pause: float = 0.5
+) -> dict[str, str]:
+    """Open nodes that these runs closed, each on its own, in parallel, and again after growing pauses where that fails.
+
+    ``drained``: stay cordoned. Return why those that are left could not be opened, by name.
+    """
+    left = dict.fromkeys(sorted(names), "")
+    for attempt in range(_TRIES):
+        if attempt:
+            await asyncio.sleep(pause * 2 ** (attempt - 1))
+        left = await nodes.change_all({name: opening(runs, cordoned=name in drained) for name in left})
+        if not left:
+            break
+    return left
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:

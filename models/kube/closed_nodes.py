@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 #: The annotation of such a node: the run's id and the time, RFC 3339 in UTC.
@@ -34,3 +35,11 @@ def closed_by(value: str | None) -> ClosedBy | None:
         return None
     found = _VALUE.fullmatch(value)
     return ClosedBy(found[1], found[2]) if found is not None else ClosedBy(value, "")
+
+
+def by_run(nodes: Mapping[str, ClosedBy]) -> list[tuple[str, str, list[str]]]:
+    """Return runs in the order of their names, each with the time when it closed the first of its nodes, and these."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, by in nodes.items():
+        found.setdefault(by.run, []).append((by.time, name))
+    return [(run, min(closed)[0], sorted(name for _, name in closed)) for run, closed in sorted(found.items())]

@@ -1,0 +1,81 @@
+"""What runs that were killed have left in a cluster: closed nodes, and nodes that are open for one pod. ``apply --open`` undoes it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from live.api.answers import Api, Object
+from live.apply.lease import Lease
+from live.apply.node_changes import Nodes, annotation, is_closed, open_nodes, taints, without
+from models.kube.closed_nodes import LET_IN, ClosedBy, by_run
+
+_LISTED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A node that a run has not opened. ``by``: the run, None where only the taint of a let-in pod is left; ``pod``: the uid of that pod,
+    empty if there is none; ``closed``: the node takes no pods."""
+
+    node: str
+    by: ClosedBy | None
+    pod: str = ""
+    closed: bool = True
+
+
+def find(nodes: Iterable[Object]) -> list[Leftover]:
+    """Return what is left on these nodes, by name. Runs that live are among it: their Lease tells."""
+    found = []
+    for node in nodes:
+        by = annotation(node)
+        pod = next((str(taint.get("value") or "") for taint in taints(node) if taint.get("key") == LET_IN), None)
+        if by is not None or pod is not None:
+            found.append(Leftover(node["metadata"]["name"], by, pod or "", is_closed(node)))
+    return sorted(found, key=lambda each: each.node)
+
+
+def describe(found: Collection[Leftover]) -> list[str]:
+    """Return what was found, a sentence for each run."""
+    said = []
+    for run, time, names in by_run({each.node: each.by for each in found if each.by is not None}):
+        nodes = "a node" if len(names) == 1 else f"{len(names)} nodes"
+        said.append(f"run {run} closed {nodes}{f' at {time}' if time else ''} that nobody has opened since: {_some(names)}")
+    let_in = [each.node for each in found if each.pod]
+    stray = [each.node for each in found if each.by is None]
+    if let_in:
+        nodes = "node is" if len(let_in) == 1 else "nodes are"
+        said.append(f"{len(let_in)} {nodes} open for one pod alone (taint {LET_IN}): {_some(let_in)}")
+    if stray:
+        said.append(f"without the mark of a run, so that only the taint goes: {_some(stray)}")
+    return said
+
+
+async def open_leftovers(api: Api, found: Collection[Leftover], lease: Lease, *, pause: float = 0.5) -> dict[str, str]:
+    """Open all these nodes and take the taints away, in parallel; return why some could not be opened, by name.
+
+    ``lease``: taken by the caller, which proves that the runs are dead: it cannot be had while one of them lives. Nodes are looked at
+    again before they are changed, so that one which somebody has cordoned since, without the mark, stays so.
+
+    Raises:
+        LeaseLost: another run has begun.
+    """
+    lease.check()
+    runs = {each.by.run for each in found if each.by is not None}
+    nodes = Nodes(api, dict)
+    marked = {each.node for each in found if each.by is not None}
+    left = await open_nodes(nodes, marked, runs.__contains__, pause=pause)
+    lease.check()
+    stray = {each.node: _untainted for each in found if each.by is None}
+    return {**left, **await nodes.change_all(stray)}
+
+
+def _untainted(node: Object) -> Object | None:
+    fewer = without(node, (LET_IN,))
+    return None if fewer is None else {"spec": {"taints": fewer or None}}
+
+
+def _some(names: Collection[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:_LISTED]) + (f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else "")
