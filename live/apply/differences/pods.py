@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from models.kube.pod_requests import pod_request
 Pods = dict[str, objects.Pod]
 #: What redaction takes out of a spec in part or as a whole; the rest is compared as it is.
 _REDACTED: Final = frozenset({"containers", "initContainers", "volumes", "serviceAccountName", "nodeName"})
-_PLAIN: Final = tuple(name for name in objects.PodSpec.__struct_fields__ if name not in _REDACTED)
+_plain: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in _REDACTED))
 
 
 def drifts(before: Pods, now: Pods, done: Done) -> Iterator[Drift]:
@@ -107,7 +108,6 @@ class _Same:
     """Whether pods are alike. Each snapshot shares equal parts of its pods, so that a pair of parts is compared once."""
 
     def __init__(self) -> None:
-        self._parts: dict[tuple[int, int], bool] = {}
         self._notes: dict[tuple[int, int], bool] = {}
         self._held: dict[tuple[int, int], bool] = {}
         self._containers: dict[tuple[int, int], bool] = {}
@@ -116,13 +116,10 @@ class _Same:
         a, b = one.metadata, other.metadata
         if (a.deletionTimestamp is None) != (b.deletionTimestamp is None) or one.spec.nodeName != other.spec.nodeName:
             return False
-        if not (self._same(a.labels, b.labels) and self._same(a.ownerReferences, b.ownerReferences)):
+        if a.labels != b.labels or a.ownerReferences != b.ownerReferences:
             return False
         noted = _remembered(self._notes, a.annotations, b.annotations, lambda x, y: kept_annotations(x) == kept_annotations(y))
         return noted and self._status(one, other) and self._spec(one.spec, other.spec)
-
-    def _same(self, one: Any, other: Any) -> bool:
-        return _remembered(self._parts, one, other, lambda x, y: False)
 
     def _status(self, one: objects.Pod, other: objects.Pod) -> bool:
         """Whether they have ended, and what they hold: the rest of a status changes from moment to moment."""
@@ -132,7 +129,7 @@ class _Same:
         return held or _request(one) == _request(other)
 
     def _spec(self, one: objects.PodSpec, other: objects.PodSpec) -> bool:
-        if not all(self._same(getattr(one, name), getattr(other, name)) for name in _PLAIN):
+        if _plain(one) != _plain(other):
             return False
         for a, b in ((one.containers, other.containers), (one.initContainers, other.initContainers)):
             if not _remembered(self._containers, a, b, lambda x, y: _without_images(x) == _without_images(y)):
