@@ -1,0 +1,149 @@
+"""A pod gets its node: by a Binding, or by the scheduler itself where a Binding would strand it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from live.api.answers import Object, Unreachable
+from live.apply.moving.evict import pod_path
+from live.apply.moving.work import Dropped, Ended, Work
+from live.apply.steps import Step
+from live.apply.whereabouts import is_leaving, key_of, node_of
+
+
+def binding(pod: Object, node: str) -> Object:
+    """Return the Binding of one pod, by name and uid, to a node."""
+    metadata = pod["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+
+
+async def place(step: Step, pod: Object, work: Work, deadline: float) -> bool:
+    """See that a pending pod gets the node of its step; False if the pod goes away before.
+
+    Raises:
+        Ended: it does not fit there any more, is on another node, or the server refuses.
+        Dropped: the run is to end before anything was asked for.
+        Unreachable: the server is gone.
+    """
+    uid, target = pod["metadata"]["uid"], step.target
+    assert target is not None
+    found: Object | None = pod
+    while found is not None and not is_leaving(found):
+        node = node_of(found)
+        if node == target:
+            return True
+        if node is not None:
+            raise Ended(f"pod {key_of(found)} is on {node}: the plan has {step.pod} on {target}")
+        if (found.get("spec") or {}).get("schedulingGates"):
+            raise Ended(f"pod {key_of(found)} has scheduling gates, and can be bound only when they are gone")
+        await _require_fit(step, found, work)
+        claims = list(open_claims(found, work))
+        if claims or (found.get("spec") or {}).get("resourceClaims"):
+            return await _let_in(step, found, claims, work, deadline)
+        found = await _bind(step, found, work, deadline)
+        if found is None:
+            found = work.cluster.pod(uid)
+    return False
+
+
+async def _require_fit(step: Step, pod: Object, work: Work) -> None:
+    target = step.target or ""
+    if work.unchanged(target) and (work.halt.state is None or step.gang in work.whole):
+        return
+    why = await work.fits(key_of(pod), target)
+    if why:
+        raise Ended(f"pod {key_of(pod)}, which stands for {step.pod}, is not bound to {target}: {why}")
+
+
+async def _bind(step: Step, pod: Object, work: Work, deadline: float) -> Object | None:
+    """Send a Binding; return the pod as bound, None where it has to be looked at again."""
+    key, target = key_of(pod), step.target or ""
+    async with work.bindings:
+        if step.kind == "bind" and work.dropped(step):
+            raise Dropped
+        work.alive()
+        try:
+            answer = await work.api_of(*step.id).send("POST", pod_path(key, "/binding"), binding(pod, target))
+        except Unreachable:
+            await work.cluster.refresh()
+            return None
+    if answer.ok:
+        return {**pod, "spec": {**pod["spec"], "nodeName": target}}
+    if answer.code not in (404, 409) and answer.code < 500:
+        raise Ended(f"pod {key} cannot be bound to {target}: {answer.message}")
+    await work.cluster.refresh()  # gone, another one of the name, or bound by a request of ours whose answer was lost
+    if time.monotonic() >= deadline:
+        raise Ended(f"pod {key} cannot be bound to {target} for {work.options.timeout:g} s: {answer.message}")
+    if work.cluster.pod(pod["metadata"]["uid"]) is pod:
+        await work.rest(work.options.pause)
+    return None
+
+
+# --- by the scheduler -------------------------------------------------------------------------------------------------
+
+
+def open_claims(pod: Object, work: Work) -> Iterator[tuple[str, Object | None]]:
+    """Yield the claims of a pod that have no volume yet, by name, with the object where there is one. An ephemeral volume is a claim
+    called POD-VOLUME."""
+    names = []
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        if volume.get("persistentVolumeClaim"):
+            names.append(volume["persistentVolumeClaim"].get("claimName"))
+        elif volume.get("ephemeral"):
+            names.append(f"{pod['metadata']['name']}-{volume.get('name')}")
+    if not names:
+        return
+    namespace = pod["metadata"].get("namespace")
+    for name in names:
+        claim = work.cluster.named("PersistentVolumeClaim", name, namespace)
+        if claim is None or not (claim.get("spec") or {}).get("volumeName"):
+            yield name, claim
+
+
+def _waits_for_nobody(claim: Object, work: Work) -> bool:
+    """Return whether a claim gets its volume before a pod has a node."""
+    spec: dict[str, Any] = claim.get("spec") or {}
+    found = work.cluster.named("StorageClass", spec.get("storageClassName") or "")
+    return found is None or found.get("volumeBindingMode") != "WaitForFirstConsumer"
+
+
+async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None]], work: Work, deadline: float) -> bool:
+    """Let the scheduler bind a pod to the node of its step; False if the pod goes away."""
+    uid, key, target = pod["metadata"]["uid"], key_of(pod), step.target or ""
+    for name, claim in claims:
+        if claim is not None and _waits_for_nobody(claim, work):
+            await _volume(name, key, pod, work, deadline)
+
+    def moved() -> tuple[Object | None] | None:
+        now = work.cluster.pod(uid)
+        return (now,) if now is None or is_leaving(now) or node_of(now) else None
+
+    async with work.gate.let_in(pod, target):
+        found = await work.until(moved, max(deadline, time.monotonic() + work.options.timeout))
+    if found is None:
+        raise Ended(f"the scheduler has not put pod {key} on {target} within {work.options.timeout:g} s{_why_not(work.cluster.pod(uid))}")
+    if found[0] is None or is_leaving(found[0]):
+        return False
+    if node_of(found[0]) != target:
+        raise Ended(f"the scheduler has put pod {key} on {node_of(found[0])}: the plan has {step.pod} on {target}")
+    return True
+
+
+async def _volume(name: str, key: str, pod: Object, work: Work, deadline: float) -> None:
+    if not await work.until(lambda: True if name not in dict(open_claims(pod, work)) else None, deadline):
+        raise Ended(f"claim {name} of pod {key} has no volume after {work.options.timeout:g} s")
+
+
+def _why_not(pod: Object | None) -> str:
+    """Return what the scheduler says of a pod."""
+    for condition in ((pod or {}).get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("message"):
+            return f": {condition['message']}"
+    return ""

@@ -1,0 +1,206 @@
+"""The course of one step, from wherever an earlier run left it: evicted, gone, replaced, bound, there again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from live.api.answers import Object
+from live.apply.moving.bind import place
+from live.apply.moving.evict import evict, gone
+from live.apply.moving.replacement import manifest, recreate, replacement
+from live.apply.moving.work import Dropped, Ended, Work
+from live.apply.progress import StepProgress
+from live.apply.steps import Step
+from live.apply.whereabouts import is_leaving, node_of
+
+#: How far a step is: nothing was asked of the cluster; evicted; bound; done.
+State = Literal["waits", "begun", "bound", "done"]
+
+
+@dataclass
+class Course:
+    """``siblings``: nodes to which other pods of the same controller go in this wave. ``state`` and ``problem``: how it ended.
+    ``placed``: set once the pod is bound, or will not be."""
+
+    step: Step
+    work: Work
+    progress: StepProgress
+    siblings: Iterable[str] = ()
+    state: State = "waits"
+    problem: str = ""
+    placed: asyncio.Event = field(default_factory=asyncio.Event)
+    _made: Object | None = None
+
+    async def run(self) -> None:
+        """Carry the step out, as far as the run goes on.
+
+        Raises:
+            Ended: it cannot be done.
+            Unreachable: the server is gone.
+        """
+        if self.step.kind == "bind":
+            await self._bind()
+        elif self._in_turn():
+            async with self.work.queue(self.step.origin.owner[2] if self.step.origin.owner else ""):
+                await self._move()
+        else:
+            await self._move()
+
+    def _in_turn(self) -> bool:
+        """Return whether its controller makes a pod only when the one before is Ready."""
+        owner = self.step.origin.owner
+        if owner is None or owner[0] != "StatefulSet":
+            return False
+        found: Mapping[str, Any] = self.work.cluster.objects("StatefulSet").get(owner[2]) or {}
+        return bool((found.get("spec") or {}).get("podManagementPolicy") != "Parallel")
+
+    # --- a pending pod ----------------------------------------------------------------------------------------------
+
+    async def _bind(self) -> None:
+        step, work = self.step, self.work
+        standing = work.where.of[step.pod]
+        pod = work.cluster.pod(standing.uid)
+        if pod is None or is_leaving(pod):
+            raise Ended(f"pod {step.pod} {'is gone' if pod is None else 'is being deleted'}")
+        if node_of(pod) is None and work.dropped(step) and not self.progress.begun:
+            return
+        try:
+            there = await place(step, pod, work, time.monotonic() + work.options.timeout)
+        except Dropped:
+            return
+        if not there:
+            raise Ended(f"pod {step.pod} went away before it was bound")
+        await self._arrive(time.monotonic() + work.options.timeout)
+
+    # --- a running pod ----------------------------------------------------------------------------------------------
+
+    async def _move(self) -> None:
+        step, work = self.step, self.work
+        async with work.slots:
+            if self.progress.replacement is None and not self.progress.gone and not await self._evicted():
+                return
+            self.state = "begun"
+            deadline = time.monotonic() + work.options.timeout
+            if self.progress.replacement is None:
+                await self._empty(deadline)
+            if step.kind == "evict":
+                await self._finish()
+                return
+            await self._placed(deadline)
+        while not await self._arrive(time.monotonic() + work.options.timeout):
+            await self._placed(time.monotonic() + work.options.timeout)
+
+    async def _evicted(self) -> bool:
+        """Have the pod evicted; what nothing else would create again is written down before."""
+        step, work, standing = self.step, self.work, self.work.where.of[self.step.pod]
+        pod = work.cluster.pod(standing.uid)
+        if step.origin.owner is None:
+            self._made = self.progress.manifest
+            if self._made is None and pod is not None:
+                self._made = manifest(pod)
+                await work.facts.fact("manifest", step=step.number, pod=step.pod, object=self._made)
+        if pod is not None:
+            work.listener.step(step, "evicting", standing.key)
+        return await evict(step, work, asked=self.progress.begun)
+
+    async def _empty(self, deadline: float) -> None:
+        """Wait until the old pod is gone, with the time that it has to end in good order; create it again if nobody else does."""
+        step, work, standing = self.step, self.work, self.work.where.of[self.step.pod]
+        if not self.progress.gone:
+            pod = work.cluster.pod(standing.uid) or {}
+            await gone(step, work, deadline + float((pod.get("spec") or {}).get("terminationGracePeriodSeconds") or 0))
+            await work.facts.fact("gone", step=step.number, pod=step.pod)
+        work.where.evicted(step)
+        work.listener.step(step, "gone", standing.key)
+        if step.origin.owner is None:
+            made = self._made or self.progress.manifest
+            if made is None:
+                raise Ended(f"pod {step.pod} is gone, no controller creates it again, and the journal does not have its manifest")
+            await recreate(step, work, made, deadline)
+
+    async def _placed(self, deadline: float) -> None:
+        """See that the replacement gets its node; one that goes away is replaced, too."""
+        step, work = self.step, self.work
+        while True:
+            standing = work.where.of[step.pod]
+            pod = work.cluster.pod(standing.uid) if standing.uid in work.where.taken else None
+            if pod is None or is_leaving(pod):
+                if standing.uid in work.where.taken:
+                    work.where.drop(standing.uid)
+                pod = await replacement(step, work, max(deadline, time.monotonic() + 1), self.siblings)
+            if await place(step, pod, work, deadline):
+                return
+            work.where.drop(pod["metadata"]["uid"])
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    async def _arrive(self, deadline: float) -> bool:
+        """Wait until the pod runs, Ready if it was before; False if it went away and was one that is replaced."""
+        step, work = self.step, self.work
+        work.where.arrived(step)
+        standing = work.where.of[step.pod]
+        self.state = "bound"
+        self.placed.set()
+        work.listener.step(step, "bound", standing.key)
+
+        def there() -> str | None:
+            pod = work.cluster.pod(standing.uid)
+            if pod is None or is_leaving(pod):
+                return "away"
+            if node_of(pod) is None:
+                return None  # the Binding is not seen yet
+            phase = (pod.get("status") or {}).get("phase")
+            if phase == "Failed":
+                return "failed"
+            return "there" if phase == "Succeeded" or (_ready(pod) if self._has_to_be_ready else _accepted(pod)) else None
+
+        found = await work.until_halted(there, deadline)
+        if found == "failed":
+            raise Ended(f"pod {standing.key} failed on {step.target}{_reason(work.cluster.pod(standing.uid))}")
+        if found == "away":
+            if step.kind == "bind":
+                raise Ended(f"pod {standing.key} went away from {step.target} again")
+            return False
+        if found is None:
+            if work.halt.state is not None:
+                return True
+            raise Ended(f"pod {standing.key} is bound to {step.target} and not {self._awaited} after {work.options.timeout:g} s")
+        await self._finish()
+        return True
+
+    @property
+    def _has_to_be_ready(self) -> bool:
+        return self.step.kind != "bind" and self.step.origin.ready
+
+    @property
+    def _awaited(self) -> str:
+        return "Ready" if self._has_to_be_ready else "taken by its kubelet"
+
+    async def _finish(self) -> None:
+        step, standing = self.step, self.work.where.of[self.step.pod]
+        replaced = step.kind in ("move", "recreate")
+        more = {"now": standing.key, "uid": standing.uid} if replaced else {}
+        await self.work.facts.fact("done", step=step.number, pod=step.pod, **more)
+        self.state = "done"
+        self.work.listener.step(step, "done", standing.key)
+
+
+def _ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
+
+
+def _accepted(pod: Object) -> bool:
+    """Return whether the pod's kubelet has taken it: it may still have images to pull."""
+    status = pod.get("status") or {}
+    return bool(status.get("startTime")) or status.get("phase") not in (None, "Pending")
+
+
+def _reason(pod: Object | None) -> str:
+    status = (pod or {}).get("status") or {}
+    said = " ".join(str(status[name]) for name in ("reason", "message") if status.get(name))
+    return f": {said}" if said else ""

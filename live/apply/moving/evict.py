@@ -1,0 +1,90 @@
+"""An eviction: allowed by the budget sooner or later, and of exactly the pod that the document means."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+from urllib.parse import quote
+
+from live.api.answers import Answer, Object, Unreachable
+from live.apply.moving.work import Ended, Work
+from live.apply.steps import Step
+from live.apply.whereabouts import is_leaving, node_of
+
+#: Answers after which the pod is looked at again: gone, another one of the name, or changed while the server dealt with it.
+_LOOK_AGAIN: Final = (404, 409)
+
+
+def pod_path(key: str, subresource: str = "") -> str:
+    """Return the path of a pod, or of a subresource of it."""
+    namespace, _, name = key.partition("/")
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}{subresource}"
+
+
+def eviction(key: str, uid: str) -> Object:
+    """Return the Eviction of one pod, by name and uid."""
+    namespace, _, name = key.partition("/")
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
+
+
+async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
+    """Have the pod of a step evicted; False if the run is to end before anything was asked for. ``asked``: an earlier run may have.
+
+    Raises:
+        Ended: the pod is not the one of the document any more, its budget does not allow it in time, or the server refuses.
+        Unreachable: the server is gone.
+    """
+    standing, began = work.where.of[step.pod], time.monotonic()
+    deadline, api = began + work.options.timeout, work.api_of(*step.id)
+    while True:
+        pod = work.cluster.pod(standing.uid)
+        if pod is None or is_leaving(pod):
+            if asked:
+                return True
+            raise Ended(f"pod {standing.key} {'is gone' if pod is None else 'is being deleted'}, and not by this run")
+        if node_of(pod) != step.source:
+            raise Ended(f"pod {standing.key} is on {node_of(pod) or 'no node'}, in the plan on {step.source}")
+        if work.halt.state is not None:
+            return False
+        work.alive()
+        try:
+            answer = await api.send("POST", pod_path(standing.key, "/eviction"), eviction(standing.key, standing.uid))
+        except Unreachable:
+            asked = True
+            await work.cluster.refresh()  # was it carried out?
+            continue
+        if answer.ok:
+            return True
+        if answer.code in _LOOK_AGAIN:
+            asked = True  # by a request of ours whose answer was lost on the way
+            await work.cluster.refresh()
+        elif answer.code != 429:
+            raise Ended(f"pod {standing.key} cannot be evicted: {answer.message}")
+        if time.monotonic() >= deadline:
+            raise Ended(f"pod {standing.key} cannot be evicted for {work.options.timeout:g} s: {_budget(answer)}")
+        if answer.code == 429 or work.cluster.pod(standing.uid) is pod:
+            await work.rest(min(work.options.pause, deadline - time.monotonic()))
+
+
+def _budget(answer: Answer) -> str:
+    """Return what the server says of the budget."""
+    details = answer.body.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    said = [str(cause["message"]) for cause in causes or () if isinstance(cause, dict) and cause.get("message")]
+    return " ".join([answer.message, *said])
+
+
+async def gone(step: Step, work: Work, deadline: float) -> None:
+    """Wait until an evicted pod is gone.
+
+    Raises:
+        Ended: it is still there when time is up.
+    """
+    standing = work.where.of[step.pod]
+    if not await work.until(lambda: True if work.cluster.pod(standing.uid) is None else None, deadline):
+        raise Ended(f"pod {standing.key} was evicted and is not gone after {work.options.timeout:g} s")

@@ -1,0 +1,44 @@
+"""Whether a node is as it was when the wave was judged, but for what the run did itself: asked before each Binding, so it is cheap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from live.apply.moving.work import Cluster
+from live.apply.whereabouts import Whereabouts, is_over
+from models.kube.closed_nodes import OWN_TAINTS
+
+Print = tuple[Any, ...]
+
+
+class NodeWatch:
+    """Remembers nodes and the pods on them."""
+
+    def __init__(self, cluster: Cluster, where: Whereabouts) -> None:
+        """Take what to look at; nothing is remembered yet."""
+        self._cluster = cluster
+        self._where = where
+        self._seen: dict[str, tuple[Print, frozenset[str]]] = {}
+
+    def remember(self) -> None:
+        """Remember all nodes as they are now."""
+        names = [node["metadata"]["name"] for node in self._cluster.objects("Node").values()]
+        self._seen = {name: found for name in names if (found := self._look(name)) is not None}
+
+    def unchanged(self, name: str) -> bool:
+        """Return whether the node takes what it took then: no other pod has come, and its own fields are the same."""
+        seen, now = self._seen.get(name), self._look(name)
+        if seen is None or now is None or now[0] != seen[0]:
+            return False
+        return all(uid in self._where.placed or uid in self._where.taken for uid in now[1] - seen[1])
+
+    def _look(self, name: str) -> tuple[Print, frozenset[str]] | None:
+        node = self._cluster.node(name)
+        if node is None:
+            return None
+        metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
+        taints = [taint for taint in spec.get("taints") or () if taint.get("key") not in OWN_TAINTS]
+        ready = [c.get("status") for c in status.get("conditions") or () if c.get("type") == "Ready"]
+        leaving = metadata.get("deletionTimestamp")
+        fields = (metadata.get("uid"), metadata.get("labels"), leaving, taints, status.get("allocatable"), ready)
+        return fields, frozenset(pod["metadata"]["uid"] for pod in self._cluster.pods_on(name) if not is_over(pod))

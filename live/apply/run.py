@@ -1,0 +1,360 @@
+"""Carries a document out: wave after wave, until it is done or something stands in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import msgspec
+
+from live.api.answers import Api, Unreachable
+from live.apply import drift
+from live.apply.differences.nodes import opened
+from live.apply.drift import Done, Judge, Now
+from live.apply.fence import Fence, Terms
+from live.apply.journal import Journal, JournaledApi, JournalLost
+from live.apply.lease import LeaseLost
+from live.apply.moving.course import Course
+from live.apply.moving.node_watch import NodeWatch
+from live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
+from live.apply.node_changes import FenceError, annotation
+from live.apply.steps import Step, waves
+from live.apply.whereabouts import Standing, Whereabouts, node_of
+from models.documents.placement import Assignment, Placement
+from models.documents.rebalance_plan import Move, RebalancePlan
+from models.snapshot.snapshot import InputError, Snapshot
+
+#: What ends a run when it goes on no longer.
+FAULTS = (Ended, FenceError, JournalLost, LeaseLost, Unreachable, InputError)
+
+
+class Lease(Protocol):
+    """What keeps two runs apart, which :class:`live.apply.lease.Lease` is."""
+
+    def check(self) -> None: ...
+
+
+class End(Protocol):
+    """How a cluster differs from the end that a document describes: what the run missed, and what others did. Sentences."""
+
+    @property
+    def missed(self) -> list[str]: ...
+    @property
+    def foreign(self) -> list[str]: ...
+
+
+#: Compares the cluster once all is done with the document; the names of the pods that stand for the document's are given as well.
+EndJudge = Callable[[Snapshot, Mapping[str, str]], End]
+
+
+@dataclass
+class Outcome:
+    """``state``: ``done``: all steps are; ``paused``: those up to the wave that was asked for; else the run ended before. ``reasons``: why;
+    ``standing``: what became of pods that were begun and are not done; ``missed``, ``foreign``: in which the cluster is not as the document
+    says it is in the end, by the run and by others; ``not_opened``: nodes that are still closed."""
+
+    state: Literal["done", "paused", "stopped", "interrupted"]
+    done: list[Step] = field(default_factory=list)
+    left: list[Step] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    standing: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    not_opened: list[str] = field(default_factory=list)
+
+    @property
+    def message(self) -> str:
+        """Return in a sentence how the run ended."""
+        count = f"{len(self.done)} of {len(self.done) + len(self.left)} steps are done"
+        return "; ".join([count, *self.reasons, *self.standing])
+
+
+@dataclass
+class Execution:
+    """One run of a document. ``snapshot``: the one that it was made from; ``judge``, ``judge_end``: the independent checker.
+
+    Making one raises InputError where the document cannot be carried out on a cluster.
+    """
+
+    api: Api
+    cluster: Cluster
+    journal: Journal
+    document: RebalancePlan | Placement
+    snapshot: Snapshot
+    judge: Judge
+    options: Options = field(default_factory=Options)
+    listener: Listener = field(default_factory=Listener)
+    lease: Lease | None = None
+    judge_end: EndJudge | None = None
+
+    def __post_init__(self) -> None:
+        """Find the steps; nothing is asked of the cluster yet."""
+        self._waves = waves(self.document, self.snapshot)
+        self._steps = [step for wave in self._waves for step in wave]
+        journaled = JournaledApi(self.api, self.journal)
+        self._where = Whereabouts.at_first(self._steps, (pod.metadata.uid or "" for pod in self.snapshot.pods))
+        self._planned = {step.origin.uid for step in self._steps}
+        self.fence = Fence(journaled, self.cluster, self.journal.run, self.journal, self._terms())
+        self._drift = drift.Watch(self.snapshot, self.document, self.judge)
+        self._watch = NodeWatch(self.cluster, self._where)
+        self._halt = Halt()
+        self._courses: dict[tuple[int, str], Course] = {}
+        self._done: set[tuple[int, str]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._work = Work(
+            journaled.of, self.cluster, self.journal, self.fence, self._where, self.options, self.listener, self._fits,
+            self._watch.unchanged, self._alive, self._halt,
+        )  # fmt: skip
+
+    def _terms(self) -> Terms:
+        plan = self.document
+        if not isinstance(plan, RebalancePlan):
+            return Terms(planned=self._planned, before=self.snapshot)
+        sources = {step.source for step in self._steps if step.source is not None}
+        return Terms({*plan.drain, *plan.freed}, sources, self._planned, self.snapshot)
+
+    # --- from outside -----------------------------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """End the run in good order: what is begun is brought to an end. Called again, end it at once; nodes are opened in any case."""
+        if self._halt.state is None:
+            self._halt.ask("interrupted", "interrupted")
+        elif self._task is not None:
+            self._halt.ask("interrupted", "interrupted twice: pods on their way were left as they were")
+            self._task.cancel()
+
+    async def run(self) -> Outcome:
+        """Carry the document out as far as it goes, and open the nodes again, whatever happens."""
+        self._task = asyncio.ensure_future(self._all())
+        try:
+            await asyncio.wait([self._task])
+        except asyncio.CancelledError:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if not self._task.cancelled() and (error := self._task.exception()) is not None:
+            if not isinstance(error, FAULTS):
+                with contextlib.suppress(Exception):
+                    await self.fence.open()
+                raise error
+            self._fault(error)
+        return await self._finish()
+
+    # --- waves ------------------------------------------------------------------------------------------------------
+
+    async def _all(self) -> None:
+        self._alive()
+        await self.fence.close()
+        await self.cluster.refresh()
+        self._recover()
+        begun = [step for step in self._steps if step.id not in self._done and self.journal.progress.of(*step.id).begun]
+        if begun:
+            self.listener.note(f"{len(begun)} steps that the run had begun before are taken up")
+            await self._carry(begun)
+        first = True
+        for wave in self._waves:
+            left = [step for step in wave if step.id not in self._done]
+            if self.options.wave is not None and wave[0].wave > self.options.wave:
+                return
+            if not left or self._halt.state is not None:
+                continue
+            if not first:
+                await self._between(left[0].wave)
+            first = False
+            await self._check()
+            if self._halt.state is None:
+                await self.journal.fact("wave", wave=left[0].wave)
+                self.listener.wave(left[0].wave, len(left))
+                self._settle_down()
+                await self._carry(left)
+
+    async def _between(self, wave: int) -> None:
+        """Let foreign pods have the nodes that are theirs, and wait if that was asked for."""
+        await self.fence.between_waves()
+        if self.options.pause_between:
+            answer = asyncio.ensure_future(self.listener.pause(wave))
+            while not answer.done() and self._halt.state is None:
+                await asyncio.wait([answer], timeout=1)
+                if not answer.done():
+                    await self.fence.between_waves()
+            if not answer.done():
+                answer.cancel()
+            elif not answer.result():
+                self._halt.ask("interrupted", f"ended before wave {wave}, as asked")
+        if self._halt.state is None:
+            await self.fence.close()
+            await self.cluster.refresh()
+
+    def _settle_down(self) -> None:
+        """Take the cluster as it is for what the wave was judged on: pods that are bound now replace none of ours."""
+        self._where.known.update(
+            uid for uid, pod in self.cluster.objects("Pod").items() if node_of(pod) is not None and uid not in self._where.taken
+        )
+        self._watch.remember()
+
+    async def _carry(self, steps: Sequence[Step]) -> None:
+        """Carry steps out at once, as far as nothing says otherwise."""
+        by_owner: dict[str, list[str]] = {}
+        for step in steps:
+            if step.origin.owner is not None and step.target is not None:
+                by_owner.setdefault(step.origin.owner[2], []).append(step.target)
+        gangs: dict[str, list[Course]] = {}
+        courses = []
+        for step in steps:
+            siblings = by_owner.get(step.origin.owner[2], ()) if step.origin.owner is not None else ()
+            course = self._courses[step.id] = Course(step, self._work, self.journal.progress.of(*step.id), siblings)
+            courses.append(course)
+            if step.gang is not None and step.kind == "bind":
+                gangs.setdefault(step.gang, []).append(course)
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            for course in courses:
+                if course.step.after:
+                    await asyncio.gather(*(each.placed.wait() for each in courses[: len(tasks)]))
+                if course.step.gang in gangs and not self._whole(gangs[course.step.gang]):
+                    course.placed.set()
+                tasks.append(asyncio.create_task(self._one(course)))
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _whole(self, members: Sequence[Course]) -> bool:
+        """Begin a gang if all of its members are there, or none of it; what is begun is brought to its end.
+
+        The run ends if one is not.
+        """
+        gang = members[0].step.gang or ""
+        if gang in self._work.whole:
+            return True
+        if self._halt.state is not None and not any(course.progress.begun for course in members):
+            return False
+        for course in members:
+            pod = self.cluster.pod(self._where.of[course.step.pod].uid)
+            if pod is None or node_of(pod) not in (None, course.step.target):
+                what = "is gone" if pod is None else f"is on {node_of(pod)}"
+                self._halt.ask("stopped", f"gang {gang} is not begun: pod {course.step.pod} {what}")
+                return False
+        self._work.whole.add(gang)
+        return True
+
+    async def _one(self, course: Course) -> None:
+        try:
+            await course.run()
+        except FAULTS as error:
+            course.problem = str(error)
+            self._fault(error)
+        finally:
+            course.placed.set()
+        if course.state == "done":
+            self._done.add(course.step.id)
+
+    def _fault(self, error: BaseException) -> None:
+        gone = "the API server does not answer any more: " if isinstance(error, Unreachable) else ""
+        self._halt.ask("stopped", f"{gone}{error}")
+
+    def _alive(self) -> None:
+        """Raise if nothing more may be asked of the cluster."""
+        self.fence.check()
+        if self.lease is not None:
+            self.lease.check()
+
+    # --- what was done before ---------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Take over what the journal says of an earlier part of this run."""
+        where = self._where
+        for step in self._steps:
+            told = self.journal.progress.of(*step.id)
+            if told.done:
+                self._done.add(step.id)
+            if step.kind != "bind" and (told.done or told.gone or told.uid is not None):
+                where.evicted(step)
+            if told.uid is not None and told.replacement is not None:
+                where.of[step.pod] = Standing(told.replacement, told.uid, None)
+                where.taken[told.uid] = step.pod
+            if told.done:
+                where.arrived(step)
+
+    # --- judging ----------------------------------------------------------------------------------------------------
+
+    async def _check(self) -> None:
+        """Compare the cluster with what the rest of the document takes for granted; end the run where it does not hold. What a budget does
+        not allow at the moment is asked again until time is up."""
+        deadline = time.monotonic() + self.options.timeout
+        while self._halt.state is None:
+            verdict = await asyncio.to_thread(self._drift.check, self.cluster.snapshot(), self._so_far())
+            for each in drift.summed_up(verdict.new):
+                await self.journal.fact("drift", message=each)
+                self.listener.note(f"harmless: {each}")
+            if not verdict.faults:
+                return
+            if not verdict.passing or time.monotonic() >= deadline:
+                for fault in verdict.faults:
+                    self._halt.ask("stopped", fault)
+                return
+            await self._work.rest(self.options.pause)
+
+    def _so_far(self) -> Done:
+        """Return what the run has done, as drift asks for it."""
+        moved = {key: standing for key, standing in self._where.of.items() if standing.uid in self._where.taken}
+        bound = {step.pod for step in self._steps if step.kind == "bind" and step.id in self._done}
+        pods = {key: Now(each.key, each.uid, each.node) for key, each in self._where.of.items() if key in moved or key in bound}
+        return Done(set(self._done), set(self._where.gone), pods, self._closed())
+
+    def _closed(self) -> set[str]:
+        nodes = self.cluster.objects("Node").values()
+        return {node["metadata"]["name"] for node in nodes if (by := annotation(node)) is not None and by.run == self.journal.run}
+
+    async def _fits(self, key: str, node: str) -> str:
+        """Return why a pending pod does not fit a node as the cluster is now, empty if it does."""
+        await self.cluster.refresh()
+        now = opened(self.cluster.snapshot(), self.snapshot, self._closed())
+        found = await asyncio.to_thread(self.judge, now, self._alone(key, node))
+        return found[0].message if found else ""
+
+    def _alone(self, key: str, node: str) -> RebalancePlan | Placement:
+        """Return the document with nothing to do but to bind one pod."""
+        if isinstance(self.document, Placement):
+            return msgspec.structs.replace(self.document, assignments=[Assignment(key, node, 1)], unplaced=[])
+        return msgspec.structs.replace(self.document, moves=[Move(1, 1, key, None, node, "")], evictions=[])
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    async def _finish(self) -> Outcome:
+        done = [step for step in self._steps if step.id in self._done]
+        left = [step for step in self._steps if step.id not in self._done]
+        state: Literal["done", "paused", "stopped", "interrupted"] = self._halt.state or ("paused" if left else "done")
+        outcome = Outcome(state, done, left, list(self._halt.reasons))
+        if state == "done":
+            with contextlib.suppress(Unreachable):
+                await self.cluster.refresh()
+            if self.judge_end is not None:
+                stands = {key: each.key for key, each in self._where.of.items()}
+                end = await asyncio.to_thread(self.judge_end, opened(self.cluster.snapshot(), self.snapshot, self._closed()), stands)
+                outcome.missed, outcome.foreign = list(end.missed), list(end.foreign)
+        outcome.standing = [sentence for course in self._courses.values() if (sentence := self._standing(course))]
+        drained = self.document.drain if state == "done" and isinstance(self.document, RebalancePlan) else ()
+        outcome.not_opened = await self.fence.open(drained=drained)
+        with contextlib.suppress(JournalLost):
+            said = "; ".join([outcome.message, *outcome.missed, *outcome.foreign])
+            await self.journal.fact("end" if state in ("done", "paused") else "stopped", message=said)
+        return outcome
+
+    def _standing(self, course: Course) -> str:
+        """Return what became of a pod that was begun and is not done."""
+        step, standing = course.step, self._where.of[course.step.pod]
+        if course.state == "bound":
+            return f"pod {standing.key} is bound to {step.target} and was not waited for"
+        if course.state != "begun" or step.kind == "bind":
+            return ""
+        if standing.uid in self._where.taken:
+            return f"pod {standing.key} takes the place of {step.pod} and has no node yet: the scheduler gives it one now"
+        return f"pod {step.pod} was evicted, and its replacement was not seen: the scheduler gives it a node"
+
+
+__all__ = ["Execution", "Judge", "Listener", "Options", "Outcome"]
