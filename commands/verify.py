@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from commands.common import options
-from commands.common.exit_codes import DONE, VIOLATED, say
+from commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import Streams, bundled
 
@@ -18,41 +18,64 @@ from commands.common.options import Streams, bundled
     "--expect-policy", metavar="FILE", type=options.READ, help="Refuse a document of another policy (exit 4), exemptions included."
 )
 @click.option("--expect-no-exemptions", is_flag=True, help="Refuse a document that exempts namespaces from anti-affinity (exit 4).")
+@click.option("--journal", metavar="FILE", type=click.Path(), help="The journal of a run of `kubestow apply`, to be checked as well.")
+@click.option(
+    "--end",
+    multiple=True,
+    metavar="SNAPSHOT",
+    type=click.Path(),
+    help="A snapshot of the cluster after that run; repeatable for its files.",
+)
 @options.output("table", "json", "yaml")
 @options.strict
 @options.max_input
 @options.noise()
 @bundled(streams=Streams)
-def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool) -> None:
+def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool, journal: str | None, end: tuple[str, ...]) -> None:
     """Check a Placement or a RebalancePlan against the raw objects, independently of the solver.
 
     What-if edits that the document names are made again; manifests that were added (or rolled out) are given once more with -w. A plan is
     replayed step by step. Policy, exemptions and edits are those that the document names: they are printed, even with -q, and can be
     refused. Exits with 0 when every assignment or step is valid, 4 when there are violations.
+
+    With --journal, what a run of apply asked of the cluster is held against the document: what was done, what is left, and what no step
+    asks for, which is a violation. With --end, the cluster after the run is held against what the document says of it. Exits with 3 where
+    something is left or the end is another one.
     """
-    streams.check()
+    streams.check(*end)
+    refuse(end and journal is None, "--end needs the journal of the run (--journal): it tells which pods stand for those of the document")
     from checker.claims.statement import assumptions, exemption_faults, policy_faults
     from commands.common import inputs, judging, output
     from models.documents import policy
     from report.documents.results import violations_document
-    from report.terminal import answers
+    from report.terminal import answers, carried_out
 
     expected = inputs.checked(lambda: policy.read(expect_policy)) if expect_policy is not None else None
-    result = judging.read_result(str(streams.result), streams, "checked")
+    result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
     says = assumptions(result)
     snapshot = inputs.load(streams)
     judged = judging.judge(snapshot, result, streams)
     found = judged.violations
     found += policy_faults(result, expected) if expected is not None else ()
     found += exemption_faults(result) if expect_no_exemptions else ()
+    told = None
+    if journal is not None:
+        of_run = judging.judge_run(journal, judged.snapshot, result, digest, inputs.load_later(end, streams) if end else None)
+        told, found = of_run.told, [*found, *of_run.violations]
     output.write_document(
         streams,
-        lambda _: answers.violations_table(found, result, says, judged.open),
-        lambda: violations_document(found, says, judged.open, snapshot.omissions),
+        lambda surface: [
+            *answers.violations_table(found, result, says, judged.open),
+            *(carried_out.carried_out(told, surface) if told is not None else ()),
+        ],
+        lambda: violations_document(found, says, judged.open, snapshot.omissions, told),
         capture=snapshot.capture,
     )
     for clause in says:
         say(f"note: the document says: {clause}")
     if not streams.quiet:
         say(answers.verdict_line(found, result))
-    raise click.exceptions.Exit(VIOLATED if found else DONE)
+        if told is not None:
+            say(carried_out.summary_line(told))
+    undone = told is not None and (told.left or (told.end is not None and told.end.missed))
+    raise click.exceptions.Exit(VIOLATED if found else INCOMPLETE if undone else DONE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -99,6 +100,13 @@ def load(streams: Streams, policy: Policy | None = None, *, whole: bool = True, 
         if snapshot.ignored:
             say("ignored: " + _counted(snapshot.ignored))
     return snapshot
+
+
+def load_later(paths: Sequence[str], streams: Streams) -> Snapshot:
+    """Read another snapshot of a cluster, of which nothing is said that was said of the first."""
+    found = checked(lambda: snapshots.load(paths))
+    _check_whole(found, replace(streams, snapshots=tuple(paths)))
+    return found
 
 
 def _check_whole(snapshot: Snapshot, streams: Streams) -> None:

@@ -22,6 +22,7 @@ from models.snapshot.snapshot import InputError, Snapshot
 from report.documents import results
 
 if TYPE_CHECKING:
+    from checker.journal.judge import Judgement
     from live.apply.drift import Rejection
     from solver.explain.per_node import PodVerdict
 
@@ -38,9 +39,14 @@ class Judged(NamedTuple):
 
 def read_result(path: str, streams: Streams, purpose: str) -> Placement | RebalancePlan:
     """Read the document of --result; ``purpose``: what happens to it, for messages."""
-    result = checked(lambda: results.read_result(path))
+    return read_with_digest(path, streams, purpose)[0]
+
+
+def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Placement | RebalancePlan, str]:
+    """Read the document of --result; return with it the SHA-256 by which its journal knows it."""
+    result, digest = checked(lambda: results.read_with_digest(path))
     refuse(isinstance(result, RebalancePlan) and streams.manifests, f"a RebalancePlan is {purpose} without manifests (-w)")
-    return result
+    return result, digest
 
 
 def judge(snapshot: Snapshot, result: Placement | RebalancePlan, streams: Streams) -> Judged:
@@ -89,6 +95,18 @@ def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Reje
 def _told(fault: Violation) -> str:
     place = " on ".join(part for part in (fault.pod, fault.node) if part)
     return f"{place}: {fault.rule}: {fault.why}" if place else f"{fault.rule}: {fault.why}"
+
+
+def judge_run(path: str, snapshot: Snapshot, result: Placement | RebalancePlan, digest: str, end: Snapshot | None) -> Judgement:
+    """Check the journal of a run against the document that it carried out. ``snapshot``: of the document, as :func:`judge` gives it;
+    ``digest``: as of :func:`read_with_digest`; ``end``: the cluster after the run. If the document is of another snapshot, nothing is."""
+    from checker.journal.judge import Judgement, judge_journal
+    from models.documents import journal
+
+    record = checked(lambda: journal.read(path))
+    if result.snapshot.sha256 != snapshot.sha256:
+        return Judgement([], None)
+    return checked(lambda: judge_journal(record, result, snapshot, digest=digest, end=end))
 
 
 def _unsaid(snapshot: Snapshot, result: Placement | RebalancePlan) -> list[Violation]:

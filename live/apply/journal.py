@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import hashlib
 import os
 import secrets
 import stat
@@ -35,18 +34,14 @@ class JournalLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a run carries out, and where. ``result``: SHA-256 of the document's file (:func:`digest`); ``snapshot``: as the document names
-    it; ``server``: the address of the API server; ``cluster``: the uid of the namespace kube-system, empty if it cannot be read."""
+    """What a run carries out, and where. ``result``: SHA-256 of the document's text (``read_with_digest`` of results); ``snapshot``: as the
+    document names it; ``server``: the address of the API server; ``cluster``: the uid of the namespace kube-system, empty if it cannot be
+    read."""
 
     result: str
     snapshot: str
     server: str
     cluster: str = ""
-
-
-def digest(document: bytes) -> str:
-    """Return the SHA-256 of a document, as its file has it."""
-    return hashlib.sha256(document).hexdigest()
 
 
 def journal_path(result: str) -> str:
@@ -291,4 +286,4 @@ def _there(record: lines.Record, progress: Progress) -> str:
     return f"the journal of {run}; go on with --resume, or move the file away to begin anew"
 
 
-__all__ = ["ENDING", "Journal", "JournalLost", "JournaledApi", "Origin", "digest", "journal_path"]
+__all__ = ["ENDING", "Journal", "JournalLost", "JournaledApi", "Origin", "journal_path"]

@@ -25,7 +25,7 @@ class Run(msgspec.Struct, tag_field="line", tag="run", omit_defaults=True):
 
     run: Annotated[str, Meta(description="The run's id; a resumed run keeps it.")]
     time: Annotated[str, Meta(description="RFC 3339, UTC.")]
-    result: Annotated[str, Meta(description="SHA-256 of the document that is carried out, as its file has it.")]
+    result: Annotated[str, Meta(description="SHA-256 of the document that is carried out, that of its file unless it is compressed.")]
     snapshot: Annotated[str, Meta(description="SHA-256 of the snapshot, as the document names it.")]
     server: Annotated[str, Meta(description="The address of the API server.")]
     cluster: Annotated[str, Meta(description="The uid of the namespace kube-system, which tells clusters apart.")] = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -61,11 +62,15 @@ def plan_document(plan: RebalancePlan) -> dict[str, Any]:
 
 
 def violations_document(
-    violations: Iterable[Violation], says: Sequence[str] = (), not_checked: Sequence[str] = (), notes: Sequence[str] = ()
+    violations: Iterable[Violation],
+    says: Sequence[str] = (),
+    not_checked: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    journal: answers.CarriedOut | None = None,
 ) -> dict[str, Any]:
     """Return an :class:`answers.Verification`."""
     found = [answers.Violation(v.pod, v.node, v.rule, v.why) for v in violations]
-    return _plain(answers.Verification(not found, found, list(says), list(not_checked), list(notes)))
+    return _plain(answers.Verification(not found, found, list(says), list(not_checked), list(notes), journal))
 
 
 def nodes_per_rule(verdict: PodVerdict) -> dict[str, int]:
@@ -152,7 +157,14 @@ def read_placement(path: str) -> Placement:
 
 def read_result(path: str) -> Placement | RebalancePlan:
     """Read a Placement or a RebalancePlan, whichever kind the document states, as :func:`read_placement` reads the one."""
-    return _read(path, _result, "Placement or RebalancePlan")
+    return read_with_digest(path)[0]
+
+
+def read_with_digest(path: str) -> tuple[Placement | RebalancePlan, str]:
+    """Read a document as :func:`read_result` does; return with it the SHA-256 of its text, by which journals know it: that of the file
+    unless it is compressed."""
+    text = _text(path)
+    return _read(path, _result, "Placement or RebalancePlan", text), hashlib.sha256(text).hexdigest()
 
 
 def _result(document: object) -> Placement | RebalancePlan:
@@ -164,10 +176,17 @@ def _result(document: object) -> Placement | RebalancePlan:
     return placements.from_builtins(document)
 
 
-def _read(path: str, convert: Callable[[object], _T], what: str) -> _T:
-    """``what``: what the document is to be, for messages."""
+def _text(path: str) -> bytes:
     try:
-        return convert(_decode(sources.read(path), what))
+        return sources.read(path)
+    except ValueError as error:
+        raise InputError([f"{sources.label(path)}: {error}"]) from error
+
+
+def _read(path: str, convert: Callable[[object], _T], what: str, text: bytes | None = None) -> _T:
+    """``what``: what the document is to be, for messages. ``text``: of the file, if it was read."""
+    try:
+        return convert(_decode(_text(path) if text is None else text, what))
     except msgspec.ValidationError as error:
         problem = _with_path(str(error), what)
     except RecursionError:

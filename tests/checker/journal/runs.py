@@ -70,7 +70,8 @@ class Driver:
         self.objects = copy.deepcopy(things)
         self.lines: list[Line] = []
         self._seconds = self._number = 0
-        self.lines.append(Run("r1", self._time(), DIGEST, document.snapshot.sha256, "https://127.0.0.1:6443", "cluster-uid"))
+        self.first = Run("r1", self._time(), DIGEST, document.snapshot.sha256, "https://127.0.0.1:6443", "cluster-uid")
+        self.lines.append(self.first)
 
     def _time(self) -> str:
         self._seconds += 1
@@ -94,7 +95,7 @@ class Driver:
         found["metadata"].setdefault("annotations", {})[CLOSED_BY] = mark
         if mark is None:
             del found["metadata"]["annotations"]
-        found["spec"]["unschedulable"] = cordoned
+        found.setdefault("spec", {})["unschedulable"] = cordoned
 
     def close(self, *names: str) -> None:
         for name in names:
