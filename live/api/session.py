@@ -100,7 +100,7 @@ def _text(settings: Settings, key: str) -> str:
 
 
 def _server(target: Target) -> str:
-    server = _text(target.cluster, "server").rstrip("/")
+    server = _text(target.cluster, "server")
     if not server:
         raise CredentialsError(f"context {target.context}: its cluster has no server; expected https://HOST[:PORT]")
     if "://" not in server:
@@ -112,7 +112,7 @@ def _server(target: Target) -> str:
         usable = False
     if not usable:
         raise CredentialsError(f"context {target.context}: server: got {server[:200]!r}, expected https://HOST[:PORT]")
-    return server
+    return server.rstrip("/")
 
 
 def _tls(cluster: Settings) -> bool:

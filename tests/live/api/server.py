@@ -226,8 +226,9 @@ async def serving(server: Server, tls: ssl.SSLContext | None = None, port: int =
         await runner.cleanup()
 
 
-def kubeconfig(path: Path, server: str, *, name: str = "here", user: Object | None = None, **cluster: Any) -> str:
+def kubeconfig(path: Path, server: str, user: Object | None = None, cluster: Object | None = None) -> str:
     """Write a kubeconfig with one context and return its path."""
+    name = "here"
     path.write_text(
         yaml.safe_dump(
             {
@@ -235,7 +236,7 @@ def kubeconfig(path: Path, server: str, *, name: str = "here", user: Object | No
                 "kind": "Config",
                 "current-context": name,
                 "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-                "clusters": [{"name": name, "cluster": {"server": server, **cluster}}],
+                "clusters": [{"name": name, "cluster": {"server": server, **(cluster or {})}}],
                 "users": [{"name": name, "user": user or {}}],
             }
         )
