@@ -13,9 +13,9 @@ class Clock:
         self.now = 0
         self.on_later: Callable[[], None] = lambda: None
         self._count = 0
-        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._heap: list[tuple[int, int, Callable[[], object]]] = []
 
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
         """Do this after some time; what has the same time is done in the order in which it was asked for."""
         self._count += 1
         due = self.now + round(seconds * 1_000_000)

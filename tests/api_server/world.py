@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.api_server.actors.budgets import Budgets
+from tests.api_server.actors.deployments import Deployments
+from tests.api_server.actors.devices import DeviceClaims
 from tests.api_server.actors.garbage import Garbage
+from tests.api_server.actors.jobs import Jobs
 from tests.api_server.actors.kubelets import Kubelets
 from tests.api_server.actors.nodes import Orphans, Taints
 from tests.api_server.actors.replicas import ReplicaSets, ReplicationControllers
 from tests.api_server.actors.scheduler import Scheduler
+from tests.api_server.actors.stateful import StatefulSets
+from tests.api_server.actors.storage import EphemeralClaims, Volumes
 from tests.api_server.behaviour import Behaviour
 from tests.api_server.core import Caller, Core, Entry
 from tests.api_server.judge import Cordon, Judge, Violation, is_cordoned
@@ -30,8 +35,8 @@ class World:
         self.behaviour = behaviour or Behaviour()
         self.core = Core(self.behaviour)
         self.judge = Judge(self.core)
-        self._moments: list[tuple[Callable[[World], bool], Callable[[], None]]] = []
-        self._requests: dict[int, list[Callable[[], None]]] = {}
+        self._moments: list[tuple[Callable[[World], bool], Callable[[], object]]] = []
+        self._requests: dict[int, list[Callable[[], object]]] = {}
         self._act()
         self.core.listeners.append(self._hear)
 
@@ -41,9 +46,9 @@ class World:
         Budgets(core, behaviour.budget)
         Taints(core, behaviour.taint)
         if behaviour.controllers:
-            for kind in (ReplicaSets, ReplicationControllers):
+            for kind in (Deployments, ReplicaSets, ReplicationControllers, StatefulSets, Jobs, EphemeralClaims, DeviceClaims, Garbage):
                 kind(core, behaviour.recreate)
-            Garbage(core, behaviour.recreate)
+            Volumes(core, behaviour.provision)
             Orphans(core, behaviour.orphan)
         if behaviour.kubelets:
             Kubelets(core, behaviour.start)
@@ -150,17 +155,17 @@ class World:
         with self.core.lock:
             self.core.clock.run_out(most)
 
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
         """Do something after some time."""
         with self.core.lock:
             self.core.clock.later(seconds, action)
 
-    def when(self, predicate: Callable[[World], bool], action: Callable[[], None]) -> None:
+    def when(self, predicate: Callable[[World], bool], action: Callable[[], object]) -> None:
         """Do something once, as soon as a change makes this true; before the request that made it so is answered."""
         with self.core.lock:
             self._moments.append((predicate, action))
 
-    def on_request(self, number: int, action: Callable[[], None]) -> None:
+    def on_request(self, number: int, action: Callable[[], object]) -> None:
         """Do something right before the client's changing request of this number, from 1, is carried out."""
         with self.core.lock:
             self._requests.setdefault(number, []).append(action)

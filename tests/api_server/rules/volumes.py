@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from tests.api_server.core import Caller, Core
-from tests.api_server.resources import CLAIMS, CLASSES, DEVICE_CLAIMS, SLICES, VOLUMES
+from tests.api_server.resources import CLAIMS, CLASSES, DEVICE_CLAIMS, NODES, SLICES, VOLUMES
 from tests.api_server.rules.claims import device_claims, volume_claims
 from tests.api_server.rules.quantities import amount
 from tests.api_server.rules.selectors import labels_match, node_selector_matches
@@ -27,8 +28,9 @@ def waits_for_consumer(store: Store, claim: Object) -> bool:
     return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
-def static_volume(store: Store, claim: Object, node: Object | None) -> Object | None:
-    """Return the smallest volume that is there already and that a claim may have; on this node, if one is given."""
+def static_volume(store: Store, claim: Object, node: Object | None, taken: Collection[str] = ()) -> Object | None:
+    """Return the smallest volume that is there already and that a claim may have, one that is its own first; on this node, if one is given,
+    and none of those that are ``taken``."""
     spec, metadata = claim.get("spec") or {}, claim["metadata"]
     wanted = amount("storage", str(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")))
     found = []
@@ -39,7 +41,12 @@ def static_volume(store: Store, claim: Object, node: Object | None) -> Object | 
         mine = reference is not None and (reference.get("namespace"), reference.get("name")) == named
         if reference is not None and reference.get("uid") not in (None, "", metadata["uid"]):
             mine = False
-        if (reference is not None and not mine) or size < wanted or "deletionTimestamp" in volume["metadata"]:
+        if (
+            volume["metadata"]["name"] in taken
+            or (reference is not None and not mine)
+            or size < wanted
+            or "deletionTimestamp" in volume["metadata"]
+        ):
             continue
         if (own.get("storageClassName") or "") != (spec.get("storageClassName") or "") or own.get("volumeMode", "Filesystem") != spec.get(
             "volumeMode", "Filesystem"
@@ -51,8 +58,8 @@ def static_volume(store: Store, claim: Object, node: Object | None) -> Object | 
             continue
         if node is not None and not node_selector_matches((own.get("nodeAffinity") or {}).get("required"), node):
             continue
-        found.append((size, volume["metadata"]["name"], volume))
-    return min(found)[2] if found else None
+        found.append((not mine, size, volume["metadata"]["name"], volume))
+    return min(found)[3] if found else None
 
 
 def _topologies_match(terms: list[Object], node: Object) -> bool:
@@ -85,6 +92,7 @@ class Volumes:
 
     def fit(self, pod: Object, node: Object) -> bool:
         """Return whether the volumes of a pod are, or can be, where a node can use them, and whether it has the devices."""
+        taken: set[str] = set()
         for key in volume_claims(pod):
             claim = self._store.all(CLAIMS)[key]
             if is_bound(claim):
@@ -96,8 +104,10 @@ class Volumes:
             if selected and selected != node["metadata"]["name"]:
                 return False
             found = self._store.all(CLASSES)[claim["spec"]["storageClassName"]]
-            dynamic = found.get("provisioner") != STATIC and _topologies_match(found.get("allowedTopologies") or [], node)
-            if not dynamic and static_volume(self._store, claim, node) is None:
+            there = static_volume(self._store, claim, node, taken)
+            if there is not None:
+                taken.add(there["metadata"]["name"])
+            elif found.get("provisioner") == STATIC or not _topologies_match(found.get("allowedTopologies") or [], node):
                 return False
         return self._devices_fit(pod, node["metadata"]["name"])
 
@@ -133,10 +143,15 @@ class Volumes:
             if is_bound(claim):
                 continue
             ready = False
-            new = copy(claim)
-            annotations = new["metadata"].setdefault("annotations", {})
-            annotations[SELECTED] = node
-            core.commit(caller, "update", CLAIMS, key, new)
+            there = static_volume(self._store, claim, self._store.all(NODES)[node])
+            new = copy(there or claim)
+            if there is not None:
+                named = {field: claim["metadata"][field] for field in ("namespace", "name", "uid")}
+                new["spec"]["claimRef"] = {"kind": "PersistentVolumeClaim", **named}
+                core.commit(caller, "update", VOLUMES, there["metadata"]["name"], new)
+            else:
+                new["metadata"]["annotations"] = (new["metadata"].get("annotations") or {}) | {SELECTED: node}
+                core.commit(caller, "update", CLAIMS, key, new)
         return ready
 
     def _allocate(self, core: Core, caller: Caller, key: str, pod: Object, node: str) -> None:

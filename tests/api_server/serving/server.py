@@ -44,7 +44,7 @@ class Server:
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread: threading.Thread | None = None
-        self._crash: tuple[int, Callable[[], None], bool] | None = None
+        self._crash: tuple[int, Callable[[], object], bool] | None = None
         self._dead: set[str] = set()
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Server:
             for watch in self._watches:
                 watch.fail(expired())
 
-    def crash_client_after(self, number: int, kill: Callable[[], None], *, effect: bool = True) -> None:
+    def crash_client_after(self, number: int, kill: Callable[[], object], *, effect: bool = True) -> None:
         """Call ``kill`` at the client's changing request of this number, from 1, and answer neither it nor anything after it until
         ``revive``. ``effect``: whether that request is still carried out. ``kill`` is called in the server's thread."""
         self._crash = number, kill, effect
@@ -221,7 +221,7 @@ class Server:
         """Carry out a request, and all that follows at once; return None if the client dies at it."""
         with self.world.core.lock:
             self._tick()
-            kill: Callable[[], None] | None = None
+            kill: Callable[[], object] | None = None
             if asked.method != "GET" and asked.actor == "client":
                 if self._crash is not None and self.world.requests + 1 >= self._crash[0]:
                     _, kill, effect = self._crash
@@ -280,10 +280,10 @@ class Server:
         until = self._loop.time() + watch.seconds if watch.seconds else None
         idle = False
         while True:
-            data = watch.take(idle=idle)
+            data, closed = watch.take(idle=idle)
             if data:
                 await response.write(data)
-            if watch.closed or (until is not None and self._loop.time() >= until):
+            if closed or (until is not None and self._loop.time() >= until):
                 return
             pause = self.world.behaviour.bookmarks
             if until is not None:

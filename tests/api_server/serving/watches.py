@@ -87,18 +87,22 @@ class Watch:
         self.closed = True
         self.on_news()
 
-    def take(self, *, idle: bool) -> bytes:
-        """Return what is to be sent now; a bookmark, where they are wanted, if there is nothing else and time has passed (``idle``)."""
+    def take(self, *, idle: bool) -> tuple[bytes, bool]:
+        """Return what is to be sent now, and whether the watch ends then.
+
+        That is a bookmark, where they are wanted, if there is nothing else and time has passed (``idle``).
+        """
         with self.core.lock:
             self.wake.clear()
             lines = list(self._lines)
             self._lines.clear()
-            if not lines and idle and self._bookmarks and not self.closed:
+            closed = self.closed
+            if not lines and idle and self._bookmarks and not closed:
                 lines = [self._bookmark({})]
         if self.most and self.sent + len(lines) >= self.most:
-            lines, self.closed = lines[: self.most - self.sent], True
+            lines, closed = lines[: self.most - self.sent], True
         self.sent += len(lines)
-        return b"".join(lines)
+        return b"".join(lines), closed
 
     def _bookmark(self, annotations: dict[str, str]) -> bytes:
         metadata: Object = {"resourceVersion": str(self.core.store.version), "creationTimestamp": None}
