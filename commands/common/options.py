@@ -18,7 +18,7 @@ from commands.common.exit_codes import refuse
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 #: A file, or - for standard input or output. One that may not be read is bad input (exit 1), not wrong usage, as click has it.
-_FILE = click.Path(allow_dash=True, readable=False)
+FILE = click.Path(allow_dash=True, readable=False)
 #: A file that is read, never standard input.
 READ = click.Path(readable=False)
 SEED = click.IntRange(0, 2**31 - 1)
@@ -114,6 +114,20 @@ class PolicyChoices:
     daemon_namespaces: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class ApplyChoices:
+    """What is to happen, and on which cluster. ``pause_between``: seconds between waves, 0 for asking."""
+
+    yes: bool = False
+    dry_run: bool = False
+    wave: int | None = None
+    pause_between: float | None = None
+    timeout: float = 600.0
+    resume: bool = False
+    context: str | None = None
+    kubeconfig: str | None = None
+
+
 def bundled(**bundles: type[Any]) -> Decorator:
     """Give a command its options as dataclasses: each of ``bundles`` takes the options that are called like its fields."""
     fields = {name: {field.name for field in dataclasses.fields(bundle)} for name, bundle in bundles.items()}
@@ -189,12 +203,12 @@ def _in_order(*options: Decorator) -> Decorator:
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-snapshots: Decorator = click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, required=True, type=_FILE)
+snapshots: Decorator = click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, required=True, type=FILE)
 
 
 def output_file(text: str) -> Decorator:
     """Return -o."""
-    return click.option("-o", "--output", metavar="FILE", type=_FILE, callback=_target, help=f"{text}, whole or not at all.")
+    return click.option("-o", "--output", metavar="FILE", type=FILE, callback=_target, help=f"{text}, whole or not at all.")
 
 
 class _Form(click.Choice[str]):
@@ -232,14 +246,14 @@ def manifests(*names: str) -> Decorator:
     text = "Add the pods of these manifests; each PodTemplate is placed whole or not at all."
     unknown = "Ignore fields of manifests that Kubernetes' types do not have."
     return _in_order(
-        click.option(*names, "manifests", multiple=True, metavar="FILE", type=_FILE, help=text),
+        click.option(*names, "manifests", multiple=True, metavar="FILE", type=FILE, help=text),
         click.option("--allow-unknown-fields", is_flag=True, help=unknown),
     )
 
 
 def result_file(text: str, *, required: bool = False) -> Decorator:
     """Return --result."""
-    return click.option("--result", required=required, metavar="FILE", type=_FILE, help=text)
+    return click.option("--result", required=required, metavar="FILE", type=FILE, help=text)
 
 
 def time_limit(default: float, text: str) -> Decorator:

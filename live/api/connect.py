@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from live.api.answers import Unreachable
@@ -17,6 +19,19 @@ if TYPE_CHECKING:
 #: Packages of the extra, by the names under which they are imported.
 _LIBRARY: Final = ("kubernetes", "aiohttp", "multidict", "yarl")
 _ANONYMOUS: Final = "system:anonymous"
+_LACKING: Final = "talking to a cluster takes the Kubernetes client library: pip install 'kubestow[apply]'"
+_NOWHERE: Final = "there is no kubeconfig, and this is no pod of a cluster"
+
+
+def why_not(kubeconfig: str | None = None, context: str | None = None) -> str | None:
+    """Return why there is no cluster to be asked: the extra is not installed, or nothing says where one is; None if there is a way.
+
+    Raises:
+        InputError: the kubeconfig is of no use.
+    """
+    if any(find_spec(name) is None for name in _LIBRARY):
+        return _LACKING
+    return _NOWHERE if resolve(kubeconfig, context) is None and "KUBERNETES_SERVICE_HOST" not in os.environ else None
 
 
 @asynccontextmanager
@@ -32,7 +47,7 @@ async def connect(kubeconfig: str | None = None, context: str | None = None, *, 
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _LIBRARY:
             raise
-        raise InputError(["talking to a cluster takes the Kubernetes client library: pip install 'kubestow[apply]'"]) from None
+        raise InputError([_LACKING]) from None
     target = resolve(kubeconfig, context)
     try:
         session = await open_session(target)

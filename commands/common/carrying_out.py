@@ -1,0 +1,195 @@
+"""Carrying a document out on a cluster: what is looked at before, the run itself, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from checker.plan.ends import Ends, ends
+from commands.common import run_progress
+from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
+from commands.common.judging import judge_rest
+from commands.common.options import ApplyChoices, Streams
+from live.api import others
+from live.api.answers import Unreachable
+from live.api.connect import connect
+from live.api.live_cluster import LiveCluster
+from live.apply import leftovers
+from live.apply.drift import Done, check, summed_up
+from live.apply.journal import Journal, Origin, journal_path
+from live.apply.lease import Lease, LeaseLost, LeaseTaken, live_run
+from live.apply.run import Execution, Options, Outcome
+from live.apply.waiting import slipping_notes
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot.snapshot import InputError, Snapshot
+
+Document = Placement | RebalancePlan
+
+#: Differences that are named one by one without -v.
+_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A document, the file that it stands in, and the snapshot that it was made from."""
+
+    document: Document
+    path: str
+    digest: str
+    snapshot: Snapshot
+    choices: ApplyChoices
+    streams: Streams
+
+    def end(self, now: Snapshot, stands: Mapping[str, str]) -> Ends:
+        """Return how a cluster differs from the end that the document describes; ``stands``: which pods stand for its own."""
+        return ends(self.snapshot, self.document, now, stands)
+
+
+def run(work: Callable[[], Awaitable[int]]) -> int:
+    """Return the exit code of what is done with a cluster; what keeps it from being begun ends the command."""
+    try:
+        return asyncio.run(_awaited(work))
+    except InputError as error:
+        fail(error.problems)
+    except (LeaseTaken, LeaseLost) as error:
+        fail([str(error)], INCOMPLETE)
+    except Unreachable as error:
+        fail([f"the API server does not answer: {error}"], INCOMPLETE)
+
+
+async def _awaited(work: Callable[[], Awaitable[int]]) -> int:
+    return await work()
+
+
+@asynccontextmanager
+async def followed(choices: ApplyChoices, streams: Streams) -> AsyncIterator[tuple[Any, LiveCluster]]:
+    """Connect to the cluster and follow it."""
+    async with connect(choices.kubeconfig, choices.context) as api:
+        cluster = LiveCluster(api)
+        await cluster.start()
+        try:
+            for problem in cluster.problems:
+                say(f"note: not read: {problem}")
+            for text in cluster.notes if streams.verbose else ():
+                say(text)
+            yield api, cluster
+        finally:
+            await cluster.close()
+
+
+async def look(asked: Asked) -> int:
+    """Say how the cluster differs from the snapshot and what else stands in the way; nothing is touched."""
+    async with followed(asked.choices, asked.streams) as (api, cluster):
+        await _announce(api, cluster, asked)
+        other = await live_run(api)
+        if other is not None:
+            say(f"run {other.run} carries something out in this cluster until {other.until:%H:%M:%S} UTC, and longer while it runs")
+        verdict = check(asked.snapshot, cluster.snapshot(), asked.document, Done(), judge_rest)
+        _tell([f"harmless: {text}" for text in summed_up(verdict.harmless)], asked.streams)
+        for fault in verdict.faults:
+            say(f"in the way: {fault}")
+        if not asked.streams.quiet:
+            way = "it would stop before its first step" if verdict.faults else "it can be carried out: --yes does so"
+            say(f"nothing was touched; {way}")
+        return INCOMPLETE if verdict.faults or other is not None else DONE
+
+
+async def carry_out(asked: Asked) -> int:
+    """Carry the document out."""
+    choices, streams = asked.choices, asked.streams
+    async with followed(choices, streams) as (api, cluster):
+        await _announce(api, cluster, asked)
+        origin = Origin(
+            asked.digest, asked.document.snapshot.sha256, api.server, cluster_uid(cluster)
+        )  # fmt: skip
+        async with Journal.open(journal_path(asked.path), origin, resume=choices.resume) as journal, Lease(api, journal.run) as lease:
+            options = Options(timeout=choices.timeout, wave=choices.wave, pause_between=choices.pause_between is not None)
+            with run_progress.choose(asked.document, choices.pause_between, quiet=streams.quiet, verbose=streams.verbose) as shown:
+                execution = Execution(
+                    api, cluster, journal, asked.document, asked.snapshot, judge_rest, options, shown, lease, asked.end
+                )  # fmt: skip
+                outcome = await _interruptible(execution)
+        return _report(outcome, journal, streams)
+
+
+def cluster_uid(cluster: LiveCluster) -> str:
+    """Return what tells clusters apart, empty if it cannot be read."""
+    found = cluster.named("Namespace", "kube-system")
+    return str(found["metadata"].get("uid") or "") if found is not None else ""
+
+
+async def _announce(api: Any, cluster: LiveCluster, asked: Asked) -> None:
+    """Say what is odd about the cluster, before anything is done."""
+    found = [*slipping_notes(asked.snapshot), *leftovers.describe(leftovers.find(cluster.objects("Node").values()))]
+    for text in [*map(str, await others.find(api, cluster)), *found]:
+        say(f"note: {text}")
+
+
+def _tell(lines: list[str], streams: Streams) -> None:
+    shown = lines if streams.verbose else lines[:_LISTED]
+    for text in () if streams.quiet else shown:
+        say(text)
+    if len(shown) < len(lines) and not streams.quiet:
+        say(f"and {len(lines) - len(shown)} more (-v shows all)")
+
+
+async def _interruptible(execution: Execution) -> Outcome:
+    """Run under ^C and SIGTERM: the first ends in good order, the second at once."""
+    loop = asyncio.get_running_loop()
+    received: list[int] = []
+
+    def hear() -> None:
+        received.append(1)
+        say("kubestow: finishing what is begun (^C again to end at once)" if len(received) == 1 else "kubestow: ending at once")
+        execution.interrupt()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, hear)
+    try:
+        return await execution.run()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
+    for text in outcome.missed:
+        say(f"kubestow: the end is not as the document says: {text}")
+    for text in outcome.foreign:
+        say(f"note: changed by others: {text}")
+    if outcome.not_opened:
+        names = ", ".join(outcome.not_opened)
+        say(f"kubestow: could not be opened again: {names} (kubestow apply --open --yes tries once more)")
+    if not streams.quiet or outcome.state not in ("done", "paused"):
+        say(f"{outcome.state}: {outcome.message}; journal: {journal.path}")
+    if outcome.state == "interrupted":
+        return INTERRUPTED
+    return DONE if outcome.state in ("done", "paused") and not (outcome.missed or outcome.not_opened) else INCOMPLETE
+
+
+async def open_nodes(choices: ApplyChoices, streams: Streams) -> int:
+    """Open the nodes that runs which have ended left closed; without --yes only name them."""
+    from secrets import token_hex
+
+    async with followed(choices, streams) as (api, cluster):
+        found = leftovers.find(cluster.objects("Node").values())
+        for text in leftovers.describe(found):
+            say(text)
+        if not found:
+            say("no node is closed by a run of kubestow")
+            return DONE
+        if not choices.yes:
+            say("nothing was touched; --yes opens them")
+            return DONE
+        async with Lease(api, f"open-{token_hex(4)}") as lease:
+            left = await leftovers.open_leftovers(api, found, lease)
+        for name, why in left.items():
+            say(f"kubestow: {name}: {why}")
+        if not streams.quiet:
+            say(f"{len(found) - len(left)} of {len(found)} nodes opened")
+        return INCOMPLETE if left else DONE
