@@ -265,6 +265,8 @@ class Server:
         try:
             await response.prepare(request)
             await self._stream(watch, response)
+        except ConnectionError:
+            pass  # the client has left
         finally:
             with self.world.core.lock:
                 self._watches.discard(watch)
