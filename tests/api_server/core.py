@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -33,7 +33,7 @@ class Caller:
 class Entry:
     """A line of the log. ``time``: seconds on the world's clock. ``verb``: create, update, patch, bind, evict, delete (a pod terminates, or
     an object is deleted at once), gone (what terminated is deleted). ``node``: the node of a pod. ``request``: the number of the client's
-    changing request that did it, 0 if none did."""
+    changing request that was carried out last. ``obj``: what it was then, not to be changed; None if it was deleted."""
 
     index: int
     time: float
@@ -45,6 +45,7 @@ class Entry:
     node: str
     version: int
     request: int
+    obj: Object | None = field(repr=False, compare=False)
 
 
 class Core:
@@ -99,7 +100,8 @@ class Core:
         uid = obj["metadata"]["uid"]
         seconds = self.clock.now / 1_000_000
         request = self.request
-        self.log.append(Entry(len(self.log), seconds, caller.name, verb, resource.kind, key, uid, node, change.version, request))
+        entry = (len(self.log), seconds, caller.name, verb, resource.kind, key, uid, node, change.version, request, change.now)
+        self.log.append(Entry(*entry))
         for listener in self.listeners:
             listener(change, self.log[-1])
         return obj

@@ -204,6 +204,18 @@ class World:
         """Return everything that happened, in order."""
         return self.core.log
 
+    def at(self, index: int) -> list[Object]:
+        """Return all objects as they were right before this line of the log; not to be changed."""
+        found: dict[tuple[str, str, str], Object] = {}
+        with self.core.lock:
+            for entry in self.log[:index]:
+                name = entry.kind, entry.key, entry.uid
+                if entry.obj is None:
+                    found.pop(name, None)
+                else:
+                    found[name] = entry.obj
+        return list(found.values())
+
     def budget_violations(self) -> list[Violation]:
         """Return the voluntary disruptions that left a budget with fewer healthy pods than it demands."""
         return list(self.judge.violations)
