@@ -8,6 +8,8 @@ from tests.api_server.actors.worker import Worker
 from tests.api_server.core import Core, Entry
 from tests.api_server.refusals import Refused
 from tests.api_server.resources import CLAIMS, DEVICE_CLAIMS, NODES, PODS, VOLUMES
+from tests.api_server.rules.attachments import limits_fit, shared_wrongly
+from tests.api_server.rules.claims import volume_claims
 from tests.api_server.rules.selectors import affinity_matches, repelled
 from tests.api_server.rules.topology import Topology, has_terms
 from tests.api_server.rules.volumes import Volumes
@@ -42,6 +44,7 @@ class Scheduler(Worker):
         self._waiting: dict[str, int] = {}
         self._fresh: set[str] = set()
         self._freed: set[str] = set()
+        self._choosy: set[str] = set()  # those to which it matters where other pods are, or which volumes others have
         self._reserved: dict[str, str] = {}
         self._arrived = 0
         self._volumes = Volumes(core.store)
@@ -69,18 +72,25 @@ class Scheduler(Worker):
             if key not in self._waiting:
                 self._arrived += 1
                 self._waiting[key] = self._arrived
+                if has_terms(pod) or pod["spec"].get("volumes"):
+                    self._choosy.add(key)
             if change.old is None or change.old["spec"] != pod["spec"] or change.old["metadata"] != pod["metadata"]:
                 self._fresh.add(key)
                 self._soon()
         elif key in self._waiting:
             del self._waiting[key]
             self._fresh.discard(key)
+            self._choosy.discard(key)
             if node := self._reserved.pop(key, None):
                 self._free(node)
         node = change.old["spec"].get("nodeName") if change.old is not None else None
+        here = pod["spec"].get("nodeName") if pod is not None else None
         ended = pod is None or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if node and ended and self._waiting:
             self._free(node)
+        if self._choosy and ((node and ended) or here != node):
+            self._fresh |= self._choosy
+            self._soon()
 
     def _free(self, node: str) -> None:
         if self._waiting:
@@ -106,7 +116,7 @@ class Scheduler(Worker):
             pod = pods.get(one)
             if pod is None or one not in self._waiting:
                 continue
-            everywhere = one in fresh or (bool(freed) and has_terms(pod)) or one in self._reserved
+            everywhere = one in fresh or one in self._reserved
             nodes = (
                 store.all(NODES).values() if everywhere else [store.all(NODES)[name] for name in sorted(freed) if name in store.all(NODES)]
             )
@@ -119,6 +129,9 @@ class Scheduler(Worker):
             if self._volumes.are_bound(pod):
                 self._bind(key, pod, reserved)
             return
+        pods, claims = self.core.store.all(PODS), set(volume_claims(pod))
+        if claims and any(claims & set(volume_claims(pods[other])) for other in self._reserved if other in pods):
+            return  # another pod is about to decide where its volumes are
         found = [node for node in nodes if self._fits(key, pod, node)]
         if found:
             topology = Topology(self.core.store, pod)
@@ -145,7 +158,7 @@ class Scheduler(Worker):
         room = self.core.store.room
         if room.lacking(pod, node, beside=beside) is not None or room.ports_clash(pod, name, beside=beside):
             return False
-        return self._volumes.fit(pod, node)
+        return self._volumes.fit(pod, node) and limits_fit(self.core.store, pod, name) and not shared_wrongly(self.core.store, pod, name)
 
     def _bind(self, key: str, pod: Object, node: str) -> None:
         body = {"metadata": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}, "target": {"kind": "Node", "name": node}}

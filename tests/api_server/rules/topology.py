@@ -105,9 +105,12 @@ class Topology:
             return False
         selector = _with_keys(constraint.get("labelSelector"), pod, constraint)
         counts: Counter[str] = Counter()
+        keys = [one["topologyKey"] for one in _constraints(pod)]
         for node in self._store.all(NODES).values():
             where = node["metadata"].get("labels") or {}
-            if key not in where or (constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and not affinity_matches(pod, node)):
+            if any(one not in where for one in keys) or (
+                constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and not affinity_matches(pod, node)
+            ):
                 continue
             if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor" and repelled(pod, node):
                 continue

@@ -1,0 +1,40 @@
+"""What the scheduler of the stand-in binds is what the checker accepts, and what it leaves waiting has no place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checker.placement import rejecting_rules
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import Snapshot, from_objects
+from tests import tiny
+from tests.api_server import Behaviour, World
+from tests.tiers import sampled
+
+Object = dict[str, Any]
+_READ = {"Pod", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "PriorityClass"}
+#: Of a volume that is chosen only when the pod is, a scheduler does not know whose limit it falls under.
+_UNKNOWN = {"NodeVolumeLimits"}
+
+
+def _snapshot(items: list[Object]) -> Snapshot:
+    return from_objects([one for one in items if one["kind"] in _READ])
+
+
+@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("seed", sampled(range(48), every=8))
+def test_the_scheduler_and_the_checker_agree(seed: int, kind: str) -> None:
+    world = World(Behaviour(seed=seed, scheduler="random" if seed % 2 else "at once", kubelets=False, scheduling=0.001))
+    world.load(tiny.snapshot(seed, kind))
+    world.settle()
+    for entry in world.bound("scheduler"):
+        snapshot = _snapshot(world.at(entry.index))
+        pod = next(one for one in snapshot.pods if pod_key(one) == entry.key)
+        assert set(rejecting_rules(snapshot, pod, entry.node)) <= _UNKNOWN
+    snapshot = _snapshot(world.items())
+    for pod in snapshot.pods:
+        if pod.spec.nodeName is None and pod.metadata.deletionTimestamp is None:
+            for node in snapshot.nodes:
+                assert rejecting_rules(snapshot, pod, str(node.metadata.name)), f"{pod_key(pod)} on {node.metadata.name}"
