@@ -20,8 +20,8 @@ from tests.api_server.behaviour import Behaviour
 from tests.api_server.core import Caller, Core, Entry
 from tests.api_server.judge import Cordon, Judge, Violation, is_cordoned
 from tests.api_server.loading import Loader
-from tests.api_server.resources import LEASES, NODES, Resource, by_kind
-from tests.api_server.store import Change, copy, key_of
+from tests.api_server.resources import LEASES, NODES, PODS, Resource, by_kind
+from tests.api_server.store import Change, copy
 from tests.api_server.writes import binding, deleting, eviction, objects
 from tests.api_server.writes.options import Deletion
 
@@ -251,8 +251,10 @@ class World:
 
     def where(self) -> dict[str, str]:
         """Return the node of every pod that has one and has not ended, by ``namespace/name``."""
-        pods = self.all("Pod")
-        return {key_of(_resource("Pod"), one["metadata"]): one["spec"]["nodeName"] for one in pods if one["spec"].get("nodeName")}
+        with self.core.lock:
+            pods = {key: pod for key, pod in self.core.store.all(PODS).items() if pod["spec"].get("nodeName")}
+        ended = ("Succeeded", "Failed")
+        return {key: pod["spec"]["nodeName"] for key, pod in pods.items() if (pod.get("status") or {}).get("phase") not in ended}
 
 
 def _resource(kind: str, api_version: str | None = None) -> Resource:

@@ -91,4 +91,5 @@ class Jobs(Controller):
                 pod["metadata"]["annotations"] = (pod["metadata"].get("annotations") or {}) | {_INDEX: str(index)}
             pod["metadata"]["labels"] = labels
             pod["spec"].setdefault("restartPolicy", "Never")
-            self.create_pod(pod)
+            if not self.create_pod(pod):
+                return

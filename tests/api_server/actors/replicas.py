@@ -33,7 +33,6 @@ class ReplicaSets(Controller):
         wanted = 1 if spec.get("replicas") is None else int(spec["replicas"])
         for _ in range(wanted - len(pods)):
             if not self.create_pod(self.new_pod(owner, spec.get("template") or {}, generateName=f"{owner['metadata']['name']}-")):
-                self.note(key, 0.1)
                 break
         for pod in sorted(pods, key=_first_to_go)[: max(0, len(pods) - wanted)]:
             delete(self.core, self.caller, PODS, f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")

@@ -11,6 +11,8 @@ from tests.api_server.store import Change, controller_of, copy
 from tests.api_server.writes.objects import create
 
 Object = dict[str, Any]
+#: What keeps pods from being created, or no longer.
+_ADMITTING = ("ResourceQuota", "LimitRange", "PriorityClass", "Namespace")
 
 
 class Worker:
@@ -56,8 +58,16 @@ class Controller(Worker):
 
     resource: Resource
 
+    def __init__(self, core: Core, delay: float) -> None:
+        super().__init__(core, delay)
+        self._refused: dict[str, None] = {}  # objects whose pods the API did not let be created
+
     def hear(self, change: Change, entry: Entry) -> None:
         """Note the object that changed, or that owns the pod that changed."""
+        if self._refused and (change.deleted or change.resource.kind in _ADMITTING):
+            for key in self._refused:
+                self.note(key, self.core.behaviour.recreate)
+            self._refused.clear()
         if change.resource is self.resource:
             if not change.deleted:
                 self.note(change.key)
@@ -90,9 +100,10 @@ class Controller(Worker):
         return found
 
     def create_pod(self, pod: Object) -> bool:
-        """Create a pod and return whether the API let it."""
+        """Create a pod and return whether the API let it; if not, its owner is looked at again when there is a chance."""
         try:
             create(self.core, self.caller, PODS, pod["metadata"]["namespace"], pod)
         except Refused:
+            self._refused[f"{pod['metadata']['namespace']}/{pod['metadata']['ownerReferences'][0]['name']}"] = None
             return False
         return True

@@ -168,7 +168,8 @@ class Server:
 
     def crash_client_after(self, number: int, kill: Callable[[], object], *, effect: bool = True) -> None:
         """Call ``kill`` at the client's changing request of this number, from 1, and answer neither it nor anything after it until
-        ``revive``. ``effect``: whether that request is still carried out. ``kill`` is called in the server's thread."""
+        ``revive``. ``effect``: whether that request is still carried out; of those in flight beside it the seed decides. ``kill`` is called
+        in the server's thread."""
         self._crash = number, kill, effect
 
     def revive(self) -> None:
@@ -212,6 +213,8 @@ class Server:
             return web.Response(status=429, text="Too many requests, please try again later.\n", headers=headers)
         if fault == "error before":
             return _response(_failed(code))
+        if asked.actor in self._dead and self.world.core.rng("in flight", asked.method, asked.path).random() < 0.5:
+            return _lost(request)
         answer = self._carry_out(asked)
         if fault == "lost after" or answer is None or asked.actor in self._dead:
             return _lost(request)
@@ -226,7 +229,7 @@ class Server:
                 if self._crash is not None and self.world.requests + 1 >= self._crash[0]:
                     _, kill, effect = self._crash
                     self._crash = None
-                    self._dead.add(asked.actor)
+                    self._die(asked.actor)
                     if not effect:
                         kill()
                         return None
@@ -237,6 +240,12 @@ class Server:
             kill()
             return None
         return answer
+
+    def _die(self, actor: str) -> None:
+        self._dead.add(actor)
+        for watch in self._watches:
+            if watch.actor == actor:
+                watch.drop()
 
     # --- watches ----------------------------------------------------------------------------------------------------
 
@@ -259,7 +268,7 @@ class Server:
                 watch = Watch(self.world.core, where, {}, asked.accept)
                 watch.drop()
                 watch.fail(refused)
-            watch.most = most
+            watch.most, watch.actor = most, asked.actor
             watch.on_news = lambda: self._news(watch)
             self._watches.add(watch)
         try:

@@ -28,6 +28,7 @@ class Watch:
 
     def __init__(self, core: Core, route: Route, query: Mapping[str, str], accept: str) -> None:
         self.core, self._resource = core, route.resource
+        self.actor = ""
         self._view = View(route, query, accept)
         self._bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
         self._initial = query.get("sendInitialEvents") in ("true", "1")

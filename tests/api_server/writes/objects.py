@@ -9,6 +9,7 @@ from tests.api_server.refusals import Refused, already_exists, bad_request, inva
 from tests.api_server.resources import BUDGETS, LEASES, NAMESPACES, PODS, PRIORITIES, Resource
 from tests.api_server.store import copy
 from tests.api_server.writes import patches
+from tests.api_server.writes.admission import check_quotas, default_resources
 from tests.api_server.writes.deleting import finish
 from tests.api_server.writes.pod_rules import check_update
 
@@ -53,6 +54,7 @@ def create(core: Core, caller: Caller, resource: Resource, namespace: str | None
         metadata["generation"] = 1
     if resource is PODS:
         _default_pod(core, obj)
+        check_quotas(core, obj)
     return core.commit(caller, "create", resource, key, obj)
 
 
@@ -82,6 +84,7 @@ def _default_pod(core: Core, pod: Object) -> None:
         for key in _EVERYWHERE:
             if not any(one.get("key") in (key, None, "") and one.get("effect") in ("NoExecute", None, "") for one in tolerations):
                 tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+    default_resources(core, pod)
     pod["status"] = {"phase": "Pending"}
     if spec.get("schedulingGates"):
         pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]
