@@ -1,0 +1,92 @@
+"""A document applied to a stand-in cluster over HTTP, as the command does it, and processes that are killed while they do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checker.plan.ends import Ends, ends
+from commands.common.judging import judge_rest
+from live.api.connect import connect
+from live.api.connection import Limits
+from live.api.live_cluster import LiveCluster
+from live.apply.fence import Pauses
+from live.apply.journal import Journal, Origin
+from live.apply.lease import Lease, Times
+from live.apply.run import Execution, Options, Outcome
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot.snapshot import Snapshot
+from tests.api_server import Server
+
+#: As long as a busy machine may take; nothing waits that long when all goes well.
+PATIENT = Options(timeout=5.0, pause=0.01)
+_LEASE = Times(skew=0.0)
+
+#: What processes that were killed still waited for.
+_GRAVES: list[object] = []
+
+
+@dataclass
+class Applying:
+    """``document`` of ``snapshot`` on the cluster of a kubeconfig; ``path``: the folder of the journal."""
+
+    server: Server
+    document: RebalancePlan | Placement
+    snapshot: Snapshot
+    path: Path
+    options: Options = field(default_factory=lambda: PATIENT)
+    execution: Execution | None = None
+
+    def __post_init__(self) -> None:
+        self.kubeconfig = str(self.server.kubeconfig(self.path / "config"))
+
+    async def go(self) -> Outcome:
+        """Carry out what is left of the document."""
+        journal = str(self.path / "plan.journal.jsonl")
+        async with connect(self.kubeconfig, limits=Limits(pause=0.002, silence=5)) as api:
+            cluster = LiveCluster(api)
+            try:
+                await cluster.start()
+                origin = Origin("r", self.document.snapshot.sha256, self.server.url)
+                async with Journal.open(journal, origin, resume=True) as written, Lease(api, written.run, _LEASE) as lease:
+                    self.execution = Execution(
+                        api, cluster, written, self.document, self.snapshot, judge_rest, self.options, lease=lease, judge_end=self._end
+                    )
+                    self.execution.fence.pauses = Pauses(settle=0.01, patience=0.1, again=0.01)
+                    return await self.execution.run()
+            finally:
+                await cluster.close()
+
+    def __call__(self) -> Outcome:
+        """Carry it out in a loop of its own."""
+        return asyncio.run(asyncio.wait_for(self.go(), 120))
+
+    def _end(self, now: Snapshot, stands: Mapping[str, str]) -> Ends:
+        return ends(self.snapshot, self.document, now, stands)
+
+    def killed(self, arm: Callable[[Callable[[], None]], None]) -> Outcome | None:
+        """Carry it out in a process that may be killed: None if it was. ``arm`` gets what kills it, from any thread."""
+        loop = asyncio.new_event_loop()
+        arm(lambda: loop.call_soon_threadsafe(loop.stop))
+        task = loop.create_task(self.go())
+        task.add_done_callback(lambda _: loop.stop())
+        loop.run_forever()
+        if task.done():
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+            return task.result()
+        left = asyncio.all_tasks(loop)
+        for each in left:
+            each._log_destroy_pending = False  # type: ignore[attr-defined]
+        _GRAVES.extend([loop, *left])
+        assert self.execution is None or self.execution.journal is not None
+        for key in list(loop._selector.get_map().values()):  # type: ignore[attr-defined]
+            os.close(key.fd)
+        if self.execution is not None:
+            os.close(self.execution.journal._file)
+        self.execution = None
+        return None

@@ -1,0 +1,139 @@
+"""Random clusters with something to do in them, and what must hold whatever becomes of a run."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, Final
+
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import Limits, RebalancePlan
+from models.kube.closed_nodes import CLOSED_BY, LET_IN
+from models.snapshot.snapshot import Snapshot, from_objects
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.rebalance import rebalance
+from solver.runtime.options import Options
+from solver.solve import place
+from tests.api_server import Behaviour, Faults, World
+from tests.plans import tiny
+
+Object = dict[str, Any]
+
+#: What is asked of a world.
+TASKS: Final = ("drain", "repair", "consolidate", "improve", "admit", "placement", "gang")
+_FAST: Final = Options(engine="greedy", time_limit=5.0, workers=1, deterministic=True, causes=False)
+_TRIES: Final = 60
+
+
+@dataclass
+class Posed:
+    """A cluster, and a document of its snapshot that has something to do."""
+
+    world: World
+    snapshot: Snapshot
+    document: RebalancePlan | Placement
+    seed: int
+
+    @property
+    def cordoned(self) -> list[str]:
+        """Return the nodes that nobody opens: cordoned before."""
+        return sorted(node.metadata.name or "" for node in self.snapshot.nodes if node.spec is not None and node.spec.unschedulable)
+
+
+def posed(task: str, seed: int, faults: Faults | None = None) -> Posed:
+    """Return the first random cluster from this seed on in which the task leaves something to do."""
+    for number in range(seed * _TRIES, (seed + 1) * _TRIES):
+        objects = _cluster(task, number)
+        if objects is None:
+            continue
+        world = World(behaviour(task, number, faults))
+        world.load(objects, templates_of_pods=True)
+        if task not in ("placement", "gang"):
+            world.settle()
+        snapshot = from_objects(world.items())
+        document = _asked(task, number, snapshot)
+        if (document.moves or document.evictions) if isinstance(document, RebalancePlan) else document.assignments:
+            return Posed(world, snapshot, document, number)
+    raise AssertionError(f"no cluster for {task} from seed {seed}")
+
+
+def behaviour(task: str, seed: int, faults: Faults | None = None) -> Behaviour:
+    """Return how the world of a seed behaves. Where pods wait that fit somewhere, its scheduler is slower than the run."""
+    rng = random.Random(f"behaviour-{task}-{seed}")
+    slow = task in ("placement", "gang")
+    return Behaviour(
+        seed=seed,
+        scheduler="slow" if slow else rng.choice(("at once", "random")),
+        scheduling=3.0 if slow else 0.01,
+        latency=rng.choice((0.0, 0.001)),
+        recreate=rng.choice((0.0, 0.003)),
+        start=rng.choice((0.0, 0.004)),
+        ready=rng.choice((0.0, 0.004)),
+        stop=rng.choice((0.0, 0.006)),
+        budget=rng.choice((0.0, 0.002)),
+        faults=faults or Faults(),
+    )
+
+
+def _cluster(task: str, seed: int) -> list[Object] | None:
+    kind = {"improve": "consolidate", "placement": "mixed", "gang": "admit"}.get(task, task)
+    found = tiny.cluster(seed, kind)
+    gangs = any("kubestow.dev/gang" in (one["metadata"].get("annotations") or {}) for one in found if _waits(one))
+    if task == "gang" and not gangs:
+        return None
+    if task in ("placement", "gang"):
+        for one in found:
+            if _waits(one) and task == "placement":
+                one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
+    found = [one for one in found if "deletionTimestamp" not in one["metadata"]]
+    for one in found:
+        if one["kind"] in ("ReplicaSet", "StatefulSet"):
+            one["spec"]["replicas"] = sum(_owner(pod) == one["metadata"]["name"] for pod in found)
+    return found
+
+
+def _owner(pod: Object) -> str:
+    return next((str(each["name"]) for each in pod["metadata"].get("ownerReferences") or ()), "")
+
+
+def _waits(one: Object) -> bool:
+    return one["kind"] == "Pod" and "nodeName" not in one["spec"]
+
+
+def _asked(task: str, seed: int, snapshot: Snapshot) -> RebalancePlan | Placement:
+    if task in ("placement", "gang"):
+        return place(snapshot, _FAST)
+    limits = Limits(allowEviction=seed % 3 == 0, alsoMove=["bare", "local-storage"] if seed % 2 else [])
+    if task == "drain":
+        return rebalance(snapshot, PlanOptions((), (f"n{seed % 3}",), limits, _FAST))
+    return rebalance(snapshot, PlanOptions((task,), (), limits, _FAST))  # type: ignore[arg-type]
+
+
+def left_behind(posed: Posed, *, drained: bool) -> list[str]:
+    """Return what a run left of itself in the cluster when it ended, a sentence each."""
+    world, found = posed.world, []
+    if world.budget_violations():
+        found.append(f"budgets were violated: {world.budget_violations()}")
+    marked = [one["metadata"]["name"] for one in world.all("Node") if CLOSED_BY in (one["metadata"].get("annotations") or {})]
+    if marked:
+        found.append(f"nodes are marked as closed: {marked}")
+    if world.tainted(LET_IN):
+        found.append(f"nodes let single pods in: {world.tainted(LET_IN)}")
+    drain = posed.document.drain if drained and isinstance(posed.document, RebalancePlan) else []
+    cordoned = sorted({*posed.cordoned, *drain})
+    if world.cordoned() != cordoned:
+        found.append(f"nodes {world.cordoned()} are cordoned, not {cordoned}")
+    if any(world.leases().values()):
+        found.append(f"Leases are held: {world.leases()}")
+    return found
+
+
+def foreign(posed: Posed) -> list[str]:
+    """Return pods that the scheduler gave a node while all were closed: from the first node closed to the last one opened again."""
+    cordons = [one for one in posed.world.cordons() if one.actor == "client"]
+    if not cordons:
+        return []
+    nodes = {node.metadata.name for node in posed.snapshot.nodes} - set(posed.cordoned)
+    closed = max((min((one.time for one in cordons if one.closed and one.node == name), default=0.0) for name in nodes), default=0.0)
+    opened = min((one.time for one in cordons if not one.closed and one.time >= closed), default=float("inf"))
+    return [f"{one.key} on {one.node}" for one in posed.world.bound("scheduler") if closed < one.time < opened]
