@@ -66,7 +66,7 @@ async def _greet(connection: Connection, host: str) -> None:
     try:
         answer = await connection.probe()
     except Unreachable as error:
-        raise InputError([f"{where}: cannot be reached: {error}"]) from None
+        raise InputError([f"{where}: cannot be reached: {str(error).removeprefix('GET /version: ')}"]) from None
     if answer.code == 401 or (answer.code == 403 and _ANONYMOUS in answer.message):
         raise InputError([f"{where}: the server does not take the credentials of the kubeconfig: {answer.message} (HTTP {answer.code})"])
     version = answer.body.get("gitVersion")

@@ -130,15 +130,12 @@ class Connection:
         return await self._answered("GET", _url(path, params), {"Accept": accept}, None)
 
     async def probe(self) -> Answer:
-        """Ask for the server's version, once.
+        """Ask for the server's version. A server that does not listen is not waited for.
 
         Raises:
             Unreachable: no answer came.
         """
-        try:
-            answer, data = await self._authorised("GET", "/version", {}, None)
-        except _Lost as lost:
-            raise Unreachable(str(lost)) from None
+        answer, data = await self._answered("GET", "/version", {}, None, patient=False)
         return Answer(answer.code, _object(data), answer.retry_after) if answer.ok else answer
 
     async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
@@ -180,8 +177,10 @@ class Connection:
 
     # --- one request --------------------------------------------------------------------------------------------------
 
-    async def _answered(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> tuple[Answer, bytes]:
-        """Send a request as often as it is worth it."""
+    async def _answered(
+        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, *, patient: bool = True
+    ) -> tuple[Answer, bytes]:
+        """Send a request as often as it is worth it. ``patient``: also where nobody listens."""
         evicts = method == "POST" and url.partition("?")[0].endswith("/eviction")
         pause, slow = self._limits.pause, 0
         for left in reversed(range(self._limits.tries)):
@@ -191,7 +190,8 @@ class Connection:
                     answer, data = await self._authorised(method, url, headers, body)
             except _Lost as lost:
                 slow += lost.slow
-                if not left or slow > 1 or not (lost.unsent or method in _REPEATABLE):
+                again = patient if lost.unsent else method in _REPEATABLE
+                if not left or slow > 1 or not again:
                     raise Unreachable(f"{method} {url.partition('?')[0]}: {lost}") from None
             else:
                 asked = answer.retry_after or 0.0
