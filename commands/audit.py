@@ -128,7 +128,7 @@ def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_o
     run = searching.Run(streams)
     snapshot = inputs.edit(inputs.load(streams, gangs=False), streams).snapshot
     found, reported = run.search(partial(examine, snapshot, AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **chosen)))
-    found.notes += snapshot.omissions
+    found.notes += snapshot.notes
     inputs.stamp(found.snapshot, snapshot)
     titles = {code: kind.title for code, kind in CODES.items() if picked.has(code)}
     output.write_document(

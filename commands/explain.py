@@ -101,7 +101,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
             *answers.explanation(verdicts, surface, per_node=per_node, owned=owned()),
             *causes_text(causes, owned()),
         ],
-        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=snapshot.omissions),
+        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=snapshot.notes),
         csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
         capture=snapshot.capture,
     )

@@ -44,7 +44,7 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None) -> None:
     if names == []:
         fail([f"--selector {selector}: no node of the snapshot has such labels"])
     found = inputs.checked(lambda: node_rows.table(snapshot, names, by=by, sort=sort))  # type: ignore[arg-type]
-    found.notes += snapshot.omissions
+    found.notes += snapshot.notes
     output.write_document(
         streams,
         lambda surface: terminal.nodes_table(found, surface),

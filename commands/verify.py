@@ -68,7 +68,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
             *answers.violations_table(found, result, says, judged.open),
             *(carried_out.carried_out(told, surface) if told is not None else ()),
         ],
-        lambda: violations_document(found, says, judged.open, snapshot.omissions, told),
+        lambda: violations_document(found, says, judged.open, snapshot.notes, told),
         capture=snapshot.capture,
     )
     for clause in says:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from models.kube import kinds, objects, storage_objects, workload_objects
+from models.kube.closed_nodes import CLOSED_BY
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
 from models.snapshot.decode import JSON_ERRORS, Reader
 
@@ -29,6 +30,7 @@ READ: Final = frozenset(
             for key in ("anywhere", "gang", "min-member", "move-cost", "preferred-topology", "replicas", "required-topology")
         ),
         *(prefix + kind for prefix in PREFIXES for kind in (AFFINITY, ANTI_AFFINITY)),
+        CLOSED_BY,
         "controller.kubernetes.io/pod-deletion-cost",
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "cluster-autoscaler.kubernetes.io/scale-down-disabled",

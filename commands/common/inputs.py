@@ -52,6 +52,12 @@ def note_omissions(omissions: Sequence[str], streams: Streams) -> None:
         say(f"note: {text}")
 
 
+def note_assumed(assumed: Sequence[str]) -> None:
+    """Say what is taken otherwise than the input has it, with -q too."""
+    for text in assumed:
+        say(f"note: {text}")
+
+
 def stamp(document: SnapshotRef, snapshot: Snapshot) -> None:
     """Note in a document which cluster its snapshot is of, and of when, where the snapshot tells."""
     if snapshot.capture is not None:
@@ -95,6 +101,7 @@ def load(streams: Streams, policy: Policy | None = None, *, whole: bool = True, 
         )
     warn(warnings, streams)
     note_omissions(snapshot.omissions, streams)
+    note_assumed(snapshot.assumed)
     if streams.verbose:
         say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")
         if snapshot.ignored:
@@ -167,4 +174,5 @@ def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Ex
         fail([f"{', '.join(map(sources.label, streams.manifests))}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
     warn(odd, streams)
     note_omissions(found.snapshot.omissions[len(snapshot.omissions) :], streams)
+    note_assumed(found.snapshot.assumed[len(snapshot.assumed) :])
     return found

@@ -50,7 +50,7 @@ class Run:
 
     def accept(self, result: Placement | RebalancePlan, snapshot: Snapshot) -> None:
         """Note the time of reading and what was left out in a result, and end the command where there is nothing to be written."""
-        result.notes += snapshot.omissions
+        result.notes += snapshot.notes
         stamp(result.snapshot, snapshot)
         if result.seconds is not None:
             result.seconds.load = round(self.loaded, 3)

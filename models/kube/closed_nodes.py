@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
+
+import msgspec
+
+from models.kube.objects import Node
 
 #: The annotation of such a node: the run's id and the time, RFC 3339 in UTC.
 CLOSED_BY: Final = "kubestow.dev/closed-by"
@@ -15,6 +19,8 @@ UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 #: The taints that such a node loses when it is opened.
 OWN_TAINTS: Final = (LET_IN, UNSCHEDULABLE)
 
+#: Names listed in one sentence.
+_LISTED: Final = 3
 _VALUE: Final = re.compile(r"(\S{1,63}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
 
@@ -43,3 +49,48 @@ def by_run(nodes: Mapping[str, ClosedBy]) -> list[tuple[str, str, list[str]]]:
     for name, by in nodes.items():
         found.setdefault(by.run, []).append((by.time, name))
     return [(run, min(closed)[0], sorted(name for _, name in closed)) for run, closed in sorted(found.items())]
+
+
+def open_all(nodes: Iterable[Node]) -> list[str]:
+    """Open the nodes that runs have closed, in place, as they are open again when the run ends or is undone; return a sentence for each
+    run. Cordons of others stay."""
+    closed: dict[str, ClosedBy] = {}
+    let_in: list[str] = []
+    for node in nodes:
+        annotations, spec = node.metadata.annotations or {}, node.spec
+        by = closed_by(annotations.get(CLOSED_BY))
+        taints = (spec.taints if spec is not None else None) or []
+        entered = any(taint.key == LET_IN for taint in taints)
+        if by is None and not entered:
+            continue
+        name, gone = str(node.metadata.name), OWN_TAINTS if by is not None else (LET_IN,)
+        if by is not None:
+            node.metadata.annotations = {key: value for key, value in annotations.items() if key != CLOSED_BY} or None
+        if by is not None and spec is not None and (spec.unschedulable or entered):
+            closed[name] = by
+        elif entered:
+            let_in.append(name)
+        if spec is not None:
+            unschedulable = None if by is not None else spec.unschedulable
+            kept = [taint for taint in taints if taint.key not in gone]
+            node.spec = msgspec.structs.replace(spec, unschedulable=unschedulable, taints=kept or None)
+    said = []
+    for run, time, names in by_run(closed):
+        when = f" at {time}" if time else ""
+        said.append(f"{_some(names)} that run {run} of kubestow apply closed{when} {_are(names)} taken as open: {_list(names)}")
+    if let_in:
+        said.append(f"the taint {LET_IN} of a run of kubestow apply is not taken into account: {_list(let_in)}")
+    return said
+
+
+def _some(names: list[str]) -> str:
+    return "a node" if len(names) == 1 else f"{len(names)} nodes"
+
+
+def _are(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _list(names: list[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

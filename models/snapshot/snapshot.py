@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from models.kube import (
+    closed_nodes,
     defaults,
     kinds,
     namespace_limits,
@@ -74,10 +75,16 @@ class Snapshot:
     ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
     warnings: list[str] = field(default_factory=list)
     omissions: list[str] = field(default_factory=list)  # what is not taken into account, a sentence each; --strict refuses it
+    assumed: list[str] = field(default_factory=list)  # what is taken otherwise than the objects have it, a sentence each
     capture: Capture | None = None
     sha256: str = ""
     to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what a reader of any result must know of its input."""
+        return [*self.assumed, *self.omissions]
 
     def counts(self) -> dict[str, int]:
         """Return how many objects of each kind were read, in the order of the kinds table; kinds without objects are left out."""
@@ -311,6 +318,7 @@ class _Intake:
             for api_version, kind in self._foreign:
                 if api_types.is_own_group(api_version):
                     self.warn(f"{_cut(api_version)} of Kubernetes has no kind {shorten(kind)} that is known here: it is not read")
+        self._snapshot.assumed += [_one_line(_cut(text)) for text in closed_nodes.open_all(self._snapshot.nodes)]
         self._unread_resources()
         self._snapshot.omissions += [_one_line(bundles.skipped(directory, names)) for directory, names in self.stray.items()]
         if self._again:

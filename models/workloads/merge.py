@@ -22,6 +22,7 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
         merged.ignored[name] = merged.ignored.get(name, 0) + count
     merged.warnings += manifests.warnings
     merged.omissions += manifests.omissions
+    merged.assumed += manifests.assumed
     for kind in kinds.KINDS.values():
         added: list[Any] = list(_objects(manifests, kind.name))
         if not added or kind.name == "Pod":

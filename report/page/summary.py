@@ -69,7 +69,7 @@ def summary(
     notes: Sequence[str],
 ) -> dict[str, Any]:
     """Return ``summary`` of the page. ``notes``: what the making of the page has to say; ``nodes``: the columns."""
-    said = list(result.notes) if result is not None else [*snapshot.omissions, *snapshot.warnings]
+    said = list(result.notes) if result is not None else [*snapshot.notes, *snapshot.warnings]
     if result is not None and result.snapshot.edits is not None:
         said = [*edits.describe(result.snapshot.edits), *said]
     if result is not None:
