@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from live.apply.node_changes import (
     without,
 )
 from live.apply.room import Room, more_room, room_of
-from live.apply.waiting import verdict, waits
+from live.apply.waiting import Verdict, looked_at, verdict, waits
 from models.documents.journal import What
 from models.kube.closed_nodes import LET_IN, ClosedBy
 from models.snapshot.snapshot import Snapshot
@@ -62,13 +62,14 @@ class Terms:
 
     ``keep``: nodes that the plan frees or drains, closed until the run ends. ``sources``: nodes that pods leave by the plan; they stay
     closed as long as they have more room than ``before``, in the snapshot that the plan was made from. ``planned``: uids of the pods that
-    the plan moves or binds; others are foreign.
+    the plan moves or binds; others are foreign. ``targets``: nodes that pods move to, which are the last to be opened.
     """
 
     keep: Collection[str] = frozenset()
     sources: Collection[str] = frozenset()
     planned: Collection[str] = frozenset()
     before: Snapshot | None = None
+    targets: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -204,23 +205,34 @@ class Fence:
     async def between_waves(self) -> None:
         """Open what may be open between two waves, if foreign pods wait; then give the scheduler the time to look at them.
 
-        Nodes that the plan frees or drains, and those with more room than before it because pods left them, stay closed. A pod that the
-        scheduler has found no open node for is no reason to open them again, unless a foreign pod has left one since, or there is one more.
+        Nodes that the plan frees or drains, and those with more room than before it because pods left them, stay closed. Nodes to which
+        pods are to move are opened last, and only if pods still wait then. A pod that the scheduler has found no open node for is no reason
+        to open them again, unless a foreign pod has left one since, or there is one more.
         """
         self.check()
         waiting = self.waiting()
         may_open = self._may_open(self._nodes.all())
+        if not may_open:
+            return
         again = self._changed(may_open)
-        if not may_open or not (again or waiting.keys() - self._tried) or not waiting:
+        if not waiting or not (again or waiting.keys() - self._tried):
             return
         await self._stop_guard()
+        targets = set(self._terms.targets)
+        for stage in ([n for n in may_open if n not in targets], [n for n in may_open if n in targets]):
+            if stage and waiting:
+                await self._open_for(waiting, stage)
+                waiting = {uid: pod for uid, pod in self.waiting().items() if uid in waiting}
+        self._tried.update(waiting.keys())
+
+    async def _open_for(self, waiting: Mapping[str, Object], names: Sequence[str]) -> None:
+        """Open nodes, and wait until the scheduler has placed these pods or knows that they fit on none of what is open."""
         before = {uid: verdict(pod) for uid, pod in waiting.items()}
-        refused = await self._nodes.change_all({name: opening(self._same_run) for name in may_open})
-        opened = [name for name in may_open if name not in refused]
+        refused = await self._nodes.change_all({name: opening(self._same_run) for name in names})
         pods = "a pod that waits" if len(waiting) == 1 else f"{len(waiting)} pods that wait"
-        await self._journal.fact("opened", nodes=opened, message=f"for {pods}")
-        await self._cluster.until(lambda: None if self._not_looked_at(before) else True, self.pauses.patience)
-        self._tried.update(waiting.keys() - self._not_looked_at(before))
+        await self._journal.fact("opened", nodes=[name for name in names if name not in refused], message=f"for {pods}")
+        closed = sum(map(is_closed, self._nodes.all().values()))
+        await self._cluster.until(lambda: True if self._looked_at(before, closed) else None, self.pauses.patience)
 
     def waiting(self) -> dict[str, Object]:
         """Return the foreign pods that wait for a node, by uid."""
@@ -246,10 +258,10 @@ class Fence:
         (were_on, could), self._last = self._last, (now, frozenset(may_open))
         return not could.issuperset(may_open) or any(uid not in now and node in may_open for uid, node in were_on.items())
 
-    def _not_looked_at(self, before: Mapping[str, tuple[Any, ...]]) -> set[str]:
-        """Return the pods that still wait and of which the scheduler says nothing new."""
-        pods = {uid: self._cluster.pod(uid) for uid in before}
-        return {uid for uid, pod in pods.items() if pod is not None and waits(pod) and verdict(pod) == before[uid]}
+    def _looked_at(self, before: Mapping[str, Verdict], closed: int) -> bool:
+        """Return whether no pod waits any more that the scheduler has not looked at since so many nodes are closed."""
+        pods = ((self._cluster.pod(uid), said) for uid, said in before.items())
+        return all(pod is None or not waits(pod) or looked_at(pod, said, closed) for pod, said in pods)
 
     async def open(self, *, drained: Collection[str] = ()) -> list[str]:
         """Open all nodes that the run has closed, each on its own and several times if need be; return those that could not be opened.

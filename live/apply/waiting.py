@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from live.api.answers import Object
 from models.kube import kinds
@@ -14,6 +15,10 @@ from models.snapshot.snapshot import Snapshot
 
 _CORDON: Final = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
 _LISTED: Final = 3
+#: Message, reason and time of a condition, or nothing.
+Verdict = tuple[str, ...]
+#: How the message of kube-scheduler ("0/5 nodes are available: 2 node(s) were unschedulable, 3 Insufficient cpu.") counts cordoned nodes.
+_CLOSED: Final = re.compile(r"\b([0-9]{1,9}) node\(s\) were unschedulable")
 
 
 def waits(pod: Object) -> bool:
@@ -30,12 +35,25 @@ def slips_through(pod: Object) -> bool:
     return _tolerated(Toleration(*(each.get(key) for key in ("key", "operator", "value", "effect"))) for each in given)
 
 
-def verdict(pod: Object) -> tuple[Any, ...]:
-    """Return what the scheduler last said of the pod; another value means that it has looked again."""
+def verdict(pod: Object) -> Verdict:
+    """Return what the scheduler last said of the pod, and when; empty if it has said nothing."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled":
-            return tuple(condition.get(key) for key in ("status", "reason", "message", "lastTransitionTime"))
+            return tuple(str(condition.get(key) or "") for key in ("message", "reason", "lastTransitionTime"))
     return ()
+
+
+def looked_at(pod: Object, before: Verdict, closed: int) -> bool:
+    """Return whether the scheduler has looked at the pod since only so many nodes are closed. ``before``: what it said until then.
+
+    kube-scheduler tells how many nodes it passed over because they were cordoned. It may have looked when some nodes were open and others
+    not yet, so that another number than before is not enough. Of other schedulers anything new counts.
+    """
+    said = verdict(pod)
+    if not said or (said == before and _CLOSED.search(said[0]) is None):
+        return False
+    found = _CLOSED.search(said[0])
+    return found is None or int(found[1]) <= closed
 
 
 def slipping_notes(snapshot: Snapshot) -> list[str]:

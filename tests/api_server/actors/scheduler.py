@@ -168,11 +168,16 @@ class Scheduler(Worker):
             self._reserved.pop(key, None)
 
     def _unschedulable(self, key: str, pod: Object) -> None:
-        """Say that a pod found no place."""
-        if any(one["type"] == "PodScheduled" for one in (pod.get("status") or {}).get("conditions") or ()):
+        """Say that a pod found no place, and on how many nodes because they were cordoned, as kube-scheduler does."""
+        nodes = self.core.store.all(NODES).values()
+        closed = sum(bool((node.get("spec") or {}).get("unschedulable")) for node in nodes)
+        why = f"{closed} node(s) were unschedulable, no other fits" if closed else "none fits"
+        message = f"0/{len(nodes)} nodes are available: {why}"
+        known = next((one for one in (pod.get("status") or {}).get("conditions") or () if one["type"] == "PodScheduled"), {})
+        if known.get("message") == message:
             return
         new = copy(pod)
-        set_condition(new, {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node fits"})
+        set_condition(new, {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message})
         self.core.commit(self.caller, "update", PODS, key, new)
 
 

@@ -248,7 +248,8 @@ def test_nodes_stay_closed_between_waves_if_nobody_waits() -> None:
 def test_nodes_open_between_waves_for_pods_that_wait_but_not_those_with_room_of_the_run() -> None:
     async def work() -> None:
         there = [objects.pod("left", node_name="left", cpu="1"), objects.pod("swapped", node_name="swapped", cpu="1")]
-        cluster = FakeCluster(*nodes("left", "swapped", "freed", "free"), *there, waiting("foreign"))
+        foreign = waiting("foreign", "0/4 nodes are available: 4 node(s) were unschedulable.")
+        cluster = FakeCluster(*nodes("left", "swapped", "freed", "free"), *there, foreign)
         terms = Terms(keep={"freed"}, sources={"left", "swapped"}, planned={"uid-left", "uid-swapped"}, before=cluster.snapshot())
         made = fence(cluster, terms)
         await made.close()
@@ -447,6 +448,29 @@ def test_a_journal_that_is_lost_keeps_no_node_closed() -> None:
             await again.close()
         assert await again.open() == []
         assert closed(cluster) == []
+        await made.open()
+
+    run(work())
+
+
+def test_nodes_that_pods_move_to_are_opened_last_and_only_for_pods_that_find_no_other() -> None:
+    async def work() -> None:
+        cluster = FakeCluster(*nodes("target", "other"), waiting("one"), waiting("two"))
+        made = fence(cluster, Terms(targets={"target"}))
+        made.pauses = Pauses(0.001, 5, 0.001)
+        await made.close()
+        pause = asyncio.create_task(made.between_waves())
+        await turns()
+        assert closed(cluster) == ["target"]
+        cluster.edit("Pod", "one", {"spec": {"nodeName": "other"}})
+        cluster.put(waiting("two", "0/2 nodes are available: 2 node(s) were unschedulable."))
+        await turns()
+        assert closed(cluster) == ["target"], "the scheduler has not seen yet that a node is open"
+        cluster.put(waiting("two", "0/2 nodes are available: 1 node(s) were unschedulable, 1 Insufficient cpu."))
+        await turns()
+        assert closed(cluster) == []
+        cluster.edit("Pod", "two", {"spec": {"nodeName": "target"}})
+        await pause
         await made.open()
 
     run(work())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from live.apply.waiting import slipping_notes, slips_through, waits
+from live.apply.waiting import looked_at, slipping_notes, slips_through, verdict, waits
 from models.kube.closed_nodes import UNSCHEDULABLE
 from models.snapshot.snapshot import from_objects
 from tests import objects
@@ -54,3 +54,27 @@ def test_workloads_and_bare_pods_that_slip_through_are_named_and_daemon_sets_are
     said = f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}, which these do beside DaemonSets: "
     assert slipping_notes(found) == [said + "Deployment default/w, Pod default/bare"]
     assert slipping_notes(from_objects([objects.node("n"), objects.pod("plain")])) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "looked"),
+    [
+        ("5 node(s) were unschedulable", "5 node(s) were unschedulable", False),
+        ("5 node(s) were unschedulable", "3 node(s) were unschedulable, 2 Insufficient cpu", False),
+        ("5 node(s) were unschedulable", "1 node(s) were unschedulable, 4 Insufficient cpu", True),
+        ("1 node(s) were unschedulable, 4 Insufficient cpu", "1 node(s) were unschedulable, 4 Insufficient cpu", True),
+        ("5 node(s) were unschedulable", "5 Insufficient cpu", True),
+        ("words of another scheduler", "words of another scheduler", False),
+        ("words of another scheduler", "other words", True),
+        (None, None, False),
+        (None, "5 Insufficient cpu", True),
+    ],
+)
+def test_the_scheduler_has_looked_if_it_blames_no_more_nodes_than_are_closed(before: str | None, now: str | None, looked: bool) -> None:
+    def said(message: str | None) -> objects.Object:
+        pod = objects.pod("p")
+        if message is not None:
+            pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": f"0/5 nodes are available: {message}."}]
+        return pod
+
+    assert looked_at(said(now), verdict(said(before)), closed=2) is looked
