@@ -10,11 +10,9 @@ import msgspec
 from live.apply.differences import fields
 from live.apply.differences.found import Done, Drift
 from models.kube import objects
+from models.kube.closed_nodes import LET_IN, OWN_TAINTS, UNSCHEDULABLE
 from models.snapshot.snapshot import Snapshot
 
-CORDON: Final = "node.kubernetes.io/unschedulable"
-#: The taint by which a run lets one pod through to a node.
-LET_IN: Final = "kubestow.dev/let-in"
 #: What the node lifecycle controller puts on nodes whose kubelet is not well.
 _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -56,13 +54,13 @@ def _taints(node: objects.Node) -> list[objects.Taint]:
 
 def _is_cordoned(node: objects.Node) -> bool:
     """Return whether nothing is scheduled there: the taint follows the field a moment later."""
-    return bool(node.spec is not None and node.spec.unschedulable) or any(taint.key == CORDON for taint in _taints(node))
+    return bool(node.spec is not None and node.spec.unschedulable) or any(taint.key == UNSCHEDULABLE for taint in _taints(node))
 
 
 def _view(node: objects.Node) -> dict[str, Any]:
     """Return what placement reads of a node, but for cordons and Ready, which have sentences of their own."""
     status = node.status or objects.NodeStatus()
-    apart = (CORDON, LET_IN, *_NOT_READY)
+    apart = (UNSCHEDULABLE, LET_IN, *_NOT_READY)
     taints = {f"{t.key}={t.value}" if t.value else t.key: f":{t.effect}" for t in _taints(node) if t.key not in apart}
     found = fields.metadata(node.metadata)
     return found | {"taints": taints, "allocatable": status.allocatable if status.allocatable is not None else status.capacity or {}}
@@ -80,6 +78,6 @@ def opened(now: Snapshot, before: Snapshot, closed: set[str]) -> Snapshot:
 
 
 def _open(node: objects.Node) -> objects.Node:
-    taints = [taint for taint in _taints(node) if taint.key not in (CORDON, LET_IN)]
+    taints = [taint for taint in _taints(node) if taint.key not in OWN_TAINTS]
     spec = msgspec.structs.replace(node.spec or objects.NodeSpec(), unschedulable=None, taints=taints or None)
     return msgspec.structs.replace(node, spec=spec)

@@ -30,8 +30,8 @@ def drifts(before: Pods, now: Pods, done: Done) -> Iterator[Drift]:
     for key, pod in before.items():
         uid, there = pod.metadata.uid, now.get(key)
         if uid and uid in done.gone:
-            if key not in replaced and (owner := objects.controller_of(pod)) is not None:
-                credit[owner.uid or owner.name] += 1
+            if key not in replaced:
+                credit[_maker(pod)] += 1
         elif there is None or _is_other(pod, there):
             if not objects.is_terminal(pod):
                 yield _lost(key, pod, there)
@@ -42,12 +42,17 @@ def drifts(before: Pods, now: Pods, done: Done) -> Iterator[Drift]:
         if pod.metadata.uid in own or objects.is_terminal(pod) or (pod.metadata.uid and pod.metadata.uid in done.gone):
             continue
         if known is None or (known.metadata.uid and known.metadata.uid in done.gone):
-            owner = objects.controller_of(pod)
-            if owner is not None and credit[owner.uid or owner.name] > 0 and not pod.spec.nodeName:
-                credit[owner.uid or owner.name] -= 1  # what its controller made when the run evicted a pod for good
+            if credit[_maker(pod)] > 0 and not pod.spec.nodeName:
+                credit[_maker(pod)] -= 1  # what took the place of a pod that the run evicted for good
             else:
                 yield _new(key, pod)
     yield from _own(now, done)
+
+
+def _maker(pod: objects.Pod) -> str:
+    """What makes pods like this one: its controller; of a bare pod, whoever made it under this name."""
+    owner = objects.controller_of(pod)
+    return objects.pod_key(pod) if owner is None else owner.uid or owner.name
 
 
 def _is_other(pod: objects.Pod, there: objects.Pod) -> bool:
