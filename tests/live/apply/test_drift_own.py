@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -108,7 +109,7 @@ def test_the_target_of_a_pod_that_is_under_way_is_spoken_for(replaced: bool) -> 
 
 def test_a_claim_that_a_pod_of_the_run_binds_is_no_drift() -> None:
     document = placement(("a", "n1"), ("b", "n2"))
-    mounts = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}
+    mounts: dict[str, Any] = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}
     before = World([node("n1"), node("n2"), pod("a", **mounts), pod("b"), claim("data", "")])
     before.get("PersistentVolumeClaim", "default/data")["status"]["phase"] = "Pending"
     now = before.copy()

@@ -56,9 +56,12 @@ class Run:
     def waves(self) -> Iterator[int]:
         """Carry out one wave after the other."""
         for wave in range(1, self.plan.waves + 1):
-            for step in [*self.plan.moves, *self.plan.evictions]:
-                if step.wave == wave:
-                    self._carry(step)
+            for move in self.plan.moves:
+                if move.wave == wave:
+                    self._carry(move)
+            for eviction in self.plan.evictions:
+                if eviction.wave == wave:
+                    self._carry(eviction)
             for node in {m.to for m in self.plan.moves}:
                 self.done.closed.add(node)
             yield wave
@@ -159,7 +162,7 @@ def _disturb(rng: random.Random, things: list[Object]) -> None:
 def _unsafe(now: Snapshot, left: RebalancePlan) -> set[tuple[str, str]]:
     """What can go wrong in the waves that are left, by going through every state of each."""
     states, found = States(now), set[tuple[str, str]]()
-    for number in sorted({step.wave for step in (*left.moves, *left.evictions)}):
+    for number in sorted({*(move.wave for move in left.moves), *(each.wave for each in left.evictions)}):
         steps: dict[int, list[Goes]] = {}
         for move in left.moves:
             if move.wave == number:
