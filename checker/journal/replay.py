@@ -40,9 +40,9 @@ class State:
     """What the lines so far say, by task or by the document's name of a pod.
 
     ``stands``: the pods that stand for those of the document by now; ``victims``: the pods that tasks evict; ``asked``: evictions that were
-    not refused; ``bound``: tasks with a Binding that was carried out, or that are done; ``done``: those that are done. ``closed``: by node,
+    not refused; ``bound``: tasks whose pods have their node, or that are done; ``done``: those that are done. ``closed``: by node,
     the line that closed it. ``sent``: by number, requests without an answer, with their lines. ``replaced_by``: by uid of a replacement,
-    the task. ``over``: the run has ended.
+    the task. ``let_in``: by node, the tasks for whose pods it is open. ``over``: the run has ended.
     """
 
     stands: dict[str, Standing] = field(default_factory=dict)
@@ -53,6 +53,7 @@ class State:
     closed: dict[str, int] = field(default_factory=dict)
     sent: dict[int, tuple[int, Request, Ask]] = field(default_factory=dict)
     replaced_by: dict[str, tuple[int, str]] = field(default_factory=dict)
+    let_in: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     over: bool = False
 
 
@@ -188,6 +189,7 @@ class Replay:
         guests = [taint for taint in taints if taint.get("key") == LET_IN]
         if marks is not None:
             self.state.closed.setdefault(ask.name, number)
+            self.state.bound.update(self.state.let_in.pop(ask.name, ()))  # it is closed behind a pod that is there
             if str(marks).partition(" ")[0] != self._run:
                 yield "", ask.name, f"the node is marked as closed by {marks}, the run is {self._run}"
             if not cordons:
@@ -205,6 +207,7 @@ class Replay:
 
     def _guest(self, node: str, uid: object, effect: object) -> Iterator[tuple[str, str, str]]:
         hosts = [task for task in self._tasks.all.values() if task.target == node and self.state.stands[task.pod].uid == uid]
+        self.state.let_in[node] = [(task.step, task.pod) for task in hosts]
         if not hosts:
             yield "", node, f"the node is opened for the pod with uid {uid}, which no step puts there"
         if effect not in ("NoSchedule", "NoExecute"):

@@ -318,21 +318,25 @@ def test_the_end_tells_what_is_left_of_the_plan() -> None:
 # --- placements ---------------------------------------------------------------------------------------------------------
 
 
-def placed(*order: int) -> Judgement:
+def placed(*order: int, let_in: int = 0) -> Judgement:
     snapshot, placement = a_placement()
     things = [msgspec.to_builtins(thing) for thing in (*snapshot.nodes, *snapshot.pods)]
     run = Driver(placement, [thing | {"kind": "Node" if i < 2 else "Pod"} for i, thing in enumerate(things)])
     run.fact("wave", wave=1)
     for number in order:
         entry = placement.assignments[number - 1]
-        run.bind(entry.order, entry.pod, entry.pod.partition("/")[2], entry.node)
+        put = run.let_in if number == let_in else run.bind
+        put(entry.order, entry.pod, entry.pod.partition("/")[2], entry.node)
+    if let_in:
+        run.lines = [line for line in run.lines if not (isinstance(line, Fact) and line.step == let_in)]  # it takes until the end
+        run.fact("done", step=let_in, pod=placement.assignments[let_in - 1].pod)
+        run.open(placement.assignments[let_in - 1].node)
     run.fact("end")
     return judge_journal(run.record, placement, snapshot, digest=DIGEST, end=from_objects(run.objects))
 
 
 def test_a_placement_binds_in_order_as_far_as_rules_ask_for_it() -> None:
-    for order in ((1, 2, 3), (3, 1, 2), (1, 3, 2)):
-        found = placed(*order)
+    for found in (placed(1, 2, 3), placed(3, 1, 2), placed(1, 3, 2), placed(1, 2, 3, let_in=1)):
         assert found.violations == []
         assert found.told is not None
         assert found.told.bindings == Share(3, 3)
@@ -340,3 +344,16 @@ def test_a_placement_binds_in_order_as_far_as_rules_ask_for_it() -> None:
     assert [violation.why.partition(": ")[2] for violation in placed(2, 1, 3).violations] == [
         "default/x-1 counts other pods and is bound before default/x-0, which comes first"
     ]
+
+
+def test_whenever_a_good_run_is_cut_off_only_closed_nodes_are_a_fault() -> None:
+    lines = whole(PLAN).lines
+    done = 0
+    for length in range(1, len(lines) + 1):
+        found = judged(lines[:length])
+        assert all("closed and never opened" in violation.why for violation in found.violations), length
+        assert found.told is not None
+        told = found.told.moves.done + found.told.evictions.done + found.told.bindings.done
+        assert done <= told == 6 - len(found.told.left)
+        done = told
+    assert done == 6
