@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from checker.journal.judge import judge_journal
 from live.api.answers import Answer, Object, Unreachable
 from live.apply.drift import Judge, Rejection
 from live.apply.fence import Pauses
 from live.apply.journal import Journal, Origin
 from live.apply.run import Execution, Listener, Options, Outcome
+from models.documents.journal import read
 from models.documents.placement import Assignment, Placement, SnapshotRef
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube.closed_nodes import CLOSED_BY
@@ -41,7 +43,7 @@ class Run:
         return asyncio.run(self.go(options, listener))
 
     async def go(self, options: Options = QUICK, listener: Listener | None = None) -> Outcome:
-        async with Journal.open(str(self.path), Origin("r", "s", "here"), resume=True) as journal:
+        async with Journal.open(str(self.path), Origin("r", self.document.snapshot.sha256, "here"), resume=True) as journal:
             world = self.world
             world._changed = asyncio.Event()
             self.execution = Execution(world, world, journal, self.document, self.before, self.judge, options, listener or Listener())
@@ -49,6 +51,11 @@ class Run:
             outcome = await self.execution.run()
         closed = [node for node in world.objects("Node").values() if CLOSED_BY in (node["metadata"].get("annotations") or {})]
         assert [node["metadata"]["name"] for node in closed] == outcome.not_opened
+        record = read(str(self.path))
+        found = judge_journal(record, self.document, self.before, digest="r")
+        assert [v for v in found.violations if v.node not in outcome.not_opened] == []
+        assert found.told is not None
+        assert len(found.told.left) == len(outcome.left)
         return outcome
 
 
@@ -327,7 +334,7 @@ def killed(run: Run, at: int, after: bool) -> None:
         return await real(*args, **more)
 
     world.send = send  # type: ignore[method-assign]
-    journal = Journal.open(str(run.path), Origin("r", "s", "here"), resume=True)
+    journal = Journal.open(str(run.path), Origin("r", run.document.snapshot.sha256, "here"), resume=True)
 
     async def go() -> None:
         execution = Execution(world, world, journal, run.document, run.before, run.judge, QUICK)
@@ -340,6 +347,7 @@ def killed(run: Run, at: int, after: bool) -> None:
     _GRAVES.extend([loop, task, *asyncio.all_tasks(loop)])
     for each in asyncio.all_tasks(loop):
         each._log_destroy_pending = False  # type: ignore[attr-defined]
+    journal._thread.shutdown()  # the lock lasts as long as something is being written
     os.close(journal._file)
     world.send = real  # type: ignore[method-assign]
 
