@@ -140,16 +140,17 @@ class Journal:
     def _begin(self, origin: Origin, resume: bool) -> None:
         with os.fdopen(os.dup(self._file), "rb") as file:
             record = lines.parse(file.read(), self.path)
-        if record.lines:
+        progress = progress_of(record.lines)
+        keep = record.size if resume or progress.requests else 0  # a run that asked for nothing may begin anew
+        if keep:
             _same(self.path, record.run, origin)
-            progress = progress_of(record.lines)
             if not resume:
                 raise InputError([f"{self.path}: {_there(record, progress)}"])
             self.progress, self._number, self.resumed = progress, progress.requests, True
         run = self.run or f"{self._clock().astimezone(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         line = Run(run, self._time(), origin.result, origin.snapshot, origin.server, origin.cluster, self.resumed)
         try:
-            os.ftruncate(self._file, record.size)
+            os.ftruncate(self._file, keep)
             self._commit(_encoded(line))
             folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
             try:

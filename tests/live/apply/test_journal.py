@@ -171,10 +171,21 @@ def test_a_new_run_where_there_is_nothing_to_resume(tmp_path: Path) -> None:
     assert len(read(str(path)).lines) == 1
 
 
+def test_a_journal_of_a_run_that_asked_for_nothing_gives_way(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    script = Script()
+    script.fact("end", message="the Lease is taken")
+    path.write_bytes(script.text)
+    journal = Journal.open(str(path), Origin("f" * 64, "f" * 64, "https://other"))
+    asyncio.run(journal.close())
+    assert (journal.resumed, len(read(str(path)).lines)) == (False, 1)
+
+
 @pytest.mark.parametrize(("ended", "how"), [(True, "that ended with 1 pod done"), (False, "that was cut off with 1 pod done")])
 def test_a_journal_that_is_there_is_not_overwritten(tmp_path: Path, ended: bool, how: str) -> None:
     path = tmp_path / "j"
     script = Script()
+    script.evict(1, "a/p")
     script.fact("done", step=1, pod="a/p")
     if ended:
         script.fact("end")
@@ -195,7 +206,9 @@ def test_a_journal_that_is_there_is_not_overwritten(tmp_path: Path, ended: bool,
 )
 def test_the_journal_of_something_else_is_refused(tmp_path: Path, origin: Origin, what: str) -> None:
     path = tmp_path / "j"
-    path.write_bytes(Script().text)
+    script = Script()
+    script.evict(1, "a/p")
+    path.write_bytes(script.text)
     with pytest.raises(InputError, match=f"the journal of another {what}"):
         Journal.open(str(path), origin, resume=True)
 
