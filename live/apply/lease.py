@@ -7,15 +7,38 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from live.api.answers import Answer, Api, Object, Unreachable
 
 NAMESPACE: Final = "kube-system"
 NAME: Final = "kubestow-apply"
-_LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-_PATH: Final = f"{_LEASES}/{NAME}"
 _ATTEMPTS: Final = 5
+
+
+class Place(NamedTuple):
+    """Where a Lease is kept."""
+
+    namespace: str
+    name: str
+
+    @property
+    def leases(self) -> str:
+        """Return the path of all Leases there."""
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+    @property
+    def path(self) -> str:
+        """Return the path of the Lease."""
+        return f"{self.leases}/{self.name}"
+
+    def __str__(self) -> str:
+        """Return how sentences name it."""
+        return f"{self.namespace}/{self.name}"
+
+
+#: The Lease of runs that move pods.
+APPLY: Final = Place(NAMESPACE, NAME)
 
 
 class LeaseTaken(Exception):
@@ -62,11 +85,11 @@ async def live_run(api: Api) -> Holder | None:
         LeaseTaken: the server does not say.
         Unreachable: no answer came.
     """
-    answer = await api.send("GET", _PATH)
+    answer = await api.send("GET", APPLY.path)
     if answer.code == 404:
         return None
     if not answer.ok:
-        raise _refused("read", answer)
+        raise _refused(APPLY, "read", answer)
     return holder(answer.body)
 
 
@@ -75,6 +98,8 @@ class Lease:
 
     Renewals are no changes that a journal has to have: ``api`` is the one without.
     """
+
+    place = APPLY
 
     def __init__(self, api: Api, run_id: str, times: Times | None = None, clock: Callable[[], datetime] | None = None) -> None:
         """Take what asks the server, and whose the Lease is to be."""
@@ -113,7 +138,7 @@ class Lease:
             LeaseLost: it may not.
         """
         if not self.held:
-            raise LeaseLost(f"the Lease {NAMESPACE}/{NAME} is lost: {self._why}")
+            raise LeaseLost(f"the Lease {self.place} is lost: {self._why}")
 
     async def take(self) -> None:
         """Take the Lease and renew it from now on. One that has ended, or of the same run, is taken over.
@@ -124,27 +149,27 @@ class Lease:
         """
         for _ in range(_ATTEMPTS):
             sent = time.monotonic(), self._clock()
-            read = await self._api.send("GET", _PATH)
+            read = await self._api.send("GET", self.place.path)
             if read.code == 404:
-                answer = await self._api.send("POST", _LEASES, self._written({}))
+                answer = await self._api.send("POST", self.place.leases, self._written({}))
             elif read.ok:
                 other = await self._other(read.body)
                 if other is not None:
                     raise LeaseTaken(
-                        f"run {other.run} carries something out in this cluster: it has the Lease {NAMESPACE}/{NAME} until "
+                        f"run {other.run} carries something out in this cluster: it has the Lease {self.place} until "
                         f"{other.until:%Y-%m-%dT%H:%M:%SZ}, and longer while it runs"
                     )
                 sent = time.monotonic(), self._clock()
-                answer = await self._api.send("PUT", _PATH, self._written(read.body))
+                answer = await self._api.send("PUT", self.place.path, self._written(read.body))
             else:
-                raise _refused("read", read)
+                raise _refused(self.place, "read", read)
             if answer.ok:
                 self._keep(answer.body, *sent)
                 self._renewal = asyncio.create_task(self._renew())
                 return
             if answer.code not in (404, 409) or read.code == answer.code == 404:
-                raise _refused("written", answer)
-        raise LeaseTaken(f"the Lease {NAMESPACE}/{NAME} cannot be had: others change it all the time")
+                raise _refused(self.place, "written", answer)
+        raise LeaseTaken(f"the Lease {self.place} cannot be had: others change it all the time")
 
     async def _other(self, lease: Object) -> Holder | None:
         """Return the other run that has a Lease. Its clock may be behind: one that seems to have ended lately is watched for a renewal."""
@@ -154,7 +179,7 @@ class Lease:
             return None
         if found is None and holder(lease, self._clock() - timedelta(seconds=self._times.skew)) is not None:
             await asyncio.sleep(self._times.renew * 1.2)
-            again = await self._api.send("GET", _PATH)
+            again = await self._api.send("GET", self.place.path)
             renewed = (again.body.get("spec") or {}) if again.ok else {}
             if renewed.get("holderIdentity") == spec["holderIdentity"] and renewed.get("renewTime") != spec.get("renewTime"):
                 return Holder(spec["holderIdentity"], self._clock() + timedelta(seconds=self._times.duration))
@@ -171,7 +196,9 @@ class Lease:
             return
         self._lose("it was given back")
         try:
-            await self._api.send("PUT", _PATH, {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}})
+            await self._api.send(
+                "PUT", self.place.path, {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
+            )
         except Unreachable:
             return  # it ends by itself
 
@@ -180,11 +207,11 @@ class Lease:
             await asyncio.sleep(self._times.renew)
             sent = time.monotonic(), self._clock()
             try:
-                answer = await self._api.send("PUT", _PATH, self._written(self._lease))
+                answer = await self._api.send("PUT", self.place.path, self._written(self._lease))
                 if answer.code == 409:
-                    answer = await self._api.send("GET", _PATH)
+                    answer = await self._api.send("GET", self.place.path)
                     if answer.ok and self._is_ours(answer.body):
-                        answer = await self._api.send("PUT", _PATH, self._written(answer.body))
+                        answer = await self._api.send("PUT", self.place.path, self._written(answer.body))
                     elif answer.ok:
                         now = (answer.body.get("spec") or {}).get("holderIdentity")
                         self._lose(f"run {now} has it now" if now else "somebody gave it back")
@@ -217,7 +244,7 @@ class Lease:
         found: Object = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": lease.get("metadata") or {"name": NAME, "namespace": NAMESPACE},
+            "metadata": lease.get("metadata") or {"name": self.place.name, "namespace": self.place.namespace},
         }
         mine = {"holderIdentity": self._run, "leaseDurationSeconds": self._times.duration, "renewTime": now}
         if self._acquired and self._is_ours(lease):
@@ -226,8 +253,8 @@ class Lease:
         return {**found, "spec": {**spec, **mine, "acquireTime": now, "leaseTransitions": transitions}}
 
 
-def _refused(what: str, answer: Answer) -> LeaseTaken:
-    return LeaseTaken(f"the Lease {NAMESPACE}/{NAME}, which keeps two runs apart, cannot be {what}: {answer.message}")
+def _refused(place: Place, what: str, answer: Answer) -> LeaseTaken:
+    return LeaseTaken(f"the Lease {place}, which keeps two runs apart, cannot be {what}: {answer.message}")
 
 
 def _parsed(text: object) -> datetime | None:

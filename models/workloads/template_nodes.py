@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from models.documents.placement import Assignment, Placement
-from models.kube.objects import Pod, pod_key
+from models.kube.objects import pod_key
 from models.kube.workload_objects import StatefulSet
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import OwnedPods, named
 from models.workloads.view import selector
 
+#: Kinds whose pods keep their names.
+_KEEP_NAMES: Final = ("StatefulSet", "Pod")
+_RANDOM: Final = "[a-z0-9]{5}"
+#: What controllers add to the name of a workload.
+_ENDINGS: Final = {
+    "Deployment": f"[a-z0-9]{{1,10}}-{_RANDOM}",
+    "StatefulSet": "[0-9]+",
+    "Job": f"(?:[0-9]+-)?{_RANDOM}",
+    "CronJob": f"[0-9]+-(?:[0-9]+-)?{_RANDOM}",
+}
 #: Holds pods until ``kubestow apply`` gives each the node that a placement has for it.
 GATE: Final = "kubestow.dev/placement"
 
@@ -28,9 +39,10 @@ class TemplateNodes:
     """``kind``, ``namespace`` and ``name`` of a workload, or of a Pod by itself.
 
     ``nodes``: how many of its pods each node has, those that run there already included. ``by_name``: the node of each placed pod, where
-    pods keep their names (StatefulSet, Pod). ``placed``, ``unplaced``: how many pods of its own the placement has a node for, or none.
-    ``running``: how many were bound before. ``exists``: whether the cluster has its object already.
-    ``one_by_one``: a StatefulSet that waits for each pod to be ready before it creates the next. ``gang``: that of its pods.
+    pods keep their names (StatefulSet, Pod). ``assignments``: what the placement has of it, in bind order. ``unplaced``: how many of its
+    pods have no node. ``running``: how many were bound before. ``exists``: whether the cluster has its object already. ``one_by_one``: a
+    StatefulSet that waits for each pod to be ready before it creates the next. ``gang``: that of its pods, and how many members are
+    ``needed``.
     """
 
     kind: str
@@ -38,17 +50,23 @@ class TemplateNodes:
     name: str
     nodes: Mapping[str, int] = field(default_factory=dict)
     by_name: Mapping[str, str] = field(default_factory=dict)
-    placed: int = 0
+    assignments: tuple[Assignment, ...] = ()
     unplaced: int = 0
     running: int = 0
     exists: bool = False
     one_by_one: bool = False
     gang: str | None = None
+    needed: int = 0
 
     @property
     def ref(self) -> str:
         """``Kind namespace/name``, the identity of a workload in documents and messages."""
         return f"{self.kind} {self.namespace}/{self.name}"
+
+    @property
+    def placed(self) -> int:
+        """Return how many pods the placement has a node for."""
+        return len(self.assignments)
 
 
 def template_nodes(before: Snapshot, expanded: Snapshot, refs: Sequence[str], placement: Placement) -> list[TemplateNodes]:
@@ -62,46 +80,78 @@ def template_nodes(before: Snapshot, expanded: Snapshot, refs: Sequence[str], pl
     known = {pod_key(pod) for pod in before.pods}
     owners = OwnedPods(expanded)
     found = []
-    for ref in refs:
-        kind, _, path = ref.partition(" ")
-        namespace, _, name = path.partition("/")
-        if kind == "DaemonSet":
-            continue
+    for template in _templates(refs):
+        kind, namespace, name = template.kind, template.namespace, template.name
         obj = None if kind == "Pod" else named(expanded, kind, namespace, name)
+        key = f"{namespace}/{name}"
         if kind == "Pod":
-            members, exists = [index[path]] if path in index else [], path in known
+            members, exists = [index[key]] if key in index else [], key in known
         else:
             members = owners.of(kind, namespace, name, selector(obj))
             exists = named(before, kind, namespace, name) is not None
-        one_by_one = isinstance(obj, StatefulSet) and obj.spec is not None and obj.spec.podManagementPolicy != "Parallel"
-        found.append(
-            _counted(
-                TemplateNodes(kind, namespace, name, exists=exists, one_by_one=one_by_one), [expanded.pods[i] for i in members], assigned
-            )
-        )
+        pods = [expanded.pods[i] for i in members]
+        own = [assigned[key] for pod in pods if (key := pod_key(pod)) in assigned]
+        counted = _counted(replace(template, exists=exists, one_by_one=_one_by_one(obj)), own, placement)
+        for pod in pods:
+            if pod.spec.nodeName and pod_key(pod) not in assigned:
+                counted = _with_running(counted, pod.metadata.name or "", pod.spec.nodeName)
+        found.append(replace(counted, unplaced=len(pods) - sum(counted.nodes.values())))
     return found
 
 
-def _counted(template: TemplateNodes, members: Sequence[Pod], assigned: Mapping[str, Assignment]) -> TemplateNodes:
-    nodes: Counter[str] = Counter()
-    by_name: dict[str, str] = {}
-    gangs: set[str] = set()
-    running = 0
-    for pod in members:
-        assignment = assigned.get(pod_key(pod))
-        running += bool(pod.spec.nodeName)
-        node = assignment.node if assignment is not None else pod.spec.nodeName
-        if assignment is not None and assignment.gang:
-            gangs.add(assignment.gang)
-        if node:
-            nodes[node] += 1
-            by_name[pod.metadata.name or ""] = node
+def from_placement(placement: Placement) -> list[TemplateNodes]:
+    """Return the same of the document alone, in which the names of pods tell their workloads; what ran before is not known, so all
+    workloads count as ``exists``, and all StatefulSets as ``one_by_one``."""
+    templates = _templates(placement.snapshot.workloads)
+    own: dict[str, list[Assignment]] = {template.ref: [] for template in templates}
+    for assignment in placement.assignments:
+        matching = [template for template in templates if _is_named_after(assignment.pod, template)]
+        if matching:
+            own[max(matching, key=lambda template: len(template.name)).ref].append(assignment)
+    return [
+        _counted(replace(template, exists=True, one_by_one=template.kind == "StatefulSet"), own[template.ref], placement)
+        for template in templates
+    ]
+
+
+def _templates(refs: Sequence[str]) -> list[TemplateNodes]:
+    found = []
+    for ref in refs:
+        kind, _, path = ref.partition(" ")
+        namespace, _, name = path.partition("/")
+        if kind != "DaemonSet":
+            found.append(TemplateNodes(kind, namespace, name))
+    return found
+
+
+def _one_by_one(obj: object) -> bool:
+    return isinstance(obj, StatefulSet) and obj.spec is not None and obj.spec.podManagementPolicy != "Parallel"
+
+
+def _counted(template: TemplateNodes, own: Sequence[Assignment], placement: Placement) -> TemplateNodes:
+    ordered = tuple(sorted(own, key=lambda assignment: assignment.order))
+    gang = min((assignment.gang for assignment in ordered if assignment.gang), default=None)
     return replace(
         template,
-        nodes=dict(sorted(nodes.items())),
-        by_name=by_name if template.kind in ("StatefulSet", "Pod") else {},
-        placed=nodes.total() - running,
-        unplaced=len(members) - nodes.total(),
-        running=running,
-        gang=min(gangs, default=None),
+        nodes=dict(sorted(Counter(assignment.node for assignment in ordered).items())),
+        by_name={a.pod.rpartition("/")[2]: a.node for a in ordered} if template.kind in _KEEP_NAMES else {},
+        assignments=ordered,
+        gang=gang,
+        needed=next((result.needed for result in placement.gangs if result.gang == gang), 0),
     )
+
+
+def _with_running(template: TemplateNodes, pod: str, node: str) -> TemplateNodes:
+    nodes = dict(sorted((Counter(template.nodes) + Counter({node: 1})).items()))
+    by_name = {**template.by_name, pod: node} if template.kind in _KEEP_NAMES else {}
+    return replace(template, nodes=nodes, by_name=by_name, running=template.running + 1)
+
+
+def _is_named_after(pod: str, template: TemplateNodes) -> bool:
+    namespace, _, name = pod.partition("/")
+    if namespace != template.namespace:
+        return False
+    if template.kind == "Pod":
+        return name == template.name
+    rest = name.removeprefix(f"{template.name}-")
+    return rest != name and re.fullmatch(_ENDINGS.get(template.kind, _RANDOM), rest) is not None

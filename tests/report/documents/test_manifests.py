@@ -70,7 +70,7 @@ def preferred(spec: Object) -> dict[str, int]:
 
 
 def test_text_and_other_kinds_stay_as_they_are() -> None:
-    web = TemplateNodes("Deployment", "default", "web", {"n1": 2, "n2": 1}, placed=3)
+    web = TemplateNodes("Deployment", "default", "web", {"n1": 2, "n2": 1})
     text = manifests(Request({"web.yaml": WEB.encode()}, [web])).decode()
     assert [line for line in WEB.splitlines() if line not in text.splitlines()] == [f"    spec: {POD}"]
     deployment, settings = yaml.safe_load_all(text)
@@ -126,13 +126,13 @@ def test_existing_preferences_are_kept_and_those_of_an_earlier_placement_make_wa
 
 
 def test_an_earlier_header_is_written_once() -> None:
-    web = TemplateNodes("Deployment", "default", "web", {"n1": 3}, placed=3)
+    web = TemplateNodes("Deployment", "default", "web", {"n1": 3})
     once = manifests(Request({"-": WEB.encode()}, [web], sha256="abc"))
     assert manifests(Request({"-": once}, [web], sha256="abc")) == once
 
 
 def test_objects_without_a_namespace_are_in_that_of_the_command_line() -> None:
-    web = TemplateNodes("Deployment", "shop", "web", {"n1": 3}, placed=3)
+    web = TemplateNodes("Deployment", "shop", "web", {"n1": 3})
     for namespace, found in (("shop", True), (None, False)):
         assert (b"matchFields" in manifests(Request({"-": WEB.encode()}, [web], namespace))) is found
 
@@ -147,7 +147,7 @@ def test_weights_are_in_proportion_and_within_kubernetes_limits() -> None:
 def test_aliases_cost_the_comments_and_the_header_says_so() -> None:
     shared = "a: &x {containers: [{name: c, image: i}]}\n"
     aliased = WEB.replace("spec:\n  replicas", f"{shared}spec:\n  replicas").replace(f"spec: {POD}", "spec: *x")
-    web = TemplateNodes("Deployment", "default", "web", {"n1": 3}, placed=3)
+    web = TemplateNodes("Deployment", "default", "web", {"n1": 3})
     found = manifests(Request({"web.yaml": aliased.encode()}, [web], unknown_fields=True)).decode()
     assert "# Without its comments: web.yaml" in found
     deployment, _ = yaml.safe_load_all(found)
@@ -157,13 +157,13 @@ def test_aliases_cost_the_comments_and_the_header_says_so() -> None:
 
 def test_files_without_objects_and_other_groups_kinds_are_not_touched() -> None:
     other = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "web"}, "spec": {"template": {"spec": {}}}}
-    job = TemplateNodes("Job", "default", "web", {"n1": 3}, placed=3)
+    job = TemplateNodes("Job", "default", "web", {"n1": 3})
     files = {"values.yaml": b"a: 1\n", "job.json": json.dumps(other).encode()}
     assert list(yaml.safe_load_all(manifests(Request(files, [job])))) == [other]
 
 
 def test_what_the_reader_refuses_is_not_written() -> None:
-    web = TemplateNodes("Deployment", "default", "web", {"n1": 3}, placed=3)
+    web = TemplateNodes("Deployment", "default", "web", {"n1": 3})
     with pytest.raises(InputError, match="replica"):
         manifests(Request({"-": WEB.replace("replicas:", "replica:").encode()}, [web]))
 

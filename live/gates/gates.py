@@ -1,0 +1,242 @@
+"""Takes the gates off: each held pod of a placement gets a node of its template's, a gang only whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from live.api.answers import Api, Object
+from live.gates.crews import Cluster, asked_for, crews
+from live.gates.fitting import Fitting, Judge, Release
+from live.gates.held import is_held, key_of, letting_go, node_of, path_of
+from live.gates.ready import ready
+from live.gates.undo import undo
+from models.documents.placement import Placement
+from models.workloads.template_nodes import TemplateNodes
+
+#: Workloads whose pods do not come when the workload does.
+_LATER: Final = ("CronJob", "PodTemplate")
+_TRIES: Final = 4
+
+
+class Listener:
+    """Is told what happens; this one says nothing."""
+
+    def placed(self, pod: str, node: str | None) -> None:
+        """Take that a pod was let go: to a node, or to whichever the scheduler finds."""
+
+    def note(self, message: str) -> None:
+        """Take a sentence that a user should read."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """``timeout``: seconds for all planned pods to be there, to fit and to be bound; in :meth:`Gates.serve`, how long a pod waits for a
+    planned node. ``undo``: what does not become whole in time is deleted. ``pause``: seconds between two looks."""
+
+    timeout: float = 600.0
+    undo: bool = False
+    pause: float = 0.2
+
+
+@dataclass
+class Outcome:
+    """``placed``: pods that were let go, with their nodes. ``left``: what is not as planned, a sentence each. ``undone``: the objects that
+    were deleted."""
+
+    state: Literal["done", "stopped"]
+    placed: dict[str, str] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Gates:
+    """Carries out a placement of manifests. ``templates``: :func:`models.workloads.template_nodes.template_nodes` of it."""
+
+    api: Api
+    cluster: Cluster
+    placement: Placement
+    templates: Sequence[TemplateNodes]
+    judge: Judge
+    options: Options = field(default_factory=Options)
+    listener: Listener = field(default_factory=Listener)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing done."""
+        self._placed: dict[str, str] = {}
+        self._why: list[str] = []
+        self._said: set[str] = set()
+        self._since: dict[str, float] = {}
+
+    async def run(self) -> Outcome:
+        """Let all planned pods go, and wait until they are bound. What is not there in time, or does not fit by then, stays held.
+
+        Raises:
+            Unreachable: no answer came.
+        """
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self.options.timeout
+        for template in self.templates:
+            if template.kind in _LATER:
+                self.say(f"{template.ref}: its pods come later, and are for apply --serve")
+        await self.cluster.refresh()
+        while any(self._lacking(template) for template in self.templates):
+            moved = await self.look()
+            if clock() >= deadline:
+                return await self._stopped()
+            if not moved:
+                await self.news(deadline - clock())
+        return Outcome("done", self._placed)
+
+    async def serve(self) -> None:
+        """Treat pods as they come, for ever. Nothing is held for ever, but for gangs that are not all there: a pod that is more than the
+        placement has nodes for, or that no planned node takes, goes without a node.
+
+        Raises:
+            Unreachable: no answer came.
+        """
+        await self.cluster.refresh()
+        while True:
+            if not await self.look(free_after=self.options.timeout):
+                await self.news(max(1.0, self.options.pause))
+
+    async def look(self, *, free_after: float | None = None) -> bool:
+        """Let go what may go now; return whether anything did. ``free_after``: so many seconds after it came a pod that no planned node
+        takes goes without one, and at once where none of its nodes exists; None: such pods stay behind the gate."""
+        found = ready(self.cluster, self.templates)
+        self._why = found.waiting
+        asked = [*found.together, *found.alone]
+        went: list[Object] = []
+        freed = list(found.beyond)
+        if asked:
+            fitting = Fitting(self.cluster, self.placement, self.templates, self.judge)
+            accepted = fitting.accepted(asked)
+            keys = {release.key for release in accepted}
+            behind = [release for release in found.alone if release.key not in keys]
+            for release in behind:
+                accepted += self._elsewhere(fitting, release, accepted)
+            keys = {release.key for release in accepted}
+            self._why = [*found.waiting, *dict.fromkeys(fitting.why.values())]
+            went = await self._let_go(accepted, fitting)
+            freed += [each.pod for each in behind if each.key not in keys and free_after is not None and self._is_late(each, free_after)]
+        for pod in freed:
+            if free_after is None:
+                self.say(f"Pod {key_of(pod)} is more than the placement has nodes for, and stays behind the gate")
+            elif await self._send(pod, None):
+                self.listener.placed(key_of(pod), None)
+                went.append(pod)
+        if free_after is not None:
+            for text in self._why:
+                self.say(text)
+        if went:
+            await self.cluster.refresh()
+        return bool(went)
+
+    async def news(self, seconds: float) -> None:
+        """Wait for a change of the cluster, so long at most, and a little more for what comes with it."""
+        asked = iter([None])
+        await self.cluster.until(lambda: next(asked, True), max(0.0, seconds))
+        await asyncio.sleep(min(self.options.pause, max(0.0, seconds)))
+
+    def say(self, text: str) -> None:
+        """Tell the listener, once."""
+        if text not in self._said:
+            self._said.add(text)
+            self.listener.note(text)
+
+    # --- pods that their node does not take ---------------------------------------------------------------------------------
+
+    def _elsewhere(self, fitting: Fitting, release: Release, others: Sequence[Release]) -> list[Release]:
+        """Return a pod on another node that is short of pods of its template, if one takes it."""
+        template = release.template
+        crew = next((each for each in crews(self.cluster, template) if release.pod in each.pods), None)
+        if template.by_name or crew is None:
+            return []
+        taken = [other.node for other in others if other.template.ref == template.ref]
+        short, why = crew.short(), fitting.why.pop(release.group, "")
+        for node in dict.fromkeys(short):
+            other = replace(release, node=node)
+            if node != release.node and short.count(node) > taken.count(node) and other in fitting.accepted([*others, other]):
+                return [other]
+            fitting.why.pop(release.group, None)
+        fitting.why[release.group] = why
+        return []
+
+    def _is_late(self, release: Release, seconds: float) -> bool:
+        """Return whether a pod has waited long enough for a planned node, or there is none any more."""
+        template = release.template
+        planned = [release.node] if template.by_name else list(template.nodes)
+        if all(self.cluster.named("Node", node) is None for node in planned):
+            return True
+        now = asyncio.get_running_loop().time()
+        return now - self._since.setdefault(release.pod["metadata"]["uid"], now) >= seconds
+
+    # --- letting go ---------------------------------------------------------------------------------------------------
+
+    async def _let_go(self, releases: Sequence[Release], fitting: Fitting) -> list[Object]:
+        sent = await asyncio.gather(*(self._send(release.pod, release.node) for release in releases))
+        went = [release for release, done in zip(releases, sent, strict=True) if done]
+        for release in went:
+            self._placed[release.key] = release.node
+            self.listener.placed(release.key, release.node)
+        joint = [each for each in went if fitting.together(each, releases) and not fitting.needs_scheduler(each)]
+        await asyncio.gather(*(self._bind(release) for release in joint))
+        return [release.pod for release in went]
+
+    async def _send(self, pod: Object, node: str | None) -> bool:
+        """Take the gate off; return whether that was done. A pod that was changed meanwhile is read again."""
+        for _ in range(_TRIES):
+            answer = await self.api.send("PATCH", path_of(pod), letting_go(pod, node))
+            if answer.ok:
+                return True
+            if answer.code != 409:
+                if answer.code != 404:
+                    self.say(f"Pod {key_of(pod)} cannot be let go: {answer.message}")
+                return False
+            await self.cluster.refresh()
+            found = self.cluster.pod(pod["metadata"]["uid"])
+            if found is None or not is_held(found):
+                return False  # gone, or let go by somebody else
+            pod = found
+        return False
+
+    async def _bind(self, release: Release) -> None:
+        """Bind a pod that no scheduler would place before its partners; where the scheduler was faster, that is as good."""
+        metadata = {key: release.pod["metadata"][key] for key in ("name", "namespace", "uid")}
+        target = {"apiVersion": "v1", "kind": "Node", "name": release.node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        answer = await self.api.send("POST", f"{path_of(release.pod)}/binding", body)
+        if not answer.ok and answer.code not in (404, 409):
+            self.say(f"Pod {release.key} cannot be bound: {answer.message}")
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _lacking(self, template: TemplateNodes) -> int:
+        """Return how many planned pods of a workload are not bound."""
+        if template.kind in _LATER:
+            return 0
+        newest = crews(self.cluster, template)[-1:]
+        bound = sum(bool(pod["spec"].get("nodeName")) for crew in newest for pod in crew.pods) + sum(crew.over for crew in newest)
+        return max(0, asked_for(self.cluster, template) - bound)
+
+    async def _stopped(self) -> Outcome:
+        """Say what stands, and delete what is not whole where that was asked for."""
+        lacking = [template for template in self.templates if self._lacking(template)]
+        outcome = Outcome("stopped", self._placed, [self._standing(template) for template in lacking])
+        outcome.left += self._why
+        if self.options.undo:
+            gangs = {template.gang for template in lacking if template.gang}
+            outcome.undone = await undo(self.api, self.cluster, [t for t in self.templates if t in lacking or t.gang in gangs], self.say)
+        return outcome
+
+    def _standing(self, template: TemplateNodes) -> str:
+        newest = crews(self.cluster, template)[-1:]
+        pods = [pod for crew in newest for pod in crew.pods]
+        held = [pod for pod in pods if is_held(pod)]
+        given = [f"{key_of(pod)} waits for {node_of(pod)}" for pod in pods if not is_held(pod) and not pod["spec"].get("nodeName")]
+        asked = asked_for(self.cluster, template)
+        text = f"{template.ref}: {asked - self._lacking(template)} of {asked} pods are bound, {len(held)} behind the gate"
+        return f"{text}; let go, but not bound: {', '.join(given[:3])}{' …' if len(given) > 3 else ''}" if given else text

@@ -1,0 +1,79 @@
+"""Pods behind the gate, as the API has them, and the update that lets one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from live.api.answers import Object
+from models.workloads.template_nodes import GATE, by_name
+
+#: On a pod that was let go: the node that it was given.
+PLACED_ON: Final = "kubestow.dev/placed-on"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def is_held(pod: Object) -> bool:
+    """Return whether the gate of this project holds the pod."""
+    return any(gate.get("name") == GATE for gate in pod["spec"].get("schedulingGates") or ())
+
+
+def is_living(pod: Object) -> bool:
+    """Return whether the pod is neither being deleted nor over."""
+    return "deletionTimestamp" not in pod["metadata"] and not is_over(pod)
+
+
+def is_over(pod: Object) -> bool:
+    """Return whether the pod has ended."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def node_of(pod: Object) -> str:
+    """Return the node of a pod: that on which it is, else the one that it was given, empty for neither."""
+    return str(pod["spec"].get("nodeName") or (pod["metadata"].get("annotations") or {}).get(PLACED_ON) or "")
+
+
+def key_of(obj: Object) -> str:
+    """Return ``namespace/name``."""
+    return f"{obj['metadata'].get('namespace', 'default')}/{obj['metadata']['name']}"
+
+
+def path_of(pod: Object) -> str:
+    """Return the path of a pod."""
+    return f"/api/v1/namespaces/{pod['metadata'].get('namespace', 'default')}/pods/{pod['metadata']['name']}"
+
+
+def controller_uid(obj: Object) -> str:
+    """Return the uid of what controls an object, empty if nothing does."""
+    owners: Iterable[Object] = obj["metadata"].get("ownerReferences") or ()
+    return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
+
+
+def letting_go(pod: Object, node: str | None) -> Object:
+    """Return the merge patch that takes the gate off and binds the pod to a node by its affinity, or to none.
+
+    The API lets the required node affinity of a gated pod grow: a term where there is none, and requirements in each term that has some.
+    The terms are ORed, so each of them gets the node. A term without requirements matches no node and stays as it is. The patch is
+    refused (409) for another pod of this name, and where the pod was changed meanwhile.
+    """
+    metadata: Object = {key: pod["metadata"][key] for key in ("uid", "resourceVersion") if key in pod["metadata"]}
+    gates = [gate for gate in pod["spec"]["schedulingGates"] if gate.get("name") != GATE]
+    spec: Object = {"schedulingGates": gates or None}
+    if node is not None:
+        metadata["annotations"] = {PLACED_ON: node}
+        required = _at(pod["spec"], "affinity", "nodeAffinity", _REQUIRED)
+        terms = [_on(term, node) for term in required.get("nodeSelectorTerms") or ()] or [{"matchFields": [by_name(node)]}]
+        spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+    return {"metadata": metadata, "spec": spec}
+
+
+def _on(term: Object, node: str) -> Object:
+    if not term.get("matchFields") and not term.get("matchExpressions"):
+        return term
+    return {**term, "matchFields": [*(term.get("matchFields") or ()), by_name(node)]}
+
+
+def _at(value: Any, *path: str) -> Any:
+    for key in path:
+        value = (value or {}).get(key)
+    return value or {}

@@ -1,0 +1,68 @@
+"""One of several servers at a time takes gates off: the one that has the Lease ``kube-system/kubestow-serve``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from live.api.answers import Answer, Api, Body, Unreachable
+from live.apply.lease import Lease, LeaseLost, LeaseTaken, Place, Times
+from live.gates.gates import Gates
+
+SERVE: Final = Place("kube-system", "kubestow-serve")
+
+
+class ServeLease(Lease):
+    """The Lease of a server."""
+
+    place = SERVE
+
+
+@dataclass(frozen=True)
+class LeasedApi:
+    """An API that changes nothing once the Lease is lost."""
+
+    api: Api
+    lease: Lease
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Body | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        patch: Literal["merge", "json", "strategic"] = "merge",
+    ) -> Answer:
+        """Send a request, as :meth:`live.api.answers.Api.send` does.
+
+        Raises:
+            Unreachable: no answer came.
+            LeaseLost: it would change something, and another server may be at it.
+        """
+        if method != "GET":
+            self.lease.check()
+        return await self.api.send(method, path, body, params=params, patch=patch)
+
+
+async def serve(gates: Gates, name: str, times: Times | None = None) -> None:
+    """Treat pods as they come, for ever, whenever this server has the Lease; ``name`` tells it from the others.
+
+    What is done is read off the cluster each time, so that a server that starts again, or takes over from another one, goes on where that
+    one was. A lost connection is told, and tried again.
+    """
+    pause = (times or Times()).renew
+    while True:
+        try:
+            async with ServeLease(gates.api, name, times) as lease:
+                gates.listener.note(f"serving: {name} has the Lease {SERVE}")
+                await replace(gates, api=LeasedApi(gates.api, lease)).serve()
+        except LeaseTaken as taken:
+            gates.say(str(taken))
+        except LeaseLost as lost:
+            gates.listener.note(str(lost))
+        except Unreachable as lost:
+            gates.listener.note(f"no connection: {lost}")
+        await asyncio.sleep(pause)

@@ -1,0 +1,60 @@
+"""Deletes workloads of manifests that did not become whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from live.api.answers import Api, Object
+from live.gates.crews import Cluster, workload_of
+from models.workloads.template_nodes import GATE, TemplateNodes
+
+_RESOURCES: Final = {
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments/{}",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets/{}",
+    "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets/{}",
+    "Job": "/apis/batch/v1/namespaces/{}/jobs/{}",
+    "CronJob": "/apis/batch/v1/namespaces/{}/cronjobs/{}",
+    "ReplicationController": "/api/v1/namespaces/{}/replicationcontrollers/{}",
+    "PodTemplate": "/api/v1/namespaces/{}/podtemplates/{}",
+    "Pod": "/api/v1/namespaces/{}/pods/{}",
+}
+
+
+async def undo(api: Api, cluster: Cluster, templates: Sequence[TemplateNodes], say: Callable[[str], None]) -> list[str]:
+    """Delete the objects of these workloads with their pods, and return which ones. All are named before the first request.
+
+    Only objects of the manifests that the snapshot of the placement did not have go, by uid, and only with the gate in their templates.
+    """
+    found: list[tuple[TemplateNodes, Object]] = []
+    for template in templates:
+        obj = workload_of(cluster, template)
+        if obj is None:
+            continue
+        if template.exists:
+            say(f"{template.ref} stays: it was there before")
+        elif not is_gated(template.kind, obj):
+            say(f"{template.ref} stays: there is no gate in its template")
+        else:
+            found.append((template, obj))
+    for template, _ in found:
+        say(f"deleting {template.ref} with its pods")
+    undone = []
+    for template, obj in found:
+        path = _RESOURCES[template.kind].format(template.namespace, template.name)
+        options = {"propagationPolicy": "Background", "preconditions": {"uid": obj["metadata"]["uid"]}}
+        answer = await api.send("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
+        if answer.ok:
+            undone.append(template.ref)
+        else:
+            say(f"{template.ref} cannot be deleted: {answer.message}")
+    return undone
+
+
+def is_gated(kind: str, obj: Object) -> bool:
+    """Return whether a workload's template has the gate, or had it as a Pod."""
+    paths = {"CronJob": ("spec", "jobTemplate", "spec", "template"), "PodTemplate": ("template",), "Pod": ()}
+    value: Any = obj
+    for key in (*paths.get(kind, ("spec", "template")), "spec"):
+        value = (value or {}).get(key)
+    return any(gate.get("name") == GATE for gate in (value or {}).get("schedulingGates") or ())

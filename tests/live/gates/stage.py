@@ -1,0 +1,166 @@
+"""A cluster of the stand-in in which gated manifests are applied, and what takes the gates off there."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from commands.common.judging import judge_rest
+from live.api.connect import connect
+from live.api.connection import Limits
+from live.api.live_cluster import LiveCluster
+from live.gates.gates import Gates, Listener, Options
+from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import from_objects
+from models.workloads.expand import expand
+from models.workloads.template_nodes import GATE, TemplateNodes, template_nodes
+from tests.api_server import Behaviour, Server, World
+from tests.objects import Object
+
+LIMITS = Limits(pause=0.001)
+
+
+def workload(kind: str, name: str = "web", cpu: str = "1", affinity: Object | None = None, **spec: Any) -> Object:
+    """Return a workload whose pods ask for so much."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    inner: Object = {"containers": [container], "schedulingGates": [{"name": GATE}]}
+    if affinity is not None:
+        inner["affinity"] = affinity
+    template = {"metadata": {"labels": {"app": name}}, "spec": inner}
+    api = "batch/v1" if kind == "Job" else "v1" if kind == "ReplicationController" else "apps/v1"
+    labels = {"app": name} if kind == "ReplicationController" else {"matchLabels": {"app": name}}
+    chosen = {} if kind == "Job" else {"selector": labels}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": {**chosen, "template": template, **spec}}
+
+
+class Told(Listener):
+    """Keeps what a listener is told."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, str | None] = {}
+        self.notes: list[str] = []
+
+    def placed(self, pod: str, node: str | None) -> None:
+        self.nodes[pod] = node
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+@dataclass
+class Stage:
+    """A world, and a placement of manifests in it: the nodes that the pods get in their order."""
+
+    cluster: Sequence[Object]
+    manifests: Sequence[Object]
+    nodes: Sequence[str]
+    orders: Sequence[int] = ()
+    behaviour: Behaviour = field(default_factory=Behaviour)
+    options: Options = field(default_factory=lambda: Options(timeout=5, pause=0.01))
+    told: Told = field(default_factory=Told)
+
+    def __post_init__(self) -> None:
+        self.world = World(self.behaviour)
+        self.world.load(list(self.cluster))
+        before = from_objects(self.world.items())
+        added = expand(before, from_objects([_ungated(each) for each in self.manifests], manifests=True))
+        waiting = [pod for pod in added.snapshot.pods if not pod.spec.nodeName and pod_key(pod) in added.snapshot.to_create]
+        gangs = [(pod.metadata.annotations or {}).get("kubestow.dev/gang") for pod in waiting]
+        names = [f"default/{gang}" if gang else None for gang in gangs]
+        orders = self.orders or range(1, len(waiting) + 1)
+        zipped = zip(waiting, self.nodes, orders, names, strict=False)
+        assignments = [Assignment(pod_key(pod), node, order, gang) for pod, node, order, gang in zipped]
+        found = sorted({name for name in names if name})
+        results = [GangResult(gang, names.count(gang), names.count(gang), names.count(gang)) for gang in found]
+        ref = SnapshotRef("", len(before.nodes), len(waiting), len(waiting), workloads=added.workloads)
+        self.placement = Placement(ref, "exact", "optimal", [], assignments, gangs=results)
+        self.templates: list[TemplateNodes] = template_nodes(before, added.snapshot, added.workloads, self.placement)
+
+    def apply(self) -> None:
+        """Create the objects, and what the controllers that the stand-in lacks would make of them."""
+        for each in self.manifests:
+            found = self.world.create(copy.deepcopy(each), "kubectl")
+            if each["kind"] == "Deployment":
+                self.roll_out(found)
+            elif each["kind"] == "Job":
+                for _ in range(each["spec"].get("parallelism", 1)):
+                    self.pod_of(found, generateName=f"{found['metadata']['name']}-")
+
+    def roll_out(self, deployment: Object, revision: int = 1) -> Object:
+        """Create the ReplicaSet of a revision."""
+        template = copy.deepcopy(deployment["spec"]["template"])
+        hashed = f"hash{revision}"
+        template["metadata"]["labels"]["pod-template-hash"] = hashed
+        name = deployment["metadata"]["name"]
+        metadata = {
+            "name": f"{name}-{hashed}",
+            "namespace": "default",
+            "ownerReferences": [_controller(deployment)],
+            "annotations": {"deployment.kubernetes.io/revision": str(revision)},
+        }
+        selector = {"matchLabels": template["metadata"]["labels"]}
+        spec = {"replicas": deployment["spec"].get("replicas", 1), "selector": selector, "template": template}
+        return self.world.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}, "controller")
+
+    def pod_of(self, owner: Object, **metadata: Any) -> Object:
+        """Create a pod as the controller of this object does."""
+        template = copy.deepcopy(owner["spec"]["template"])
+        references = {"ownerReferences": [_controller(owner)], "namespace": "default", "labels": template["metadata"]["labels"]}
+        made = {"apiVersion": "v1", "kind": "Pod", "metadata": {**references, **metadata}, "spec": template["spec"]}
+        return self.world.create(made, "controller")
+
+    def pods(self, app: str | None = None) -> dict[str, str]:
+        """Return the nodes of pods by name, empty for none."""
+        labelled = [pod for pod in self.world.all("Pod") if app is None or (pod["metadata"].get("labels") or {}).get("app") == app]
+        return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in labelled}
+
+    def counts(self, app: str) -> dict[str, int]:
+        """Return how many pods of a workload are on each node; those without one under an empty name."""
+        nodes = sorted(self.pods(app).values())
+        return {node: nodes.count(node) for node in nodes}
+
+    def held(self) -> list[str]:
+        """Return the pods behind the gate."""
+        gated = [pod for pod in self.world.all("Pod") if {"name": GATE} in (pod["spec"].get("schedulingGates") or [])]
+        return sorted(pod["metadata"]["name"] for pod in gated)
+
+    def run(self, folder: Path, use: Callable[[Gates], Awaitable[Any]]) -> Any:
+        """Let something be done with the gates, in the cluster as it is."""
+
+        async def within() -> Any:
+            async with self.gates(folder) as gates:
+                return await use(gates)
+
+        with Server(self.world) as self.server:
+            return asyncio.run(asyncio.wait_for(within(), 30))
+
+    @asynccontextmanager
+    async def gates(self, folder: Path, actor: str = "client") -> AsyncIterator[Gates]:
+        """Connect to the server that runs."""
+        config = str(self.server.kubeconfig(folder / f"{actor}.config", actor))
+        async with connect(config, limits=LIMITS) as api:
+            cluster = LiveCluster(api)
+            await cluster.start()
+            try:
+                yield Gates(api, cluster, self.placement, self.templates, judge_rest, self.options, self.told)
+            finally:
+                await cluster.close()
+
+
+def _controller(owner: Object) -> Object:
+    metadata = owner["metadata"]
+    return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"], "uid": metadata["uid"], "controller": True}
+
+
+def _ungated(manifest: Object) -> Object:
+    found = copy.deepcopy(manifest)
+    spec = found["spec"] if found["kind"] == "Pod" else found["spec"]["template"]["spec"]
+    spec.pop("schedulingGates", None)
+    return found
