@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from commands.common import options
-from commands.common.exit_codes import DONE, VIOLATED, fail, refuse, say
+from commands.common.exit_codes import DONE, fail, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import ApplyChoices, Streams, bundled, positive
 
 if TYPE_CHECKING:
-    from models.documents.placement import Placement
-    from models.documents.rebalance_plan import RebalancePlan
-    from models.snapshot.snapshot import Snapshot
+    from commands.common.reviewed import Reviewed
 
 
 def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -37,6 +35,12 @@ def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 @click.option("--pause-between", metavar="ask|SECONDS", callback=_pause, help="Before each further wave ask, or wait.")
 @click.option("--timeout", metavar="SECONDS", type=float, default=600, callback=positive, help="Seconds that a step may take.")
 @click.option("--resume", is_flag=True, help="Go on with the run that the journal beside the result tells of.")
+@options.manifests("-w", "--manifests", "--workload")
+@click.option("--serve", is_flag=True, help="Stay, and give pods that come later the nodes that the placement has for them, too.")
+@click.option("--undo", is_flag=True, help="Delete what was created of the manifests if it does not become whole in time.")
+@click.option("--until-done", is_flag=True, help="Where the cluster has changed, plan anew with the same goals and limits, and go on.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=5, metavar="N", help="Plans that --until-done carries out at most.")
+@click.option("--evict-again", is_flag=True, help="With --until-done: pods may be evicted more than once.")
 @click.option("--open", "opening", is_flag=True, help="Only open the nodes that runs which have ended left closed.")
 @click.option("--context", metavar="NAME", help="The kubeconfig's context; default: its current one.")
 @click.option("--kubeconfig", metavar="FILE", type=options.READ, help="The kubeconfig; default: as for kubectl.")
@@ -67,18 +71,39 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
         from commands.common import carrying_out
 
         raise click.exceptions.Exit(carrying_out.run(lambda: carrying_out.open_nodes(choices, streams)))
-    document, digest, snapshot = _read(streams)
+    from commands.common import reviewed
+
+    asked = reviewed.read(streams, choices)
+    _check_document(asked)
     if not choices.yes:
-        output.write_table(streams, lambda surface: steps(document, snapshot, surface), snapshot.capture)
+        output.write_table(streams, lambda surface: steps(asked.document, asked.snapshot, surface), asked.snapshot.capture)
     if nowhere is not None:
         say(f"note: the cluster was not compared with the snapshot: {nowhere}")
         raise click.exceptions.Exit(DONE)
-    from commands.common import carrying_out
+    raise click.exceptions.Exit(_with_cluster(asked))
+
+
+def _with_cluster(asked: Reviewed) -> int:
+    """Do what was asked for, and return the exit code."""
+    from commands.common import carrying_out, inputs, releasing, rounds
     from live.apply.steps import waves
 
-    inputs.checked(lambda: waves(document, snapshot))
-    asked = carrying_out.Asked(document, str(streams.result), digest, snapshot, choices, streams)
-    raise click.exceptions.Exit(carrying_out.run(lambda: (carrying_out.carry_out if choices.yes else carrying_out.look)(asked)))
+    choices = asked.choices
+    if asked.templates:
+        work = releasing.serve if choices.serve and choices.yes else releasing.release if choices.yes else releasing.look
+    else:
+        inputs.checked(lambda: waves(asked.document, asked.snapshot))
+        work = rounds.until_done if choices.until_done and choices.yes else carrying_out.carry_out if choices.yes else carrying_out.look
+    return carrying_out.run(lambda: work(asked))
+
+
+def _check_document(asked: Reviewed) -> None:
+    """Refuse options that a document of its kind has no use for."""
+    choices = asked.choices
+    refuse((choices.serve or choices.undo) and not asked.templates, "--serve and --undo are for a Placement of manifests")
+    refuse(choices.until_done and asked.templates, "--until-done is not for a Placement of manifests: --serve stays and goes on")
+    for given, name in ((choices.wave, "--wave"), (choices.pause_between, "--pause-between")):
+        refuse(given is not None and asked.templates, f"{name} is not for a Placement of manifests, whose pods go gang by gang")
 
 
 def _check_usage(streams: Streams, choices: ApplyChoices, *, opening: bool) -> None:
@@ -90,19 +115,5 @@ def _check_usage(streams: Streams, choices: ApplyChoices, *, opening: bool) -> N
     refuse(choices.yes and streams.result == "-", "--result cannot be standard input here: its journal is kept beside it")
     asks = choices.pause_between == 0 and choices.yes
     refuse(asks and not sys.stdin.isatty(), "--pause-between ask needs a terminal; give it seconds")
-
-
-def _read(streams: Streams) -> tuple[Placement | RebalancePlan, str, Snapshot]:
-    """Return the document, the hash of its text, and its snapshot; end the command where the one does not hold for the other, or cannot be
-    carried out."""
-    from commands.common import inputs, judging
-
-    document, digest = judging.read_with_digest(str(streams.result), streams, "carried out")
-    snapshot = inputs.load(streams)
-    if document.snapshot.sha256 != snapshot.sha256:
-        hashes = document.snapshot.sha256[:12], snapshot.sha256[:12]
-        fail([f"{streams.result}: the result is of another snapshot: its sha256 is {hashes[0]}, that of this one {hashes[1]}"])
-    faults = judging.judge(snapshot, document, streams).violations
-    if faults:
-        fail([f"the result does not hold: {' on '.join(filter(None, (f.pod, f.node)))}: {f.rule}: {f.why}" for f in faults], VIOLATED)
-    return document, digest, snapshot
+    refuse(choices.evict_again and not choices.until_done, "--evict-again goes with --until-done")
+    refuse(choices.serve and choices.undo, "--serve and --undo contradict each other")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from checker.plan.ends import Ends, ends
+from checker.plan.ends import ends
 from commands.common import run_progress
 from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
 from commands.common.judging import judge_rest
 from commands.common.options import ApplyChoices, Streams
+from commands.common.reviewed import Reviewed
 from live.api import others
 from live.api.answers import Unreachable
 from live.api.connect import connect
@@ -24,30 +25,10 @@ from live.apply.journal import Journal, Origin, journal_path
 from live.apply.lease import Lease, LeaseLost, LeaseTaken, live_run
 from live.apply.run import Execution, Options, Outcome
 from live.apply.waiting import slipping_notes
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot.snapshot import InputError, Snapshot
-
-Document = Placement | RebalancePlan
+from models.snapshot.snapshot import InputError
 
 #: Differences that are named one by one without -v.
 _LISTED = 20
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A document, the file that it stands in, and the snapshot that it was made from."""
-
-    document: Document
-    path: str
-    digest: str
-    snapshot: Snapshot
-    choices: ApplyChoices
-    streams: Streams
-
-    def end(self, now: Snapshot, stands: Mapping[str, str]) -> Ends:
-        """Return how a cluster differs from the end that the document describes; ``stands``: which pods stand for its own."""
-        return ends(self.snapshot, self.document, now, stands)
 
 
 def run(work: Callable[[], Awaitable[int]]) -> int:
@@ -82,10 +63,10 @@ async def followed(choices: ApplyChoices, streams: Streams) -> AsyncIterator[tup
             await cluster.close()
 
 
-async def look(asked: Asked) -> int:
+async def look(asked: Reviewed) -> int:
     """Say how the cluster differs from the snapshot and what else stands in the way; nothing is touched."""
     async with followed(asked.choices, asked.streams) as (api, cluster):
-        await _announce(api, cluster, asked)
+        await announce(api, cluster, asked)
         other = await live_run(api)
         if other is not None:
             say(f"run {other.run} carries something out in this cluster until {other.until:%H:%M:%S} UTC, and longer while it runs")
@@ -99,31 +80,33 @@ async def look(asked: Asked) -> int:
         return INCOMPLETE if verdict.faults or other is not None else DONE
 
 
-async def carry_out(asked: Asked) -> int:
+async def carry_out(asked: Reviewed) -> int:
     """Carry the document out."""
-    choices, streams = asked.choices, asked.streams
-    async with followed(choices, streams) as (api, cluster):
-        await _announce(api, cluster, asked)
-        origin = Origin(
-            asked.digest, asked.document.snapshot.sha256, api.server, cluster_uid(cluster)
-        )  # fmt: skip
-        async with Journal.open(journal_path(asked.path), origin, resume=choices.resume) as journal, Lease(api, journal.run) as lease:
-            options = Options(timeout=choices.timeout, wave=choices.wave, pause_between=choices.pause_between is not None)
-            with run_progress.choose(asked.document, choices.pause_between, quiet=streams.quiet, verbose=streams.verbose) as shown:
-                execution = Execution(
-                    api, cluster, journal, asked.document, asked.snapshot, judge_rest, options, shown, lease, asked.end
-                )  # fmt: skip
-                outcome = await _interruptible(execution)
-        return _report(outcome, journal, streams)
+    async with followed(asked.choices, asked.streams) as (api, cluster):
+        await announce(api, cluster, asked)
+        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run) as lease:
+            return report(await execute(asked, api, cluster, journal, lease), journal, asked.streams)
 
 
-def cluster_uid(cluster: LiveCluster) -> str:
-    """Return what tells clusters apart, empty if it cannot be read."""
+def journal_of(asked: Reviewed, api: Any, cluster: LiveCluster) -> Journal:
+    """Return the journal beside the document."""
     found = cluster.named("Namespace", "kube-system")
-    return str(found["metadata"].get("uid") or "") if found is not None else ""
+    uid = str(found["metadata"].get("uid") or "") if found is not None else ""  # tells clusters apart
+    origin = Origin(asked.digest, asked.document.snapshot.sha256, api.server, uid)
+    return Journal.open(journal_path(asked.path), origin, resume=asked.choices.resume)
 
 
-async def _announce(api: Any, cluster: LiveCluster, asked: Asked) -> None:
+async def execute(asked: Reviewed, api: Any, cluster: LiveCluster, journal: Journal, lease: Lease) -> Outcome:
+    """Run the document under a display of its progress."""
+    choices, streams = asked.choices, asked.streams
+    options = Options(timeout=choices.timeout, wave=choices.wave, pause_between=choices.pause_between is not None)
+    with run_progress.choose(asked.document, choices.pause_between, quiet=streams.quiet, verbose=streams.verbose) as shown:
+        end = partial(ends, asked.snapshot, asked.document)
+        execution = Execution(api, cluster, journal, asked.document, asked.snapshot, judge_rest, options, shown, lease, end)
+        return await _interruptible(execution)
+
+
+async def announce(api: Any, cluster: LiveCluster, asked: Reviewed) -> None:
     """Say what is odd about the cluster, before anything is done."""
     found = [*slipping_notes(asked.snapshot), *leftovers.describe(leftovers.find(cluster.objects("Node").values()))]
     for text in [*map(str, await others.find(api, cluster)), *found]:
@@ -157,7 +140,7 @@ async def _interruptible(execution: Execution) -> Outcome:
             loop.remove_signal_handler(number)
 
 
-def _report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
+def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
     for text in outcome.missed:
         say(f"kubestow: the end is not as the document says: {text}")
     for text in outcome.foreign:

@@ -124,6 +124,11 @@ class ApplyChoices:
     pause_between: float | None = None
     timeout: float = 600.0
     resume: bool = False
+    serve: bool = False
+    undo: bool = False
+    until_done: bool = False
+    rounds: int = 5
+    evict_again: bool = False
     context: str | None = None
     kubeconfig: str | None = None
 

@@ -1,0 +1,83 @@
+"""Carrying out a placement of manifests, whose pods wait behind scheduling gates for their nodes."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from secrets import token_hex
+
+from commands.common.carrying_out import followed, journal_of
+from commands.common.exit_codes import DONE, INCOMPLETE, say
+from commands.common.judging import judge_rest
+from commands.common.reviewed import Reviewed
+from live.apply.journal import JournaledApi
+from live.apply.lease import Lease
+from live.gates.crews import crews, workload_of
+from live.gates.gates import Gates, Listener, Options
+from live.gates.leading import serve as lead
+from models.documents.placement import Placement
+
+
+@dataclass(frozen=True)
+class _Shown(Listener):
+    """Says what happens. ``verbose``: each pod, too."""
+
+    quiet: bool
+    verbose: bool
+
+    def placed(self, pod: str, node: str | None) -> None:
+        """Say where a pod goes."""
+        if self.verbose:
+            say(f"  {pod}: let go" + (f" to {node}" if node is not None else ", to whichever node the scheduler finds"))
+
+    def note(self, message: str) -> None:
+        """Say a sentence."""
+        if not self.quiet:
+            say(message)
+
+
+async def look(asked: Reviewed) -> int:
+    """Say which pods of the manifests are held by now; nothing is touched."""
+    async with followed(asked.choices, asked.streams) as (_, cluster):
+        for template in asked.templates:
+            held = sum(len(crew.held) for crew in crews(cluster, template))
+            there = "" if workload_of(cluster, template) is not None else "; it is not in the cluster yet"
+            say(f"{template.ref}: {template.placed} pods have a node in the placement, {held} wait behind the gate{there}")
+        if not asked.streams.quiet:
+            say("nothing was touched; --yes lets the pods go to their nodes")
+    return DONE
+
+
+async def release(asked: Reviewed) -> int:
+    """Let the pods of the manifests go to their nodes, and wait until they are bound."""
+    choices, streams = asked.choices, asked.streams
+    async with followed(choices, streams) as (api, cluster):
+        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run):
+            options = Options(timeout=choices.timeout, undo=choices.undo)
+            shown = _Shown(streams.quiet, streams.verbose)
+            gates = Gates(JournaledApi(api, journal), cluster, _placement(asked), asked.templates, judge_rest, options, shown)
+            outcome = await gates.run()
+            message = f"{len(outcome.placed)} pods were let go to their nodes"
+            await journal.fact("end" if outcome.state == "done" else "stopped", message="; ".join([message, *outcome.left]))
+        for text in outcome.left:
+            say(f"kubestow: {text}")
+        for ref in outcome.undone:
+            say(f"kubestow: deleted: {ref}")
+        if not streams.quiet:
+            say(f"{outcome.state}: {message}; journal: {journal.path}")
+        return DONE if outcome.state == "done" else INCOMPLETE
+
+
+async def serve(asked: Reviewed) -> int:
+    """Treat pods of the manifests as they come, until the program is ended."""
+    async with followed(asked.choices, asked.streams) as (api, cluster):
+        options = Options(timeout=asked.choices.timeout)
+        gates = Gates(api, cluster, _placement(asked), asked.templates, judge_rest, options, _Shown(asked.streams.quiet, verbose=True))
+        await lead(gates, f"{platform.node()}-{os.getpid()}-{token_hex(4)}")
+    return DONE
+
+
+def _placement(asked: Reviewed) -> Placement:
+    assert isinstance(asked.document, Placement), "only placements have manifests"
+    return asked.document

@@ -1,0 +1,46 @@
+"""The document that is to be carried out, with the snapshot that it was made from: read, and checked before anything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from commands.common import inputs, judging
+from commands.common.exit_codes import VIOLATED, fail
+from commands.common.options import ApplyChoices, Streams
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot.snapshot import Snapshot
+from models.workloads.template_nodes import TemplateNodes, template_nodes
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """``path``: the file of the document; ``digest``: SHA-256 of its text. ``snapshot``: as the document has it, its manifests included.
+    ``templates``: the workloads of the manifests, with their nodes."""
+
+    document: Placement | RebalancePlan
+    path: str
+    digest: str
+    snapshot: Snapshot
+    templates: tuple[TemplateNodes, ...]
+    choices: ApplyChoices
+    streams: Streams
+
+
+def read(streams: Streams, choices: ApplyChoices) -> Reviewed:
+    """Read document and snapshot, and end the command where the one does not hold for the other."""
+    path = str(streams.result)
+    document, digest = judging.read_with_digest(path, streams, "carried out")
+    before = inputs.load(streams)
+    judged = judging.judge(before, document, streams)
+    snapshot = judged.snapshot
+    if document.snapshot.sha256 != snapshot.sha256:
+        hashes = document.snapshot.sha256[:12], snapshot.sha256[:12]
+        fail([f"{path}: the result is of another snapshot: its sha256 is {hashes[0]}, that of this one {hashes[1]}"])
+    if judged.violations:
+        faults = [f"{' on '.join(filter(None, (f.pod, f.node)))}: {f.rule}: {f.why}" for f in judged.violations]
+        fail([f"{path}: the result does not hold: {fault}" for fault in faults], VIOLATED)
+    templates: tuple[TemplateNodes, ...] = ()
+    if isinstance(document, Placement) and document.snapshot.workloads:
+        templates = tuple(template_nodes(before, snapshot, document.snapshot.workloads, document))
+    return Reviewed(document, path, digest, snapshot, templates, choices, streams)

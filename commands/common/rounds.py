@@ -1,0 +1,111 @@
+"""Carrying out, planning anew where the cluster has changed, and going on (``apply --until-done``)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from commands.common import carrying_out
+from commands.common.exit_codes import DONE, INCOMPLETE, say
+from commands.common.reviewed import Reviewed
+from live.api.live_cluster import LiveCluster
+from live.apply.lease import Lease
+from live.apply.run import Outcome
+from models.documents.placement import Placement
+from models.documents.policy import DEFAULT
+from models.documents.rebalance_plan import Limits, RebalancePlan
+from models.snapshot.snapshot import Snapshot, from_json
+from report.documents import results
+from report.documents.output import write_file
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.rebalance import rebalance
+from solver.runtime.options import Options
+from solver.solve import place
+
+#: Says of a pod that it is not to be moved.
+_STAYS = "karpenter.sh/do-not-disrupt"
+
+
+async def until_done(asked: Reviewed) -> int:
+    """Carry the document out; where that stops, plan anew for the cluster as it is then, and go on, as often as was asked for."""
+    choices, streams = asked.choices, asked.streams
+    async with carrying_out.followed(choices, streams) as (api, cluster):
+        await carrying_out.announce(api, cluster, asked)
+        moved: set[str] = set()
+        for number in range(1, choices.rounds + 1):
+            async with carrying_out.journal_of(asked, api, cluster) as journal, Lease(api, journal.run) as lease:
+                outcome = await carrying_out.execute(asked, api, cluster, journal, lease)
+                code = carrying_out.report(outcome, journal, streams)
+                moved |= {each.uid for each in journal.progress.steps.values() if each.uid is not None and each.gone}
+            if outcome.state != "stopped" or number == choices.rounds:
+                return code
+            found = await _next(asked, cluster, outcome, number + 1, () if choices.evict_again else moved)
+            if found is None:
+                return INCOMPLETE
+            asked = found
+            if not _is_work(asked.document):
+                obstacles = asked.document.obstacles if isinstance(asked.document, RebalancePlan) else asked.document.unplaced
+                say(f"round {number + 1}: there is nothing more to be done{', though the goals are not reached' if obstacles else ''}")
+                return INCOMPLETE if obstacles else DONE
+    return INCOMPLETE
+
+
+def _is_work(document: Placement | RebalancePlan) -> bool:
+    return bool(document.assignments if isinstance(document, Placement) else document.moves or document.evictions)
+
+
+async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number: int, stays: Collection[str]) -> Reviewed | None:
+    """Return the document of the next round, kept with its snapshot beside the first one."""
+    await cluster.refresh()
+    now = cluster.snapshot()
+    text = _held(cluster.document(), stays)
+    stem = asked.path.removesuffix(f".round-{number - 1}.json")
+    snapshot = from_json(text, f"{stem}.round-{number}.snapshot.json")
+    say(f"round {number}: planning anew for the cluster as it is now")
+    document = await asyncio.to_thread(_search, snapshot, asked.document, outcome)
+    encoded = results.encode(
+        results.placement_document(document) if isinstance(document, Placement) else results.plan_document(document), "json"
+    )  # fmt: skip
+    path = f"{stem}.round-{number}.json"
+    write_file(f"{stem}.round-{number}.snapshot.json", [text])
+    write_file(path, [encoded])
+    say(f"round {number}: {path}, of the snapshot {stem}.round-{number}.snapshot.json")
+    return replace(asked, document=document, path=path, digest=sha256(encoded).hexdigest(), snapshot=now)
+
+
+def _held(text: bytes, stays: Collection[str]) -> bytes:
+    """Return a snapshot in which these pods, by uid, are not to be moved."""
+    document: dict[str, Any] = msgspec.json.decode(text)
+    for item in document["items"]:
+        if item["kind"] == "Pod" and item["metadata"].get("uid") in stays:
+            item["metadata"].setdefault("annotations", {})[_STAYS] = "true"
+    return msgspec.json.encode(document)
+
+
+def _search(snapshot: Snapshot, before: Placement | RebalancePlan, outcome: Outcome) -> Placement | RebalancePlan:
+    """Return a document for the goals, limits and policy of the one before; what that did counts towards its limits."""
+    ref = before.snapshot
+    options = Options(
+        include_gated=ref.includeGated, daemon_namespaces=tuple(ref.daemonNamespaces), policy=before.policy or DEFAULT
+    )  # fmt: skip
+    if isinstance(before, Placement):
+        return place(snapshot, options)
+    goals = tuple(goal for goal in before.goals if goal != "drain")
+    nodes = {node.metadata.name for node in snapshot.nodes}
+    drain = tuple(name for name in before.drain if name in nodes)
+    return rebalance(snapshot, PlanOptions(goals, drain, _left(before.limits, outcome), options))
+
+
+def _left(limits: Limits, outcome: Outcome) -> Limits:
+    moves = sum(step.kind in ("move", "recreate") for step in outcome.done)
+    evictions = sum(step.kind == "evict" for step in outcome.done)
+    return msgspec.structs.replace(
+        limits,
+        maxMoves=None if limits.maxMoves is None else max(0, limits.maxMoves - moves),
+        maxEvictions=None if limits.maxEvictions is None else max(0, limits.maxEvictions - evictions),
+    )
