@@ -26,6 +26,7 @@ from live.apply.steps import Step, waves
 from live.apply.whereabouts import Standing, Whereabouts, node_of
 from models.documents.placement import Assignment, Placement
 from models.documents.rebalance_plan import Move, RebalancePlan
+from models.kube.objects import pod_key
 from models.snapshot.snapshot import InputError, Snapshot
 
 #: What ends a run when it goes on no longer.
@@ -150,7 +151,7 @@ class Execution:
         await self.fence.close()
         await self.cluster.refresh()
         self._recover()
-        begun = [step for step in self._steps if step.id not in self._done and self.journal.progress.of(*step.id).begun]
+        begun = self._begun()
         if begun:
             self.listener.note(f"{len(begun)} steps that the run had begun before are taken up")
             await self._carry(begun)
@@ -170,6 +171,13 @@ class Execution:
                 self.listener.wave(left[0].wave, len(left))
                 self._settle_down()
                 await self._carry(left)
+
+    def _begun(self) -> list[Step]:
+        """Return the steps that an earlier part of this run has begun and not done, with all of the gangs among them."""
+        left = [step for step in self._steps if step.id not in self._done]
+        begun = {step.id for step in left if self.journal.progress.of(*step.id).begun}
+        gangs = {(step.gang, step.wave) for step in left if step.id in begun and step.kind == "bind" and step.gang is not None}
+        return [step for step in left if step.id in begun or (step.kind == "bind" and (step.gang, step.wave) in gangs)]
 
     async def _between(self, wave: int) -> None:
         """Let foreign pods have the nodes that are theirs, and wait if that was asked for."""
@@ -310,18 +318,23 @@ class Execution:
         nodes = self.cluster.objects("Node").values()
         return {node["metadata"]["name"] for node in nodes if (by := annotation(node)) is not None and by.run == self.journal.run}
 
-    async def _fits(self, key: str, node: str) -> str:
-        """Return why a pending pod does not fit a node as the cluster is now, empty if it does."""
+    async def _fits(self, step: Step, key: str) -> str:
+        """Return why a pending pod does not fit the node of its step as the cluster is now, empty if it does. ``key``: its name now."""
         await self.cluster.refresh()
         now = opened(self.cluster.snapshot(), self.snapshot, self._closed())
-        found = await asyncio.to_thread(self.judge, now, self._alone(key, node))
+        waiting = {pod_key(pod) for pod in now.pods if not pod.spec.nodeName}
+        mates = [each for each in self._steps if step.gang is not None and each.gang == step.gang and each.kind == "bind"]
+        wanted = {key: step.target or ""} | {mate.pod: mate.target or "" for mate in mates if mate.pod in waiting}
+        found = await asyncio.to_thread(self.judge, now, self._only(wanted))
         return found[0].message if found else ""
 
-    def _alone(self, key: str, node: str) -> RebalancePlan | Placement:
-        """Return the document with nothing to do but to bind one pod."""
+    def _only(self, wanted: Mapping[str, str]) -> RebalancePlan | Placement:
+        """Return the document with nothing to do but to bind these pods, all of them at once."""
         if isinstance(self.document, Placement):
-            return msgspec.structs.replace(self.document, assignments=[Assignment(key, node, 1)], unplaced=[])
-        return msgspec.structs.replace(self.document, moves=[Move(1, 1, key, None, node, "")], evictions=[])
+            return msgspec.structs.replace(
+                self.document, assignments=[Assignment(key, node, 1) for key, node in wanted.items()], unplaced=[]
+            )
+        return msgspec.structs.replace(self.document, moves=[Move(1, 1, key, None, node, "") for key, node in wanted.items()], evictions=[])
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

@@ -57,9 +57,10 @@ async def _require_fit(step: Step, pod: Object, work: Work) -> None:
     target = step.target or ""
     if work.unchanged(target) and (work.halt.state is None or step.gang in work.whole):
         return
-    why = await work.fits(key_of(pod), target)
+    key = key_of(pod)
+    why = await work.fits(step, key)
     if why:
-        raise Ended(f"pod {key_of(pod)}, which stands for {step.pod}, is not bound to {target}: {why}")
+        raise Ended(f"pod {key}{f', which stands for {step.pod},' if key != step.pod else ''} is not bound to {target}: {why}")
 
 
 async def _bind(step: Step, pod: Object, work: Work, deadline: float) -> Object | None:

@@ -40,6 +40,7 @@ class Applying:
     path: Path
     options: Options = field(default_factory=lambda: PATIENT)
     execution: Execution | None = None
+    journal: Journal | None = None
 
     def __post_init__(self) -> None:
         self.kubeconfig = str(self.server.kubeconfig(self.path / "config"))
@@ -52,7 +53,8 @@ class Applying:
             try:
                 await cluster.start()
                 origin = Origin("r", self.document.snapshot.sha256, self.server.url)
-                async with Journal.open(journal, origin, resume=True) as written, Lease(api, written.run, _LEASE) as lease:
+                self.journal = Journal.open(journal, origin, resume=True)
+                async with self.journal as written, Lease(api, written.run, _LEASE) as lease:
                     self.execution = Execution(
                         api, cluster, written, self.document, self.snapshot, judge_rest, self.options, lease=lease, judge_end=self._end
                     )
@@ -71,7 +73,11 @@ class Applying:
     def killed(self, arm: Callable[[Callable[[], None]], None]) -> Outcome | None:
         """Carry it out in a process that may be killed: None if it was. ``arm`` gets what kills it, from any thread."""
         loop = asyncio.new_event_loop()
-        arm(lambda: loop.call_soon_threadsafe(loop.stop))
+
+        def kill() -> None:
+            loop.call_soon_threadsafe(loop.stop)
+
+        arm(kill)
         task = loop.create_task(self.go())
         task.add_done_callback(lambda _: loop.stop())
         loop.run_forever()
@@ -83,10 +89,21 @@ class Applying:
         for each in left:
             each._log_destroy_pending = False  # type: ignore[attr-defined]
         _GRAVES.extend([loop, *left])
-        assert self.execution is None or self.execution.journal is not None
-        for key in list(loop._selector.get_map().values()):  # type: ignore[attr-defined]
-            os.close(key.fd)
-        if self.execution is not None:
-            os.close(self.execution.journal._file)
-        self.execution = None
+        _close_sockets(loop)
+        if self.journal is not None:
+            os.close(self.journal._file)
+            self.journal._file = -1
+        self.journal = self.execution = None
         return None
+
+
+def _close_sockets(loop: asyncio.AbstractEventLoop) -> None:
+    """Close the connections of a loop that nobody runs any longer, as the end of its process would."""
+    for key in list(loop._selector.get_map().values()):  # type: ignore[attr-defined]
+        for handle in key.data:
+            transport = getattr(getattr(handle, "_callback", None), "__self__", None)
+            connection = getattr(transport, "_sock", None)
+            if connection is not None:
+                loop._selector.unregister(key.fileobj)  # type: ignore[attr-defined]
+                connection.close()
+                break

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from live.apply.run import Outcome
 from tests.api_server import Faults, Server
@@ -12,9 +14,16 @@ from tests.live.apply.applying import Applying
 from tests.live.apply.worlds import TASKS, Posed, foreign, left_behind, posed
 
 FAULTS = Faults(
-    error_before=0.03, error_after=0.03, lost_before=0.02, lost_after=0.03, throttled=0.03, retry_after=0, watch_events=40, gone=0.1
+    error_before=0.03,
+    error_after=0.03,
+    lost_before=0.02,
+    lost_after=0.03,
+    throttled=0.03,
+    retry_after=0,
+    watch_events=40,
+    gone=0.1,
+    only=lambda method, path: path != "/version",
 )
-QUICK, KILLS = 10, 20
 
 
 def judged(case: Posed, outcome: Outcome) -> None:
@@ -36,7 +45,33 @@ def carried_out(task: str, seed: int, path: Path, faults: Faults | None = None) 
     return case, outcome
 
 
-@pytest.mark.parametrize("seed", range(QUICK))
-def test_a_few_worlds(seed: int, tmp_path: Path) -> None:
-    case, outcome = carried_out(TASKS[seed % len(TASKS)], seed, tmp_path)
-    print(case.seed, outcome.state, outcome.message)
+def numbers(quick: int, full: int, slow: int) -> list[ParameterSet]:
+    """Return seeds: the first ones in the quick tier, more in the full one, the rest in the slow one."""
+    return [pytest.param(n, marks=[] if n < quick else pytest.mark.full if n < full else pytest.mark.slow) for n in range(slow)]
+
+
+@pytest.mark.parametrize("seed", numbers(4, 28, 200))
+def test_runs_on_random_clusters(seed: int, tmp_path: Path) -> None:
+    carried_out(TASKS[seed % len(TASKS)], seed, tmp_path)
+
+
+@pytest.mark.parametrize("seed", numbers(3, 21, 200))
+def test_runs_when_requests_fail_and_watches_end(seed: int, tmp_path: Path) -> None:
+    carried_out(TASKS[seed % len(TASKS)], seed, tmp_path, FAULTS)
+
+
+@pytest.mark.parametrize("seed", numbers(4, 20, 500))
+def test_killed_at_a_random_request_and_resumed_a_run_reaches_the_same_end(seed: int, tmp_path: Path) -> None:
+    """The same seed gives the same cluster again, so that the first run tells how many requests there are and how it ends."""
+    task, rng = TASKS[seed % len(TASKS)], random.Random(f"kill-{seed}")
+    (tmp_path / "whole").mkdir()
+    whole, ended = carried_out(task, seed, tmp_path / "whole")
+    case = posed(task, seed)
+    with Server(case.world) as server:
+        applying = Applying(server, case.document, case.snapshot, tmp_path)
+        request, effect = rng.randint(1, whole.world.requests), rng.random() < 0.5
+        first = applying.killed(lambda kill: server.crash_client_after(request, kill, effect=effect))
+        server.revive()
+        outcome = applying() if first is None else first
+    judged(case, outcome)
+    assert outcome.state == ended.state, f"killed at {request} of {whole.world.requests} (effect {effect}): {outcome.message}"

@@ -106,7 +106,7 @@ def _asked(task: str, seed: int, snapshot: Snapshot) -> RebalancePlan | Placemen
     limits = Limits(allowEviction=seed % 3 == 0, alsoMove=["bare", "local-storage"] if seed % 2 else [])
     if task == "drain":
         return rebalance(snapshot, PlanOptions((), (f"n{seed % 3}",), limits, _FAST))
-    return rebalance(snapshot, PlanOptions((task,), (), limits, _FAST))  # type: ignore[arg-type]
+    return rebalance(snapshot, PlanOptions((task,), (), limits, _FAST))
 
 
 def left_behind(posed: Posed, *, drained: bool) -> list[str]:
