@@ -224,7 +224,7 @@ class Reflector:
         self._version = found.known.version
         if event.type == "DELETED":
             return self.store.remove(found.known.uid, found.known.version)
-        return self.store.put(found)
+        return self.store.put(found, event=True)
 
     def _entry(self, raw: msgspec.Raw | bytes) -> Entry:
         try:

@@ -105,6 +105,8 @@ class Store(Mapping[str, Object]):
         self._owned: dict[str, dict[str, None]] = {}
         self._on: dict[str, dict[str, None]] = {}
         self._gone: dict[str, str] = {}
+        self._listed = ""
+        self._awaited: set[str] = set()
         self._decoded: dict[str, Object] = {}
 
     def __getitem__(self, uid: str) -> Object:
@@ -142,10 +144,13 @@ class Store(Mapping[str, Object]):
         """Return the pods that are bound to a node."""
         return [self[each] for each in self._on.get(node, ())]
 
-    def put(self, found: Entry) -> bool:
-        """Take in an object, and return whether it is news."""
+    def put(self, found: Entry, *, event: bool = False) -> bool:
+        """Take in an object, and return whether it is news. ``event``: a watch told of it, perhaps late: what is older than the last list
+        and was neither in it nor here was gone by then."""
         uid, place, version = found.known
         before = self._entries.get(uid)
+        if event and before is None and uid not in self._awaited and self._listed and not newer(version, self._listed):
+            return False
         if before is not None and not newer(version, before.known.version):
             return False
         gone = self._gone.get(uid)
@@ -178,9 +183,13 @@ class Store(Mapping[str, Object]):
     def stale(self, listed: Iterable[Known], version: str) -> list[Known]:
         """Take out what is not in a complete list of that version, and return what is newer in the list than here."""
         present = {each.uid: each for each in listed}
+        if not self._listed or newer(version, self._listed):
+            self._listed = version
         for uid in [uid for uid in self._entries if uid not in present]:
             self.remove(uid, version)
-        return [each for each in present.values() if self._lacks(each)]
+        lacking = [each for each in present.values() if self._lacks(each)]
+        self._awaited = {each.uid for each in lacking}
+        return lacking
 
     def same(self, candidate: Known) -> Entry | None:
         """Return the object that is here in exactly this state."""
