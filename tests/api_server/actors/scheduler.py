@@ -173,7 +173,7 @@ class Scheduler(Worker):
         closed = sum(bool((node.get("spec") or {}).get("unschedulable")) for node in nodes)
         why = f"{closed} node(s) were unschedulable, no other fits" if closed else "none fits"
         message = f"0/{len(nodes)} nodes are available: {why}"
-        known = next((one for one in (pod.get("status") or {}).get("conditions") or () if one["type"] == "PodScheduled"), {})
+        known: Object = next((one for one in (pod.get("status") or {}).get("conditions") or () if one["type"] == "PodScheduled"), {})
         if known.get("message") == message:
             return
         new = copy(pod)
