@@ -185,8 +185,8 @@ class Replay:
         marks = ask.get("metadata", "annotations", CLOSED_BY)
         unmarks = ask.has("metadata", "annotations", CLOSED_BY) and marks is None
         cordons = ask.get("spec", "unschedulable") is True
-        taints = [taint for taint in ask.get("spec", "taints") or () if isinstance(taint, dict)]
-        guests = [taint for taint in taints if taint.get("key") == LET_IN]
+        taints = ask.get("spec", "taints")
+        guests = [taint for taint in taints if isinstance(taint, dict) and taint.get("key") == LET_IN] if isinstance(taints, list) else []
         if marks is not None:
             self.state.closed.setdefault(ask.name, number)
             self.state.bound.update(self.state.let_in.pop(ask.name, ()))  # it is closed behind a pod that is there
