@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checker.journal.judge import judge_journal
 from checker.plan.ends import Ends, ends
 from commands.common.judging import judge_rest
 from live.api.connect import connect
@@ -17,6 +18,7 @@ from live.apply.fence import Pauses
 from live.apply.journal import Journal, Origin
 from live.apply.lease import Lease, Times
 from live.apply.run import Execution, Options, Outcome
+from models.documents.journal import read
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot.snapshot import Snapshot
@@ -64,8 +66,13 @@ class Applying:
                 await cluster.close()
 
     def __call__(self) -> Outcome:
-        """Carry it out in a loop of its own."""
-        return asyncio.run(asyncio.wait_for(self.go(), 120))
+        """Carry it out in a loop of its own; its journal is held against the document."""
+        outcome = asyncio.run(asyncio.wait_for(self.go(), 120))
+        found = judge_journal(read(str(self.path / "plan.journal.jsonl")), self.document, self.snapshot, digest="r")
+        assert found.violations == []
+        assert found.told is not None
+        assert len(found.told.left) == len(outcome.left)
+        return outcome
 
     def _end(self, now: Snapshot, stands: Mapping[str, str]) -> Ends:
         return ends(self.snapshot, self.document, now, stands)
@@ -91,6 +98,7 @@ class Applying:
         _GRAVES.extend([loop, *left])
         _close_sockets(loop)
         if self.journal is not None:
+            self.journal._thread.shutdown()  # the lock lasts as long as something is being written
             os.close(self.journal._file)
             self.journal._file = -1
         self.journal = self.execution = None
