@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, TypeVar
 
 from live.api.answers import Object, Unreachable
@@ -23,6 +22,8 @@ T = TypeVar("T")
 #: Without these nothing is known of a cluster.
 _ESSENTIAL: Final = ("Pod", "Node")
 _REFUSALS: Final = (403, 404, 405)
+#: Objects that are redacted before other tasks have their turn.
+_AT_ONCE: Final = 500
 #: Seconds that the watches have to stand after the lists.
 _OPENED: Final = 30.0
 
@@ -137,11 +138,18 @@ class LiveCluster:
         """Return the pods that are bound to a node, those that have ended included."""
         return self._of("Pod").on(node)
 
-    def matching(self, kind: str, pattern: re.Pattern[bytes]) -> Iterator[Object]:
-        """Yield the objects of a kind in whose JSON there is a match, in the order of their names."""
+    def mentioning(self, kind: str, words: Collection[bytes]) -> Iterator[Object]:
+        """Yield the objects of a kind that have one of the words anywhere in their JSON. Of those of one controller the first tells for
+        all that they have none: pods differ in little else than their names."""
+        without: set[str] = set()
         for each in self._reflectors:
             if each.store.resource.kind.name == kind:
-                yield from (each.store[found.known.uid] for found in each.store.entries() if pattern.search(found.raw))
+                for found in each.store.entries():
+                    if found.owner not in without:
+                        if any(word in found.raw for word in words):
+                            yield each.store[found.known.uid]
+                        elif found.owner:
+                            without.add(found.owner)
 
     def _of(self, kind: str) -> Store:
         return next(each.store for each in self._reflectors if each.store.resource.kind.name == kind)
@@ -188,23 +196,48 @@ class LiveCluster:
 
     def document(self) -> bytes:
         """Return what ``kubestow capture`` would write now."""
-        parts: list[bytes] = []
-        problems = list(self.problems)
-        for each in self._reflectors:
-            resource = each.store.resource
-            keeper = Keeper(resource.kind, resource.api_version)
-            parts += [kept for found in each.store.entries() if (kept := _kept(found, keeper))]
-            problems += keeper.problems
-        info = Capture(self._connection.context, now(), self._connection.version, sentences(problems))
-        return opening(info) + SEPARATOR.join(parts) + (CLOSING if parts else b"]}\n")
+        return self._document(self._entries())
 
     def snapshot(self) -> Snapshot:
-        """Return the snapshot that loading :meth:`document` gives.
+        """Return the snapshot that loading :meth:`document` gives. Of a large cluster that takes seconds, in which no other task goes on.
 
         Raises:
             InputError: the cluster holds what no snapshot may.
         """
-        return from_json(self.document(), self._connection.context or "cluster")
+        return from_json(self.document(), self._label)
+
+    async def read_snapshot(self) -> Snapshot:
+        """Return the snapshot of now while other tasks go on.
+
+        Raises:
+            InputError: the cluster holds what no snapshot may.
+        """
+        listed = self._entries()
+        for entries, keeper in listed:
+            for first in range(0, len(entries), _AT_ONCE):
+                for each in entries[first : first + _AT_ONCE]:
+                    _kept(each, keeper)
+                await asyncio.sleep(0)
+            keeper.problems.clear()  # they are told again by the document
+        return await asyncio.to_thread(lambda: from_json(self._document(listed), self._label))
+
+    @property
+    def _label(self) -> str:
+        return self._connection.context or "cluster"
+
+    def _entries(self) -> list[tuple[list[Entry], Keeper]]:
+        """Return all objects as they are at this moment."""
+        stores = [each.store for each in self._reflectors]
+        return [(each.entries(), Keeper(each.resource.kind, each.resource.api_version)) for each in stores]
+
+    def _document(self, listed: list[tuple[list[Entry], Keeper]]) -> bytes:
+        parts: list[bytes] = []
+        problems = list(self.problems)
+        for entries, keeper in listed:
+            parts += [kept for each in entries if (kept := _kept(each, keeper))]
+            problems += keeper.problems
+        info = Capture(self._connection.context, now(), self._connection.version, sentences(problems))
+        return opening(info) + SEPARATOR.join(parts) + (CLOSING if parts else b"]}\n")
 
 
 def _kept(found: Entry, keeper: Keeper) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,31 +22,31 @@ DOES: Final[dict[Role, str]] = {
 
 
 class _Known(NamedTuple):
-    """``word``: a regular expression for the last words of names, values of labels, and parts of images."""
+    """``words``: what names, values of labels or parts of images are, or end in after a hyphen."""
 
     name: str
     role: Role
-    word: str
+    words: tuple[str, ...]
 
 
 _KNOWN: Final = (
-    _Known("cluster-autoscaler", "autoscaler", "cluster-autoscaler"),
-    _Known("Karpenter", "autoscaler", "karpenter(?:-[a-z]+)?"),
-    _Known("CAST AI", "autoscaler", "castai-(?:cluster-controller|evictor|live|spot-handler|workload-autoscaler)"),
-    _Known("Ocean", "autoscaler", "spotinst-kubernetes-cluster-controller|ocean-(?:kubernetes-)?controller"),
-    _Known("descheduler", "descheduler", "(?:koord-)?descheduler"),
-    _Known("Vertical Pod Autoscaler", "rightsizer", "vpa-updater|vertical-pod-autoscaler-updater"),
-    _Known("Kubecost cluster controller", "rightsizer", "(?:kubecost-)?cluster-controller|cluster-turndown"),
-    _Known("Turbonomic", "rightsizer", "kubeturbo"),
-    _Known("ScaleOps", "rightsizer", "scaleops-(?:updater|recommender|agent)"),
-    _Known("kured", "drainer", "kured"),
-    _Known("Draino", "drainer", "draino2?"),
-    _Known("aws-node-termination-handler", "drainer", "aws-node-termination-handler"),
-    _Known("system-upgrade-controller", "drainer", "system-upgrade-controller"),
+    _Known("cluster-autoscaler", "autoscaler", ("cluster-autoscaler",)),
+    _Known("Karpenter", "autoscaler", ("karpenter", "karpenter-provider-azure", "karpenter-provider-gcp")),
+    _Known("CAST AI", "autoscaler", ("castai-cluster-controller", "castai-evictor", "castai-live", "castai-spot-handler")),
+    _Known("Ocean", "autoscaler", ("spotinst-kubernetes-cluster-controller", "ocean-kubernetes-controller", "ocean-controller")),
+    _Known("descheduler", "descheduler", ("descheduler",)),
+    _Known("Vertical Pod Autoscaler", "rightsizer", ("vpa-updater", "vertical-pod-autoscaler-updater")),
+    _Known("CAST AI", "rightsizer", ("castai-workload-autoscaler",)),
+    _Known("Kubecost cluster controller", "rightsizer", ("kubecost-cluster-controller", "cluster-turndown")),
+    _Known("Turbonomic", "rightsizer", ("kubeturbo",)),
+    _Known("ScaleOps", "rightsizer", ("scaleops-updater", "scaleops-recommender", "scaleops-agent")),
+    _Known("kured", "drainer", ("kured",)),
+    _Known("Draino", "drainer", ("draino", "draino2")),
+    _Known("aws-node-termination-handler", "drainer", ("aws-node-termination-handler",)),
+    _Known("system-upgrade-controller", "drainer", ("system-upgrade-controller",)),
 )
-_WORDS: Final = [(each, re.compile(rf"(?:.*-)?(?:{each.word})")) for each in _KNOWN]
 #: What the bytes of an object have that may be one of them: most need not be looked at.
-_HINT: Final = re.compile("|".join(each.word for each in _KNOWN).encode())
+_HINTS: Final = tuple(word.encode() for each in _KNOWN for word in each.words)
 _LABELS: Final = ("app.kubernetes.io/name", "app.kubernetes.io/component", "app", "k8s-app", "name")
 _WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicationController", "CronJob")
 #: Parts of an image's path that say whose it is, where the last part does not: ``karpenter/controller``.
@@ -92,12 +91,12 @@ def running(cluster: LiveCluster) -> list[Other]:
     found: set[Other] = set()
     owners: set[str] = set()
     for kind in _WORKLOADS:
-        for obj in cluster.matching(kind, _HINT):
+        for obj in cluster.mentioning(kind, _HINTS):
             known = _recognised(obj) if _wanted(obj) else None
             if known is not None:
                 found.add(_other(known, obj))
                 owners.add(obj["metadata"]["uid"])
-    for pod in cluster.matching("Pod", _HINT):
+    for pod in cluster.mentioning("Pod", _HINTS):
         ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp")
         known = None if ended else _recognised(pod)
         if known is not None and owners.isdisjoint(_above(pod, cluster)):
@@ -126,8 +125,8 @@ def _wanted(obj: Object) -> bool:
 
 
 def _recognised(obj: Object) -> _Known | None:
-    said = list(_said(obj))
-    return next((known for known, word in _WORDS if any(map(word.fullmatch, said))), None)
+    said = [f"-{word}" for word in _said(obj)]
+    return next((known for known in _KNOWN for word in known.words if any(each.endswith(f"-{word}") for each in said)), None)
 
 
 def _said(obj: Object) -> Iterator[str]:

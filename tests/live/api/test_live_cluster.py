@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from live.api.answers import Unreachable
 from live.api.connect import connect
 from live.api.connection import Connection, Limits
 from live.api.live_cluster import LiveCluster
+from live.capture import CaptureOptions, capture
 from models.snapshot.snapshot import InputError, load
 from tests.live.api.server import KINDS, Server, cut, kubeconfig, once, serving, status
 from tests.objects import node, pod
@@ -277,5 +280,77 @@ def test_the_snapshot_is_that_of_the_document(tmp_path: Path) -> None:
         assert found.capture is not None
         expected.capture, expected.sha256 = found.capture, found.sha256  # of another second
         assert found == expected
+
+    follow(tmp_path, server, use)
+
+
+def test_a_snapshot_of_one_moment_is_read_while_other_tasks_go_on(tmp_path: Path) -> None:
+    server = small()
+    for index in range(2_000):
+        server.put(pod(f"many-{index}"))
+
+    async def use(cluster: LiveCluster) -> None:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                server.delete("pods", f"default/many-{ticks}")
+                await asyncio.sleep(0)
+
+        expected = cluster.snapshot()
+        ticking = asyncio.create_task(tick())
+        found = await cluster.read_snapshot()
+        ticking.cancel()
+        assert ticks >= 5
+        expected.capture, expected.sha256 = found.capture, found.sha256
+        assert found == expected
+
+    follow(tmp_path, server, use)
+
+
+@pytest.mark.full
+def test_the_snapshot_is_that_of_a_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubectl is a program that passes on what the same server says."""
+    server = small()
+    server.put(node("n3", images=[{"names": ["x"]}]))
+    server.put({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": {"app": "web"}}})
+    server.put({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": {"replicas": 6, "selector": {}}})
+    server.faults += once("GET", "/persistentvolumes?", lambda: status(403, "Forbidden", "persistentvolumes is forbidden: no"), 2)
+    kubectl = tmp_path / "kubectl"
+    rows = "".join(f"{p} {v} {str(n).lower()} {k}\n" for v, kinds in KINDS.items() for k, (p, n) in kinds.items())
+    kubectl.write_text(
+        f"""#!{sys.executable}
+import json, os, sys
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+words = [word for word in sys.argv[1:] if not word.startswith("--")]
+if words[0] == "api-resources":
+    print({rows!r})
+elif words[0] == "config":
+    print("here")
+else:
+    try:
+        sys.stdout.write(urlopen(Request(os.environ["SERVER"] + words[-1], headers={{"Accept": "application/json"}})).read().decode())
+    except HTTPError as error:
+        status = json.loads(error.read())
+        sys.exit(f"Error from server ({{status['reason']}}): {{status['message']}}")
+"""
+    )
+    kubectl.chmod(0o755)
+
+    async def use(cluster: LiveCluster) -> None:
+        monkeypatch.setenv("SERVER", server.url)
+        captured = await asyncio.to_thread(capture, CaptureOptions(kubectl=str(kubectl)))
+        written = tmp_path / "captured.json"
+        written.write_bytes(b"".join(captured.parts()))
+        expected, found = load([str(written)]), cluster.snapshot()
+        assert expected.capture is not None
+        assert found.capture is not None
+        assert replace(found.capture, time="") == replace(expected.capture, time="")
+        found.capture, found.sha256 = expected.capture, expected.sha256
+        assert found == expected
+        assert found.omissions == ["the snapshot lacks something: persistentvolumes: persistentvolumes is forbidden: no"]
 
     follow(tmp_path, server, use)
