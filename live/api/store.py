@@ -11,7 +11,7 @@ from live.api.answers import Object
 from live.capture_kinds import Resource
 
 #: Objects of a resource that are kept decoded: a large cluster's take five times as much as their bytes.
-_DECODED: Final = 5_000
+_DECODED: Final = 20_000
 #: Objects of which it is remembered that they are gone, so that an older event does not bring them back.
 _REMEMBERED: Final = 20_000
 
