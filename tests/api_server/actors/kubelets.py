@@ -18,13 +18,17 @@ Object = dict[str, Any]
 
 
 class Kubelets(Worker):
-    """Starts a bound pod after a while; one whose claims are not bound, or not allocated, waits for ever."""
+    """Starts a bound pod after a while; one whose claims are not bound, or not allocated, waits for ever.
+
+    Pods that a snapshot has on a node stay as it has them: what kept them from running may go on.
+    """
 
     name = "kubelet"
 
     def __init__(self, core: Core, delay: float) -> None:
         super().__init__(core, delay)
         self._taken: set[str] = set()
+        self._loaded: set[str] = set()
 
     def hear(self, change: Change, entry: Entry) -> None:
         behaviour = self.core.behaviour
@@ -32,10 +36,12 @@ class Kubelets(Worker):
             pod = change.new
             if not pod["spec"].get("nodeName"):
                 return
+            if entry.actor == "load":
+                self._loaded.add(pod["metadata"]["uid"])
             if "deletionTimestamp" in pod["metadata"]:
                 if behaviour.stuck is None or not behaviour.stuck(pod):
                     self.note(f"stop {change.key} {pod['metadata']['uid']}", behaviour.stop)
-            elif (pod.get("status") or {}).get("phase", "Pending") == "Pending":
+            elif (pod.get("status") or {}).get("phase", "Pending") == "Pending" and pod["metadata"]["uid"] not in self._loaded:
                 self.note(f"start {change.key} {pod['metadata']['uid']}")
         elif change.resource in (CLAIMS, DEVICE_CLAIMS, NODES) and change.type != "DELETED":
             self._look_again(change)
@@ -50,7 +56,11 @@ class Kubelets(Worker):
             found = [pod for pod in self.core.store.all(PODS).values() if pod["metadata"]["namespace"] == namespace]
         for pod in found:
             waits = pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase", "Pending") == "Pending"
-            if waits and (change.resource is NODES or pod["spec"].get("volumes") or pod["spec"].get("resourceClaims")):
+            if (
+                waits
+                and pod["metadata"]["uid"] not in self._loaded
+                and (change.resource is NODES or pod["spec"].get("volumes") or pod["spec"].get("resourceClaims"))
+            ):
                 self.note(f"start {pod['metadata']['namespace']}/{pod['metadata']['name']} {pod['metadata']['uid']}")
 
     def work(self, key: str) -> None:

@@ -149,3 +149,9 @@ def test_a_kubelet_refuses_what_does_not_fit() -> None:
     assert found["more"] == ("Running", None)
     assert found["late"] == ("Failed", "OutOfcpu")
     assert found["picky"] == ("Failed", "NodeAffinity")
+
+
+def test_pods_of_a_snapshot_stay_as_they_are() -> None:
+    stuck = pod("stuck", node_name="n1", cpu="9") | {"status": {"phase": "Pending"}}
+    world = _world(stuck)
+    assert [one["status"] for one in world.all("Pod")] == [{"phase": "Pending"}]
