@@ -90,6 +90,7 @@ class Server:
         self._ready.set()
         await self._stop.wait()
         driver.cancel()
+        await asyncio.gather(driver, return_exceptions=True)
         with core.lock:
             core.clock.on_later = lambda: None
             core.listeners.remove(self._hear)
