@@ -102,8 +102,8 @@ class Options:
 
 @dataclass
 class Work:
-    """``api_of``: the API whose requests are noted as those of a step. ``fits``: why a pod (by its name now) does not fit the node of its step
-    as the cluster is, empty if it does. ``unchanged``: whether a node is as it was when the wave was judged, but for what the run did.
+    """``api_of``: the API whose requests are noted as those of a step. ``fits``: why a pod (by its name now) does not fit the node of its
+    step as the cluster is, empty if it does. ``unchanged``: whether a node is as it was when the wave was judged, but for what the run did.
     ``alive``: raises if the run must change nothing more. ``whole``: gangs that are begun, and therefore brought to their end."""
 
     api_of: Callable[[int, str], Api]

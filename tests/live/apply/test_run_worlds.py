@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
-from _pytest.mark.structures import ParameterSet
 
 from live.apply.run import Outcome
 from tests.api_server import Faults, Server
@@ -45,7 +45,7 @@ def carried_out(task: str, seed: int, path: Path, faults: Faults | None = None) 
     return case, outcome
 
 
-def numbers(quick: int, full: int, slow: int) -> list[ParameterSet]:
+def numbers(quick: int, full: int, slow: int) -> list[Any]:
     """Return seeds: the first ones in the quick tier, more in the full one, the rest in the slow one."""
     return [pytest.param(n, marks=[] if n < quick else pytest.mark.full if n < full else pytest.mark.slow) for n in range(slow)]
 
