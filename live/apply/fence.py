@@ -62,7 +62,7 @@ class Terms:
 
     ``keep``: nodes that the plan frees or drains, closed until the run ends. ``sources``: nodes that pods leave by the plan; they stay
     closed as long as they have more room than ``before``, in the snapshot that the plan was made from. ``planned``: uids of the pods that
-    the plan moves or binds; others are foreign. ``targets``: nodes that pods move to, which are the last to be opened.
+    the plan moves or binds; others are foreign. ``targets``: nodes that pods move to, the first to be closed and the last to be opened.
     """
 
     keep: Collection[str] = frozenset()
@@ -142,7 +142,9 @@ class Fence:
             if by is not None and by.run != self._run and is_closed(seen[name]):
                 self.notes.append(f"node {name}, which run {by.run} left closed, is taken over and opened in the end")
         self._ours.update(names)
-        refused = await self._nodes.change_all({name: self._wanted(name) for name in names})
+        refused: dict[str, str] = {}
+        for some in self._stages(names)[::-1]:  # so that no pod is turned to a target because the others are closed already
+            refused |= await self._nodes.change_all({name: self._wanted(name) for name in some})
         now = self._nodes.all()
         closed = [name for name in names if name in now and self._is_ours(now[name])]
         if closed:
@@ -218,12 +220,18 @@ class Fence:
         if not waiting or not (again or waiting.keys() - self._tried):
             return
         await self._stop_guard()
-        targets = set(self._terms.targets)
-        for stage in ([n for n in may_open if n not in targets], [n for n in may_open if n in targets]):
-            if stage and waiting:
+        for stage in self._stages(may_open):
+            if waiting:
                 await self._open_for(waiting, stage)
                 waiting = {uid: pod for uid, pod in self.waiting().items() if uid in waiting}
         self._tried.update(waiting.keys())
+
+    def _stages(self, names: Iterable[str]) -> list[list[str]]:
+        """Return nodes that pods of the plan do not move to, then those that they do; what is empty is left out."""
+        stages: tuple[list[str], list[str]] = [], []
+        for name in names:
+            stages[name in self._terms.targets].append(name)
+        return [stage for stage in stages if stage]
 
     async def _open_for(self, waiting: Mapping[str, Object], names: Sequence[str]) -> None:
         """Open nodes, and wait until the scheduler has placed these pods or knows that they fit on none of what is open."""

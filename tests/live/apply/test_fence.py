@@ -459,6 +459,7 @@ def test_nodes_that_pods_move_to_are_opened_last_and_only_for_pods_that_find_no_
         made = fence(cluster, Terms(targets={"target"}))
         made.pauses = Pauses(0.001, 5, 0.001)
         await made.close()
+        assert [path[-7:] for _, path, _ in cluster.sent] == ["/target", "s/other"]
         pause = asyncio.create_task(made.between_waves())
         await turns()
         assert closed(cluster) == ["target"]
