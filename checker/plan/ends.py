@@ -10,10 +10,12 @@ from checker.placement_document import why_not_pending
 from checker.plan.document import entries
 from checker.plan.objective import Ledger, stays_with_node
 from checker.plan.state import Board
+from checker.rules import resources
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
 from models.kube import objects, quantity
+from models.kube.closed_nodes import OWN_TAINTS
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
 
@@ -45,8 +47,8 @@ class _End:
     def __init__(self, before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, stands: Mapping[str, str]) -> None:
         self._document, self._stands = document, stands
         self._before, self._now = ({objects.pod_key(pod): pod for pod in each.pods} for each in (before, now))
-        self._nodes = {node.metadata.name or "" for node in now.nodes}
-        self._nodes_before = {node.metadata.name or "" for node in before.nodes}
+        self._nodes = {node.metadata.name or "": node for node in now.nodes}
+        self._nodes_before = {node.metadata.name or "": node for node in before.nodes}
         names = frozenset(self._nodes)
         pending = {key for key, pod in self._now.items() if why_not_pending(pod, names, document.snapshot) is None}
         self._board = Board(now, pending, document.snapshot.daemonNamespaces)
@@ -95,10 +97,14 @@ class _End:
 
     def _foreign(self) -> Iterator[str]:
         """Nodes and pods that came, left or changed places and that the document says nothing of."""
-        for name in sorted(self._nodes_before - self._nodes):
-            yield f"Node {name} is gone"
-        for name in sorted(self._nodes - self._nodes_before):
-            yield f"Node {name} is new"
+        for name in sorted(self._nodes_before.keys() | self._nodes.keys()):
+            if name not in self._nodes:
+                yield f"Node {name} is gone"
+            elif name not in self._nodes_before:
+                yield f"Node {name} is new"
+            elif _offers(self._nodes_before[name]) != _offers(self._nodes[name]):
+                self._touched.add(name)
+                yield f"Node {name} has other labels, taints or room than before"
         ours = {self._stands.get(key, key) for key in self._targets}
         evicted: Counter[str] = Counter()  # their controllers make others, which wait
         for key, pod in sorted(self._before.items()):
@@ -137,7 +143,8 @@ class _End:
         for rule in sorted(said.rules.keys() | is_now.rules.keys()):
             wanted, number = said.rules.get(rule, 0), is_now.rules.get(rule, 0)
             if number > wanted:
-                yield mine, f"running pods that break {rule}: {number}, the plan says {wanted}"
+                ours = any(rule in broken.get(self._stands.get(key, key), ()) for key in self._targets)
+                yield mine and ours, f"running pods that break {rule}: {number}, the plan says {wanted}"
         uses = {use.node: use for use in is_now.nodes}
         for use in said.nodes:
             if use.node in uses:
@@ -169,6 +176,13 @@ def _uses(said: NodeUse, now: NodeUse) -> Iterator[str]:
     ):
         if wanted != number:
             yield f"{name} of node {said.node}: {number}, the plan says {wanted}"
+
+
+def _offers(node: objects.Node) -> tuple[object, ...]:
+    """What a node has for pods; a cordon is no change of that."""
+    taints = (node.spec.taints if node.spec is not None else None) or []
+    kept = sorted((taint.key, taint.value or "", taint.effect) for taint in taints if taint.key not in OWN_TAINTS)
+    return node.metadata.labels, kept, resources.node_capacity(node)
 
 
 def _holds(pod: objects.Pod) -> bool:

@@ -111,6 +111,24 @@ def test_a_node_that_came_or_left_is_the_doing_of_others() -> None:
                              "empty nodes: 2, the plan says 1"]  # fmt: skip
 
 
+def test_rules_that_pods_of_others_break_are_the_doing_of_others() -> None:
+    world = _carried_out()
+    world["api-1"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+    assert _ends(world) == Ends([], ["running pods that break NodeAffinity: 1, the plan says 0"])
+    world["web-9"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+    assert _ends(world).missed == ["running pods that break NodeAffinity: 2, the plan says 0"]
+
+
+def test_rules_that_a_changed_node_breaks_are_the_doing_of_others() -> None:
+    world = _carried_out()
+    world["n2"]["spec"] = {"taints": [{"key": "team", "effect": "NoSchedule"}]}
+    found = _ends(world)
+    assert found.missed == []
+    assert found.foreign == [
+        "Node n2 has other labels, taints or room than before", "running pods that break TaintToleration: 2, the plan says 0",
+    ]  # fmt: skip
+
+
 def test_every_assignment_of_a_placement_has_to_hold() -> None:
     things = [node("n1"), node("n2"), pod("a"), pod("b"), pod("c")]
     document = Placement(
