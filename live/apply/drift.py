@@ -76,12 +76,12 @@ class Watch:
         if faults:
             return Verdict(faults=faults)
         if self._harmless != frozenset(found):
+            self._harmless = frozenset(found)
             seen = self._with_pods_in_flight(opened(now, self._before, done.closed), live, done, left)
             verdict = self._judged(seen, left, found, live)
             if verdict is not None:
                 self._harmless = None
                 return verdict
-        self._harmless = frozenset(found)
         new = [drift for drift in found if drift not in self._told]
         self._told.update(new)
         return Verdict(harmless=found, new=new)
@@ -91,6 +91,7 @@ class Watch:
         allow more by then."""
         rejected = list(self._judge(now, left))
         if any(each.budget for each in rejected) and not _tightened(found):
+            self._harmless = None  # asked again before the waves that are to come
             coming = {each for each in self._judge(now, _first_wave(left)) if each.budget}
             rejected = [each for each in rejected if not each.budget or each in coming]
         if not rejected:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from commands.common.judging import judge_rest
 from live.apply.differences.found import Drift, summed_up
 from live.apply.drift import Document, Done, Now, Rejection, Watch, compare, rest
 from models.documents.rebalance_plan import Eviction, RebalancePlan
@@ -137,6 +138,20 @@ def test_a_budget_that_is_used_up_ends_the_run_for_the_coming_wave_and_may_pass(
     later = verdict(_cluster(), now, plan(move("low-1", "n2", "n1"), move("web-1", "n1", "n2", step=2, wave=2)))
     assert not later.faults
     assert [drift.what for drift in later.harmless] == ["disruptions"]
+
+
+def test_a_budget_that_is_used_up_for_a_later_wave_is_asked_again_before_that_wave() -> None:
+    now, document = _cluster(), plan(move("bare-1", "n3", "n1"), move("web-1", "n1", "n2", step=2, wave=2))
+    now.get("PodDisruptionBudget", "default/web")["status"]["disruptionsAllowed"] = 0
+    watch = Watch(_cluster().loaded(), document, judge_rest)
+    assert watch.check(now.captured(), Done()).faults == []
+    now.pod("bare-1")["spec"]["nodeName"] = "n1"
+    stands = {"default/bare-1": Now("default/bare-1", uid("Pod", "default/bare-1") + "-again", "n1")}
+    now.again("Pod", "default/bare-1")
+    done = Done({(1, "default/bare-1")}, {uid("Pod", "default/bare-1")}, stands)
+    found = watch.check(now.captured(), done)
+    assert found.passing
+    assert found.faults
 
 
 def test_a_budget_that_was_changed_ends_the_run_before_the_wave_that_it_is_about() -> None:
