@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence
 from typing import Any
 
 import msgspec
@@ -44,6 +44,14 @@ class World:
 
     def get(self, kind: str, name: str) -> Object:
         return self._of[kind, name]
+
+    def keys(self) -> KeysView[tuple[str, str]]:
+        """Return kind and name of each object."""
+        return self._of.keys()
+
+    def items(self) -> list[Object]:
+        """Return the objects."""
+        return list(self._of.values())
 
     def node(self, name: str) -> Object:
         return self.get("Node", name)

@@ -211,7 +211,7 @@ CASES = {
     ),
     "template changed": Case(_template, DB, "another template", "StatefulSet default/db: template.containers.c.requests.cpu is 2, was 1"),
     "gang member gone": Case(lambda w: w.remove("Pod", "default/g-2"), TEAM, "g-2 of a coming step is gone", "Pod default/g-2 is gone"),
-    "pending pod appeared": Case(lambda w: w.add(pod("late")), WEB, "", "Pod default/late is new and waits for a node"),
+    "pending pod appeared": Case(lambda w: w.add(pod("late")), WEB, "", "Pod default/late is new"),
 }
 
 
