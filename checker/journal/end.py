@@ -8,14 +8,12 @@ from checker.journal.replay import JOURNAL, State
 from checker.journal.tasks import Tasks
 from checker.violation import Violation
 from models.kube import objects
-from models.kube.closed_nodes import CLOSED_BY
 from models.snapshot.snapshot import Snapshot
 
 
 def closed_nodes(end: Snapshot, run: str) -> list[str]:
     """Return the nodes that carry the mark of a run."""
-    marks = {node.metadata.name or "": (node.metadata.annotations or {}).get(CLOSED_BY) or "" for node in end.nodes}
-    return [name for name, mark in marks.items() if mark.partition(" ")[0] == run]
+    return [name for name, by in end.closed_by.items() if by.run == run]
 
 
 def end_faults(end: Snapshot, tasks: Tasks, state: State, run: str) -> Iterator[Violation]:

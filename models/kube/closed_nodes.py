@@ -51,6 +51,12 @@ def by_run(nodes: Mapping[str, ClosedBy]) -> list[tuple[str, str, list[str]]]:
     return [(run, min(closed)[0], sorted(name for _, name in closed)) for run, closed in sorted(found.items())]
 
 
+def marks(nodes: Iterable[Node]) -> dict[str, ClosedBy]:
+    """Return the nodes that runs have closed, by name."""
+    found = ((str(node.metadata.name), closed_by((node.metadata.annotations or {}).get(CLOSED_BY))) for node in nodes)
+    return {name: by for name, by in found if by is not None}
+
+
 def open_all(nodes: Iterable[Node]) -> list[str]:
     """Open the nodes that runs have closed, in place, as they are open again when the run ends or is undone; return a sentence for each
     run. Cordons of others stay."""

@@ -75,6 +75,7 @@ class Snapshot:
     ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
     warnings: list[str] = field(default_factory=list)
     omissions: list[str] = field(default_factory=list)  # what is not taken into account, a sentence each; --strict refuses it
+    closed_by: dict[str, closed_nodes.ClosedBy] = field(default_factory=dict)  # nodes with the mark of a run of apply, which count as open
     assumed: list[str] = field(default_factory=list)  # what is taken otherwise than the objects have it, a sentence each
     capture: Capture | None = None
     sha256: str = ""
@@ -318,6 +319,7 @@ class _Intake:
             for api_version, kind in self._foreign:
                 if api_types.is_own_group(api_version):
                     self.warn(f"{_cut(api_version)} of Kubernetes has no kind {shorten(kind)} that is known here: it is not read")
+        self._snapshot.closed_by = closed_nodes.marks(self._snapshot.nodes)
         self._snapshot.assumed += [_one_line(_cut(text)) for text in closed_nodes.open_all(self._snapshot.nodes)]
         self._unread_resources()
         self._snapshot.omissions += [_one_line(bundles.skipped(directory, names)) for directory, names in self.stray.items()]
