@@ -21,10 +21,12 @@ from models.kube.closed_nodes import CLOSED_BY, LET_IN
 JOURNAL: Final = "Journal"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
-#: What a run changes of nodes, and of pods that it lets in; and what a patch says beside that.
+#: What a run changes of nodes, and of pods that it lets in, and what a patch says beside that.
 _OF_NODES: Final = frozenset({f"metadata.annotations.{CLOSED_BY}", "spec.unschedulable", "spec.taints"})
 _OF_PODS: Final = frozenset({"spec.tolerations"})
 _BESIDE: Final = frozenset({"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"})
+#: Answers that a request meets which is sent again after an error, and was carried out the first time.
+_OWN: Final = (404, 409)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +232,7 @@ class Replay:
             self.state.closed.pop(ask.name, None)
         elif ask.kind == "binding" and carried_out and key in self._tasks.all:
             self.state.bound.add(key)
-        elif ask.kind == "eviction" and 300 <= line.code < 500 and key in self._tasks.all:
+        elif ask.kind == "eviction" and 300 <= line.code < 500 and line.code not in _OWN and key in self._tasks.all:
             self.state.asked[key] -= 1
         return iter(())
 

@@ -1,7 +1,7 @@
 """How far a run has come, from the lines of its journal: what ``--resume`` goes on from.
 
-Nothing is taken for done that a line does not say. A request without an answer, with a lost connection, or with an answer of 5xx may have
-been carried out or not: the cluster has to be asked.
+Nothing is taken for done that a line does not say. A request without an answer, with a lost connection, or with an answer of 404, 409 or
+5xx may have been carried out or not: the cluster has to be asked.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Progress:
             return
         step, kind = self._step(request), _kind(request)
         if step is not None and kind is not None:
-            step.requests[kind, request.number] = "done" if 200 <= code < 300 else "refused" if 300 <= code < 500 else "unknown"
+            step.requests[kind, request.number] = _fate(code)
 
     def _see(self, fact: Fact) -> None:
         if fact.what == "wave":
@@ -156,6 +156,11 @@ def progress_of(lines: Iterable[Line]) -> Progress:
     for line in lines:
         progress.add(line)
     return progress
+
+
+def _fate(code: int) -> Fate:
+    """Return what an answer tells. A request that is sent again after an error meets its own work: 404 and 409 then."""
+    return "done" if 200 <= code < 300 else "refused" if 300 <= code < 500 and code not in (404, 409) else "unknown"
 
 
 def _kind(request: Request) -> Kind | None:
