@@ -23,8 +23,8 @@ class Ready:
 
 
 def ready(cluster: Cluster, templates: Sequence[TemplateNodes]) -> Ready:
-    """Return what may go now. A gang of which as many members are beyond the gate as it needs stands, and what comes later joins it one by
-    one; a StatefulSet that waits for each pod to be ready is no gang."""
+    """Return what may go now. A gang of which members are beyond the gate was let go, and what comes later joins it one by one; a
+    StatefulSet that waits for each pod to be ready is no gang."""
     found = Ready()
     for gang, members in _groups(cluster, templates):
         going = [release for crew in members for release in _releases(crew, gang)]
@@ -62,13 +62,10 @@ def _groups(cluster: Cluster, templates: Sequence[TemplateNodes]) -> list[tuple[
 
 
 def _stands(cluster: Cluster, members: Sequence[Crew]) -> bool:
-    """Pods of older crews count: a workload that is rolled out runs, and gets its new pods a few at a time."""
-    going = 0
-    for crew in members:
-        all_of_it = [crew] if crew.template.kind == "CronJob" else crews(cluster, crew.template)
-        going += sum(len(each.pods) - len(each.held) + each.over for each in all_of_it)
-    planned = sum(asked_for(cluster, crew.template) for crew in members)
-    return going >= max(1, min(members[0].template.needed or planned, planned))
+    """Return whether any member is beyond the gate, those of older crews included: a workload that is rolled out gets its new pods a few at
+    a time."""
+    found = [each for crew in members for each in ([crew] if crew.template.kind == "CronJob" else crews(cluster, crew.template))]
+    return any(each.over or len(each.pods) > len(each.held) for each in found)
 
 
 def _releases(crew: Crew, gang: str) -> list[Release]:

@@ -12,6 +12,7 @@ from tests.api_server.writes.objects import create
 
 Object = dict[str, Any]
 _HASH = "pod-template-hash"
+_REVISION = "deployment.kubernetes.io/revision"
 
 
 def _share(value: int | str | None, total: int, *, up: bool) -> int:
@@ -60,7 +61,7 @@ class Deployments(Controller):
             newest = max(sets, key=lambda one: (_replicas(one), one["metadata"]["name"]))
             self._current[uid] = template, newest["metadata"]["name"]
         if uid not in self._current or self._current[uid][0] != template:
-            self._current[uid] = template, self._create(owner, template, first=not sets)
+            self._current[uid] = template, self._create(owner, template, older=len(sets))
             return
         new = next((one for one in sets if one["metadata"]["name"] == self._current[uid][1]), None)
         if new is None:
@@ -72,8 +73,8 @@ class Deployments(Controller):
         generation = owner["metadata"].get("generation", 1)
         self.set_status(DEPLOYMENTS, key, **fields, availableReplicas=fields["readyReplicas"], observedGeneration=generation)
 
-    def _create(self, owner: Object, template: Object, *, first: bool) -> str:
-        """Create the ReplicaSet of a template, of all pods if it is the first, and return its name."""
+    def _create(self, owner: Object, template: Object, *, older: int) -> str:
+        """Create the ReplicaSet of a template, of all pods if there is no older one, and return its name."""
         metadata, digest = owner["metadata"], self.core.suffix("template", owner["metadata"]["name"]) * 2
         labels = ((template.get("metadata") or {}).get("labels") or {}) | {_HASH: digest}
         selector = copy((owner.get("spec") or {}).get("selector") or {})
@@ -81,9 +82,15 @@ class Deployments(Controller):
         made = copy(template)
         made["metadata"] = (made.get("metadata") or {}) | {"labels": labels}
         reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
+        annotations = {_REVISION: str(older + 1)}
         body = {
-            "metadata": {"name": f"{metadata['name']}-{digest}", "labels": labels, "ownerReferences": [reference]},
-            "spec": {"replicas": _replicas(owner) if first else 0, "selector": selector, "template": made},
+            "metadata": {
+                "name": f"{metadata['name']}-{digest}",
+                "labels": labels,
+                "ownerReferences": [reference],
+                "annotations": annotations,
+            },
+            "spec": {"replicas": 0 if older else _replicas(owner), "selector": selector, "template": made},
         }
         found = create(self.core, self.caller, REPLICA_SETS, metadata["namespace"], body)
         return str(found["metadata"]["name"])

@@ -84,37 +84,10 @@ class Stage:
         self.templates: list[TemplateNodes] = template_nodes(before, added.snapshot, added.workloads, self.placement)
 
     def apply(self) -> None:
-        """Create the objects, and what the controllers that the stand-in lacks would make of them."""
+        """Create the objects that are not there."""
         for each in self.manifests:
-            found = self.world.create(copy.deepcopy(each), "kubectl")
-            if each["kind"] == "Deployment":
-                self.roll_out(found)
-            elif each["kind"] == "Job":
-                for _ in range(each["spec"].get("parallelism", 1)):
-                    self.pod_of(found, generateName=f"{found['metadata']['name']}-")
-
-    def roll_out(self, deployment: Object, revision: int = 1) -> Object:
-        """Create the ReplicaSet of a revision."""
-        template = copy.deepcopy(deployment["spec"]["template"])
-        hashed = f"hash{revision}"
-        template["metadata"]["labels"]["pod-template-hash"] = hashed
-        name = deployment["metadata"]["name"]
-        metadata = {
-            "name": f"{name}-{hashed}",
-            "namespace": "default",
-            "ownerReferences": [_controller(deployment)],
-            "annotations": {"deployment.kubernetes.io/revision": str(revision)},
-        }
-        selector = {"matchLabels": template["metadata"]["labels"]}
-        spec = {"replicas": deployment["spec"].get("replicas", 1), "selector": selector, "template": template}
-        return self.world.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}, "controller")
-
-    def pod_of(self, owner: Object, **metadata: Any) -> Object:
-        """Create a pod as the controller of this object does."""
-        template = copy.deepcopy(owner["spec"]["template"])
-        references = {"ownerReferences": [_controller(owner)], "namespace": "default", "labels": template["metadata"]["labels"]}
-        made = {"apiVersion": "v1", "kind": "Pod", "metadata": {**references, **metadata}, "spec": template["spec"]}
-        return self.world.create(made, "controller")
+            if self.world.get(each["kind"], f"default/{each['metadata']['name']}") is None:
+                self.world.create(copy.deepcopy(each), "kubectl")
 
     def pods(self, app: str | None = None) -> dict[str, str]:
         """Return the nodes of pods by name, empty for none."""
@@ -142,21 +115,16 @@ class Stage:
             return asyncio.run(asyncio.wait_for(within(), 30))
 
     @asynccontextmanager
-    async def gates(self, folder: Path, actor: str = "client") -> AsyncIterator[Gates]:
+    async def gates(self, folder: Path, told: Told | None = None) -> AsyncIterator[Gates]:
         """Connect to the server that runs."""
-        config = str(self.server.kubeconfig(folder / f"{actor}.config", actor))
+        config = str(self.server.kubeconfig(folder / "config"))
         async with connect(config, limits=LIMITS) as api:
             cluster = LiveCluster(api)
             await cluster.start()
             try:
-                yield Gates(api, cluster, self.placement, self.templates, judge_rest, self.options, self.told)
+                yield Gates(api, cluster, self.placement, self.templates, judge_rest, self.options, told or self.told)
             finally:
                 await cluster.close()
-
-
-def _controller(owner: Object) -> Object:
-    metadata = owner["metadata"]
-    return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": metadata["name"], "uid": metadata["uid"], "controller": True}
 
 
 def _ungated(manifest: Object) -> Object:
