@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from checker.ends import ends
 from checker.journal.account import account
 from checker.journal.end import closed_nodes, end_faults
 from checker.journal.replay import JOURNAL, Replay
 from checker.journal.tasks import tasks_of
-from checker.plan.ends import ends
 from checker.violation import Violation
 from models.documents.answers import CarriedOut, ClusterEnd
 from models.documents.journal import Record
@@ -33,7 +33,7 @@ def judge_journal(
     ``snapshot``: the one that the document was made from. ``digest``: SHA-256 of the document's file. ``end``: the cluster after the run.
 
     Raises:
-        QuantityError: as for :func:`checker.plan.ends.ends`.
+        QuantityError: as for :func:`checker.ends.ends`.
     """
     for what, said, own in (("document", record.run.result, digest), ("snapshot", record.run.snapshot, document.snapshot.sha256)):
         if said != own:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from checker.plan.ends import ends
+from checker.ends import ends
 from commands.common import run_progress
 from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
 from commands.common.judging import judge_rest

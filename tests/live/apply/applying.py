@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checker.ends import Ends, ends
 from checker.journal.judge import judge_journal
-from checker.plan.ends import Ends, ends
 from commands.common.judging import judge_rest
 from live.api.connect import connect
 from live.api.connection import Limits

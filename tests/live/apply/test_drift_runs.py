@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.plan.ends import ends
+from checker.ends import ends
 from checker.plan.plan import summary
 from commands.common.judging import judge_rest
 from live.api.connect import connect

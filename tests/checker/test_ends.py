@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from checker.plan.ends import Ends, ends
+from checker.ends import Ends, ends
 from models.documents.placement import Assignment, Placement, SnapshotRef
 from models.documents.rebalance_plan import Eviction, Limits, Move
 from models.snapshot.snapshot import from_objects
