@@ -113,10 +113,10 @@ class Execution:
 
     def _terms(self) -> Terms:
         plan = self.document
-        if not isinstance(plan, RebalancePlan):
-            return Terms(planned=self._planned, before=self.snapshot)
+        keep = {*plan.drain, *plan.freed} if isinstance(plan, RebalancePlan) else set()
         sources = {step.source for step in self._steps if step.source is not None}
-        return Terms({*plan.drain, *plan.freed}, sources, self._planned, self.snapshot)
+        targets = {step.target for step in self._steps if step.target is not None}
+        return Terms(keep, sources, self._planned, self.snapshot, targets)
 
     # --- from outside -----------------------------------------------------------------------------------------------
 
