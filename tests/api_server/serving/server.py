@@ -89,8 +89,8 @@ class Server:
         driver = asyncio.create_task(self._drive())
         self._ready.set()
         await self._stop.wait()
-        driver.cancel()
-        await asyncio.gather(driver, return_exceptions=True)
+        self._wake.set()
+        await driver
         with core.lock:
             core.clock.on_later = lambda: None
             core.listeners.remove(self._hear)
@@ -119,7 +119,7 @@ class Server:
             return None if due is None else max(0.0, (due - clock.now) / 1_000_000)
 
     async def _drive(self) -> None:
-        while True:
+        while not self._stop.is_set():
             self._wake.clear()
             try:
                 pause = self._tick()
