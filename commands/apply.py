@@ -36,7 +36,7 @@ def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 @click.option("--timeout", metavar="SECONDS", type=float, default=600, callback=positive, help="Seconds that a step may take.")
 @click.option("--resume", is_flag=True, help="Go on with the run that the journal beside the result tells of.")
 @options.manifests("-w", "--manifests", "--workload")
-@click.option("--serve", is_flag=True, help="Stay, and give pods that come later the nodes that the placement has for them, too.")
+@click.option("--serve", is_flag=True, help="Stay, and treat pods that come later, too; with --yes also without a snapshot.")
 @click.option("--undo", is_flag=True, help="Delete what was created of the manifests if it does not become whole in time.")
 @click.option("--until-done", is_flag=True, help="Where the cluster has changed, plan anew with the same goals and limits, and go on.")
 @click.option("--rounds", type=click.IntRange(1, 100), default=5, metavar="N", help="Plans that --until-done carries out at most.")
@@ -110,7 +110,8 @@ def _check_usage(streams: Streams, choices: ApplyChoices, *, opening: bool) -> N
     """Refuse options that do not go together."""
     refuse(choices.yes and choices.dry_run, "--yes and --dry-run contradict each other")
     refuse(opening and (streams.snapshots or streams.result), "--open goes without a snapshot and a result")
-    refuse(not opening and not streams.snapshots, "Missing argument 'SNAPSHOT...'.")
+    refuse(not opening and not streams.snapshots and not (choices.serve and choices.yes), "Missing argument 'SNAPSHOT...'.")
+    refuse(not streams.snapshots and streams.manifests, "-w goes with the snapshot that the placement was made from")
     refuse(not opening and streams.result is None, "Missing option '--result'.")
     refuse(choices.yes and streams.result == "-", "--result cannot be standard input here: its journal is kept beside it")
     asks = choices.pause_between == 0 and choices.yes

@@ -100,8 +100,8 @@ def template_nodes(before: Snapshot, expanded: Snapshot, refs: Sequence[str], pl
 
 
 def from_placement(placement: Placement) -> list[TemplateNodes]:
-    """Return the same of the document alone, in which the names of pods tell their workloads; what ran before is not known, so all
-    workloads count as ``exists``, and all StatefulSets as ``one_by_one``."""
+    """Return the same of the document alone, in which the names of pods tell their workloads; of several that fit the longest counts. What
+    ran before is not known, so all workloads count as ``exists``, and all StatefulSets as ``one_by_one``."""
     templates = _templates(placement.snapshot.workloads)
     own: dict[str, list[Assignment]] = {template.ref: [] for template in templates}
     for assignment in placement.assignments:
