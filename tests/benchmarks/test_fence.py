@@ -1,0 +1,18 @@
+"""What the table of the ways to keep others out rests on: with closed nodes nothing goes wrong, and the measure sees it where it does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.benchmarks.bench_fence import closed, gated, measure
+
+pytestmark = pytest.mark.full
+
+
+def test_closed_nodes_keep_everybody_off_the_room_of_the_run() -> None:
+    found = measure(closed, 10, 1)
+    assert (found.moves, found.elsewhere, found.on_our_room, found.extra_evictions) == (10, 0, 0, 0)
+
+
+def test_pods_that_wait_take_the_room_of_the_run_where_nodes_are_open() -> None:
+    assert measure(gated, 10, 1).on_our_room > 0
