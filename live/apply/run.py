@@ -22,7 +22,7 @@ from live.apply.moving.course import Course
 from live.apply.moving.node_watch import NodeWatch
 from live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
 from live.apply.node_changes import FenceError, annotation
-from live.apply.steps import Step, waves
+from live.apply.steps import Step, targets, waves
 from live.apply.whereabouts import Standing, Whereabouts, node_of
 from models.documents.placement import Assignment, Placement
 from models.documents.rebalance_plan import Move, RebalancePlan
@@ -113,10 +113,10 @@ class Execution:
 
     def _terms(self) -> Terms:
         plan = self.document
-        keep = {*plan.drain, *plan.freed} if isinstance(plan, RebalancePlan) else set()
+        if not isinstance(plan, RebalancePlan):
+            return Terms(planned=self._planned, before=self.snapshot, targets=targets(self._steps))
         sources = {step.source for step in self._steps if step.source is not None}
-        targets = {step.target for step in self._steps if step.target is not None}
-        return Terms(keep, sources, self._planned, self.snapshot, targets)
+        return Terms({*plan.drain, *plan.freed}, sources, self._planned, self.snapshot, targets(self._steps))
 
     # --- from outside -----------------------------------------------------------------------------------------------
 
@@ -180,7 +180,11 @@ class Execution:
         return [step for step in left if step.id in begun or (step.kind == "bind" and (step.gang, step.wave) in gangs)]
 
     async def _between(self, wave: int) -> None:
-        """Let foreign pods have the nodes that are theirs, and wait if that was asked for."""
+        """Let foreign pods have the nodes that are theirs, and wait if that was asked for. What replaces pods that go for good waits on."""
+        for step in self._steps:
+            if step.kind == "evict" and step.id in self._done and step.origin.owner is not None:
+                pods = self.cluster.pods_of(step.origin.owner[2])
+                self._planned.update(pod["metadata"]["uid"] for pod in pods if node_of(pod) is None)
         await self.fence.between_waves()
         if self.options.pause_between:
             answer = asyncio.ensure_future(self.listener.pause(wave))
