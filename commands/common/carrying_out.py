@@ -70,7 +70,7 @@ async def look(asked: Reviewed) -> int:
         other = await live_run(api)
         if other is not None:
             say(f"run {other.run} carries something out in this cluster until {other.until:%H:%M:%S} UTC, and longer while it runs")
-        verdict = check(asked.snapshot, cluster.snapshot(), asked.document, Done(), judge_rest)
+        verdict = check(asked.snapshot, await cluster.read_snapshot(), asked.document, Done(), judge_rest)
         _tell([f"harmless: {text}" for text in summed_up(verdict.harmless)], asked.streams)
         for fault in verdict.faults:
             say(f"in the way: {fault}")

@@ -112,8 +112,8 @@ def judge_run(path: str, snapshot: Snapshot, result: Placement | RebalancePlan, 
 def _unsaid(snapshot: Snapshot, result: Placement | RebalancePlan) -> list[Violation]:
     """What the document should say is not modelled, and does not."""
     ref = result.snapshot
-    if ref.sha256 != snapshot.sha256:
-        return []
+    if ref.sha256 != snapshot.sha256 or (isinstance(result, RebalancePlan) and "admit" not in result.goals):
+        return []  # of another snapshot, or pods that wait are none of its business
     scope = select(snapshot, from_scratch=ref.fromScratch, include_gated=ref.includeGated)
     tiers = (result.policy or DEFAULT).networkTiers
     said = {(entry.pod, entry.field, entry.effect) for entry in result.unmodelled}

@@ -62,7 +62,7 @@ def _is_work(document: Placement | RebalancePlan) -> bool:
 async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number: int, stays: Collection[str]) -> Reviewed | None:
     """Return the document of the next round, kept with its snapshot beside the first one."""
     await cluster.refresh()
-    now = cluster.snapshot()
+    now = await cluster.read_snapshot()
     text = _held(cluster.document(), stays)
     stem = asked.path.removesuffix(f".round-{number - 1}.json")
     snapshot = from_json(text, f"{stem}.round-{number}.snapshot.json")

@@ -128,24 +128,28 @@ class Reflector:
         self._changed()
 
     async def _read(self, wanted: Known) -> None:
+        """Read one object, as a list: that asks for no further right."""
         namespace, _, name = wanted.place.rpartition("/")
-        path = f"{self._resource.url(namespace or None)}/{name}"
-        answer, data = await self._connection.read(path)
-        if answer.ok:
-            found = self._entry(data)
-            self.store.put(found)
-            if found.known.uid != wanted.uid:
-                self.store.remove(wanted.uid, found.known.version)
-        elif answer.code == 404:
-            self.store.remove(wanted.uid, wanted.version)
-        else:
-            raise NotRead(self._resource, answer)
+        selector = f"metadata.name={name}" + (f",metadata.namespace={namespace}" if namespace else "")
+        found: list[Entry] = []
 
-    async def _pages(self, size: int, accept: str, take: Callable[[list[msgspec.Raw]], None]) -> str:
-        """Hand all pages of a list to ``take``, and return the version of the list."""
+        def take(items: list[msgspec.Raw]) -> None:
+            found.extend(entry(self._resource, item) for item in items)
+
+        await self._pages(0, "application/json", take, selector)
+        for each in found:
+            self.store.put(each)
+            if each.known.uid != wanted.uid:
+                self.store.remove(wanted.uid, each.known.version)
+        if not found:
+            self.store.remove(wanted.uid, wanted.version)
+
+    async def _pages(self, size: int, accept: str, take: Callable[[list[msgspec.Raw]], None], selector: str = "") -> str:
+        """Hand all pages of a list to ``take``, and return the version of the list. ``selector``: of fields."""
         token, restarted = "", False
         while True:
-            params = {key: value for key, value in (("limit", str(size) if size else ""), ("continue", token)) if value}
+            asked = {"limit": str(size) if size else "", "continue": token, "fieldSelector": selector}
+            params = {key: value for key, value in asked.items() if value}
             answer, data = await self._connection.read(self._resource.url(), params, accept=accept)
             if answer.code == 410 and token and not restarted:
                 # The first pages are older than the server remembers; a list that comes in one piece never is.

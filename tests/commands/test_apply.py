@@ -68,10 +68,8 @@ class Cluster:
         return {each["metadata"]["name"] for each in self.world.all("Node") if each["spec"].get("unschedulable")}
 
     def marked(self) -> set[str]:
-        marks = ("kubestow.dev/closed-by",)
-        return {
-            n["metadata"]["name"] for n in self.world.all("Node") if any(mark in n["metadata"].get("annotations", {}) for mark in marks)
-        }
+        found = (each["metadata"] for each in self.world.all("Node"))
+        return {metadata["name"] for metadata in found if "kubestow.dev/closed-by" in metadata.get("annotations", {})}
 
     def on(self, name: str) -> list[str]:
         return [each["metadata"]["name"] for each in self.world.all("Pod") if each["spec"].get("nodeName") == name]

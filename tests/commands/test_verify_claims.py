@@ -157,3 +157,26 @@ def test_obstacles_of_a_plan(snapshot: Path) -> None:
     assert "the goal admit leaves the pod, and no obstacle tells of it" in str(verified(snapshot, plan)[1]["violations"])
     plan["obstacles"] = [obstacle, {**obstacle, "pod": "default/batch"}]
     assert "an obstacle says that the goal admit leaves the pod, and it does not" in str(verified(snapshot, plan)[1]["violations"])
+
+
+def test_what_is_not_modelled_of_waiting_pods_concerns_plans_that_place_them(tmp_path: Path) -> None:
+    waiting = pod("waiting", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {"storageClassName": "late", "accessModes": ["ReadWriteOnce"]},
+    }
+    late = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "late"},
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    snapshot, plan = tmp_path / "snapshot.json", tmp_path / "plan.json"
+    running = pod("a-1", node_name="n1", owner="ReplicaSet/a")
+    items = [node("n1"), node("n2"), running, waiting, claim, late]
+    snapshot.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    for goal in (("--drain", "n1"), ("--goal", "admit")):
+        run("rebalance", snapshot, *goal, "-q", "-o", plan)
+        run("verify", snapshot, "--result", plan)

@@ -3,71 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from aiohttp import web
 
 import cli
 from live.apply.lease import Times
 from live.gates.leading import serve
 from models.snapshot.snapshot import load
-from tests.api_server import Server
 from tests.live.gates.stage import Stage, workload
 from tests.live.gates.test_gates import NODES, partner
 from tests.live.gates.test_serving import until
+from tests.live.roles import RIGHTS, Recording, allowed, optional
 
 ROOT: Final = Path(cli.__file__).parent
 MANIFEST: Final = ROOT / "docs/apply-serve.yaml"
-_VERBS: Final = {"GET": "list", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-#: Everybody may ask these.
-_DISCOVERY: Final = re.compile(r"/version|/api(/v1)?|/apis(/[^/]+/[^/]+)?")
-_RESOURCE: Final = re.compile(
-    r"/(?:api|apis/(?P<group>[^/]+))/[^/]+(?:/namespaces/(?P<namespace>[^/]+))?/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+)(?P<sub>/[a-z]+)?)?"
-)
-Right = tuple[str, str, str, str]
-
-
-class Recording(Server):
-    """Keeps what is asked for, as rights: group, resource, verb, and the namespace of Leases."""
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if _DISCOVERY.fullmatch(request.path) is None:
-            found = _RESOURCE.fullmatch(request.path)
-            assert found is not None, request.path
-            verb = "watch" if "watch" in request.query else "get" if request.method == "GET" and found["name"] else _VERBS[request.method]
-            namespace = found["namespace"] or "" if found["kind"] == "leases" else ""
-            RIGHTS.add((found["group"] or "", found["kind"] + (found["sub"] or ""), verb, namespace))
-        return await super()._answer(request)
-
-
-RIGHTS: set[Right] = set()
-#: Kinds of extensions, which not every server has.
-ELSEWHERE: Final = {
-    *((group, "podgroups") for group in ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io", "scheduling.volcano.sh")),
-    ("scheduling.k8s.io", "workloads"),
-    ("topology.node.k8s.io", "noderesourcetopologies"),
-}
 
 
 def documents() -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(MANIFEST.read_text()))
-
-
-def allowed() -> set[Right]:
-    roles = [document for document in documents() if document["kind"] in ("Role", "ClusterRole")]
-    return {
-        (group, resource, verb, role["metadata"].get("namespace", ""))
-        for role in roles
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
 
 
 def test_the_roles_allow_what_is_asked_for_and_nothing_else(tmp_path: Path) -> None:
@@ -88,16 +45,15 @@ def test_the_roles_allow_what_is_asked_for_and_nothing_else(tmp_path: Path) -> N
     RIGHTS.clear()
     with Recording(stage.world) as stage.server:
         asyncio.run(asyncio.wait_for(served(), 30))
-    optional = {right for right in allowed() if right[:2] in ELSEWHERE and right[2] in ("list", "watch")}
-    assert RIGHTS - allowed() == set()
-    assert allowed() - RIGHTS - optional == set()
+    assert RIGHTS - allowed(MANIFEST) == set()
+    assert allowed(MANIFEST) - RIGHTS - optional(allowed(MANIFEST)) == set()
 
 
 def test_what_is_listed_is_watched_and_is_what_capture_lists() -> None:
     capture = yaml.safe_load((ROOT / "docs/capture-role.yaml").read_text())
     listed = {(group, resource) for rule in capture["rules"] for group in rule["apiGroups"] for resource in rule["resources"]}
     for verb in ("list", "watch"):
-        assert {right[:2] for right in allowed() if right[2] == verb} == listed
+        assert {right[:2] for right in allowed(MANIFEST) if right[2] == verb} == listed
 
 
 def test_all_parts_fit_together() -> None:
