@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_hex
 
 from commands.common.carrying_out import followed, journal_of
-from commands.common.exit_codes import DONE, INCOMPLETE, say
+from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, say
 from commands.common.judging import judge_rest
 from commands.common.reviewed import Reviewed
 from live.apply.journal import JournaledApi
@@ -57,7 +61,8 @@ async def release(asked: Reviewed) -> int:
             options = Options(timeout=choices.timeout, undo=choices.undo)
             shown = _Shown(streams.quiet, streams.verbose)
             gates = Gates(JournaledApi(api, journal), cluster, _placement(asked), asked.templates, judge_rest, options, shown)
-            outcome = await gates.run()
+            async with _ended_by_signals(gates):
+                outcome = await gates.run()
             message = f"{len(outcome.placed)} pods were let go to their nodes"
             await journal.fact("end" if outcome.state == "done" else "stopped", message="; ".join([message, *outcome.left]))
         for text in outcome.left:
@@ -66,7 +71,7 @@ async def release(asked: Reviewed) -> int:
             say(f"kubestow: deleted: {ref}")
         if not streams.quiet:
             say(f"{outcome.state}: {message}; journal: {journal.path}")
-        return DONE if outcome.state == "done" else INCOMPLETE
+        return {"done": DONE, "interrupted": INTERRUPTED}.get(outcome.state, INCOMPLETE)
 
 
 async def serve(asked: Reviewed) -> int:
@@ -74,8 +79,30 @@ async def serve(asked: Reviewed) -> int:
     async with followed(asked.choices, asked.streams) as (api, cluster):
         options = Options(timeout=asked.choices.timeout)
         gates = Gates(api, cluster, _placement(asked), asked.templates, judge_rest, options, _Shown(asked.streams.quiet, verbose=True))
-        await lead(gates, f"{platform.node()}-{os.getpid()}-{token_hex(4)}")
-    return DONE
+        async with _ended_by_signals(gates):
+            await lead(gates, f"{platform.node()}-{os.getpid()}-{token_hex(4)}")
+    return INTERRUPTED
+
+
+@asynccontextmanager
+async def _ended_by_signals(gates: Gates) -> AsyncIterator[None]:
+    """Let ^C and SIGTERM end what is done: the first in good order, so that no gang is left half way, the second at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def hear() -> None:
+        if gates.ending.is_set() and task is not None:
+            task.cancel()
+        gates.ending.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, hear)
+    try:
+        yield
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
 
 
 def _placement(asked: Reviewed) -> Placement:

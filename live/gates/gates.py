@@ -46,7 +46,7 @@ class Outcome:
     """``placed``: pods that were let go, with their nodes. ``left``: what is not as planned, a sentence each. ``undone``: the objects that
     were deleted."""
 
-    state: Literal["done", "stopped"]
+    state: Literal["done", "stopped", "interrupted"]
     placed: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
@@ -54,7 +54,8 @@ class Outcome:
 
 @dataclass
 class Gates:
-    """Carries out a placement of manifests. ``templates``: :func:`models.workloads.template_nodes.template_nodes` of it."""
+    """Carries out a placement of manifests. ``templates``: :func:`models.workloads.template_nodes.template_nodes` of it. ``ending``: when
+    it is set, what is begun is finished, a gang whole, and nothing more is begun."""
 
     api: Api
     cluster: Cluster
@@ -63,6 +64,7 @@ class Gates:
     judge: Judge
     options: Options = field(default_factory=Options)
     listener: Listener = field(default_factory=Listener)
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         """Begin with nothing done."""
@@ -84,6 +86,8 @@ class Gates:
                 self.say(f"{template.ref}: its pods come later, and are for apply --serve")
         await self.cluster.refresh()
         while any(self._lacking(template) for template in self.templates):
+            if self.ending.is_set():
+                return Outcome("interrupted", self._placed, [self._standing(t) for t in self.templates if self._lacking(t)])
             moved = await self.look()
             if clock() >= deadline:
                 return await self._stopped()
@@ -92,14 +96,14 @@ class Gates:
         return Outcome("done", self._placed)
 
     async def serve(self) -> None:
-        """Treat pods as they come, for ever. Nothing is held for ever, but for gangs that are not all there: a pod that is more than the
-        placement has nodes for, or that no planned node takes, goes without a node.
+        """Treat pods as they come, until that is to end. Nothing is held for ever, but for gangs that never were whole: a pod that is more
+        than the placement has nodes for, or that no planned node takes, goes without a node.
 
         Raises:
             Unreachable: no answer came.
         """
         await self.cluster.refresh()
-        while True:
+        while not self.ending.is_set():
             if not await self.look(free_after=self.options.timeout):
                 await self.news(max(1.0, self.options.pause))
 
@@ -138,7 +142,13 @@ class Gates:
     async def news(self, seconds: float) -> None:
         """Wait for a change of the cluster, so long at most, and a little more for what comes with it."""
         asked = iter([None])
-        await self.cluster.until(lambda: next(asked, True), max(0.0, seconds))
+        change = asyncio.ensure_future(self.cluster.until(lambda: next(asked, True), max(0.0, seconds)))
+        end = asyncio.ensure_future(self.ending.wait())
+        try:
+            await asyncio.wait([change, end], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            change.cancel()
+            end.cancel()
         await asyncio.sleep(min(self.options.pause, max(0.0, seconds)))
 
     def say(self, text: str) -> None:

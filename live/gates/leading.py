@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -48,21 +49,23 @@ class LeasedApi:
 
 
 async def serve(gates: Gates, name: str, times: Times | None = None) -> None:
-    """Treat pods as they come, for ever, whenever this server has the Lease; ``name`` tells it from the others.
+    """Treat pods as they come, until that is to end, whenever this server has the Lease; ``name`` tells it from the others.
 
     What is done is read off the cluster each time, so that a server that starts again, or takes over from another one, goes on where that
     one was. A lost connection is told, and tried again.
     """
     pause = (times or Times()).renew
-    while True:
+    while not gates.ending.is_set():
         try:
             async with ServeLease(gates.api, name, times) as lease:
                 gates.listener.note(f"serving: {name} has the Lease {SERVE}")
                 await replace(gates, api=LeasedApi(gates.api, lease)).serve()
+            return
         except LeaseTaken as taken:
             gates.say(str(taken))
         except LeaseLost as lost:
             gates.listener.note(str(lost))
         except Unreachable as lost:
             gates.listener.note(f"no connection: {lost}")
-        await asyncio.sleep(pause)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(gates.ending.wait(), pause)

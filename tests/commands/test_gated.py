@@ -90,7 +90,8 @@ def test_what_cannot_be_whole_stops_and_is_undone(gated: Gated, tmp_path: Path) 
     until(lambda: gated.nodes() == [])
 
 
-def test_a_server_in_the_cluster_needs_the_placement_alone(gated: Gated, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_in_the_cluster_needs_the_placement_alone(gated: Gated, tmp_path: Path, number: signal.Signals) -> None:
     gated.apply()
     command = [sys.executable, str(ROOT / "cli.py"), "apply", "--serve", "--yes", "--result", gated.placement]
     server = subprocess.Popen([*command, "--kubeconfig", str(tmp_path / "config")], stderr=subprocess.PIPE, text=True)
@@ -100,7 +101,7 @@ def test_a_server_in_the_cluster_needs_the_placement_alone(gated: Gated, tmp_pat
         gated.world.delete("Pod", f"default/{gone}")
         until(lambda: gated.world.get("Pod", f"default/{gone}") is None and gated.nodes() == gated.planned)
     finally:
-        server.send_signal(signal.SIGINT)
+        server.send_signal(number)
         _, said = server.communicate(timeout=30)
     assert server.returncode == 130, said
     assert "has the Lease kube-system/kubestow-serve" in said

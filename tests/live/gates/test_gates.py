@@ -241,3 +241,17 @@ def test_a_rollout_of_what_runs_goes_pod_by_pod(tmp_path: Path) -> None:
     assert go(stage, tmp_path).state == "done"
     assert stage.counts("web") == {"n1": 1, "n2": 1, "n3": 1}
     assert not set(old) & set(stage.pods("web"))
+
+
+def test_what_is_to_end_begins_nothing_more(tmp_path: Path) -> None:
+    stage = Stage(NODES, [workload("Deployment", replicas=2)], ["n1", "n2"])
+
+    async def ended(gates: Gates) -> Outcome:
+        task = asyncio.create_task(gates.run())
+        await asyncio.sleep(0.05)
+        gates.ending.set()
+        stage.apply()
+        return await task
+
+    outcome = stage.run(tmp_path, ended)
+    assert (outcome.state, outcome.placed, stage.counts("web")) == ("interrupted", {}, {"": 2})
