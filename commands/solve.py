@@ -50,8 +50,8 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
     refuse(gates and not streams.wants("manifests"), "--gates is for manifests that are written: -f manifests")
     name, template = _rollout(rollout)
     from commands.common import inputs, output, searching
+    from models.execution.template_nodes import template_nodes
     from models.snapshot import sources
-    from models.workloads.template_nodes import template_nodes
     from report.documents import csv_rows, manifests, results
     from report.terminal import placement as terminal
 

@@ -9,8 +9,8 @@ from commands.common.exit_codes import VIOLATED, fail
 from commands.common.options import ApplyChoices, Streams
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import RebalancePlan
+from models.execution.template_nodes import TemplateNodes, from_placement, template_nodes
 from models.snapshot.snapshot import Snapshot
-from models.workloads.template_nodes import TemplateNodes, from_placement, template_nodes
 
 
 @dataclass(frozen=True)

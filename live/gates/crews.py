@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from live.api.answers import Object
 from live.gates.held import controller_uid, is_held, is_living, is_over, key_of, node_of
+from models.execution.template_nodes import TemplateNodes
 from models.snapshot.snapshot import Snapshot
-from models.workloads.template_nodes import TemplateNodes
 
 T = TypeVar("T")
 #: What a workload makes that then makes the pods.

@@ -11,14 +11,14 @@ from live.api.answers import Object
 from live.apply.drift import Rejection
 from live.gates.crews import Cluster, crews
 from live.gates.held import is_held, key_of, node_of
-from models.disruption.scheduler_needed import scheduler_needed
 from models.documents.placement import Assignment, Placement
+from models.execution.scheduler_needed import scheduler_needed
+from models.execution.template_nodes import TemplateNodes
 from models.gangs.gangs import GANG, MIN_MEMBER
 from models.gangs.markers import marker
 from models.kube.closed_nodes import CLOSED_BY
 from models.kube.objects import Pod, pod_key
 from models.snapshot.snapshot import Snapshot
-from models.workloads.template_nodes import TemplateNodes
 
 #: Replays what is left of a placement on a snapshot.
 Judge = Callable[[Snapshot, Placement], Sequence[Rejection]]

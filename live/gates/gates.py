@@ -14,7 +14,7 @@ from live.gates.held import is_held, key_of, letting_go, node_of, path_of
 from live.gates.ready import ready
 from live.gates.undo import undo
 from models.documents.placement import Placement
-from models.workloads.template_nodes import TemplateNodes
+from models.execution.template_nodes import TemplateNodes
 
 #: Workloads whose pods do not come when the workload does.
 _LATER: Final = ("CronJob", "PodTemplate")
@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass
 class Gates:
-    """Carries out a placement of manifests. ``templates``: :func:`models.workloads.template_nodes.template_nodes` of it. ``ending``: when
+    """Carries out a placement of manifests. ``templates``: :func:`models.execution.template_nodes.template_nodes` of it. ``ending``: when
     it is set, what is begun is finished, a gang whole, and nothing more is begun."""
 
     api: Api

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from live.api.answers import Object
 from live.gates.crews import Cluster, Crew, asked_for, crews
 from live.gates.fitting import Release
-from models.workloads.template_nodes import TemplateNodes
+from models.execution.template_nodes import TemplateNodes
 
 
 @dataclass

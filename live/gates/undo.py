@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from live.api.answers import Api, Object
 from live.gates.crews import Cluster, workload_of
-from models.workloads.template_nodes import GATE, TemplateNodes
+from models.execution.template_nodes import GATE, TemplateNodes
 
 _RESOURCES: Final = {
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments/{}",

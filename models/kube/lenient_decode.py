@@ -23,6 +23,13 @@ _SCALARS: Final[dict[type[inspect.Type], tuple[tuple[type, ...], str]]] = {
 }
 
 
+def plain(text: str, longest: int | None = 1000) -> str:
+    """Return what comes from the input as it may appear in a line: line breaks and terminal controls spelled out, cut where it is longer
+    than any name and path that an API server takes."""
+    text = text if longest is None or len(text) <= longest else f"{text[:longest]}…"
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def shorten(value: object) -> str:
     """Return a value as it may appear in an error line: one line, at most about 60 characters."""
     if isinstance(value, Mapping):

@@ -28,6 +28,17 @@ def counts_as_resource(name: str) -> bool:
     return "/" in name and not name.startswith("requests.")
 
 
+def unknown_resources(pods: Iterable[Pod]) -> list[str]:
+    """Return the names of resources that pods request and the scheduler does not look at, sorted."""
+    seen: dict[int, set[str]] = {}  # equal pods share their container lists
+    for pod in pods:
+        for containers in (pod.spec.containers, pod.spec.initContainers):
+            if containers and id(containers) not in seen:
+                asked = [c.resources.requests or {} for c in containers if c.resources is not None]
+                seen[id(containers)] = {name for names in asked for name in names if not counts_as_resource(name)}
+    return sorted({name for names in seen.values() for name in names})
+
+
 def pod_level_resource(name: str) -> bool:
     """Resources that pod-level ``spec.resources`` may name (IsSupportedPodLevelResource)."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from models.kube import defaults, objects, pod_validation
+from models.kube import defaults, objects
+from models.kube.validation import pods as validation
 
 _T = TypeVar("_T")
 
@@ -70,14 +71,14 @@ class Pool:
         problems: list[str] = []
         node, volumes = self._text(spec.nodeName), spec.volumes
         if volumes and any(v.ephemeral is not None for v in volumes):
-            problems = pod_validation.volume_problems(volumes) if validate else []
+            problems = validation.volume_problems(volumes) if validate else []
             defaults.volumes(volumes)
         affinity = spec.affinity  # apart: a DaemonSet's pods differ in it, as each names its node there
         if affinity is not None:
-            affinity, found = self._examined("affinity", affinity, pod_validation.affinity_problems if validate else _nothing)
+            affinity, found = self._examined("affinity", affinity, validation.affinity_problems if validate else _nothing)
             problems = problems + found
         spec.nodeName = spec.volumes = spec.affinity = None
-        shared, found = self._examined("spec", spec, pod_validation.spec_problems if validate else _nothing, self._spec)
+        shared, found = self._examined("spec", spec, validation.spec_problems if validate else _nothing, self._spec)
         pod.spec = copy.copy(shared)
         pod.spec.nodeName = node
         pod.spec.affinity = affinity
@@ -86,7 +87,7 @@ class Pool:
         pod.containerIds = None
         if pod.status is not None:
             pod.containerIds = _take_ids(pod.status) if node else None
-            status, found = self._examined("status", pod.status, pod_validation.status_problems if validate else _nothing, self._status)
+            status, found = self._examined("status", pod.status, validation.status_problems if validate else _nothing, self._status)
             pod.status = status
             problems = problems + found
         return problems

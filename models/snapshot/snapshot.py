@@ -17,10 +17,10 @@ from models.kube import (
     pod_requests,
     storage_objects,
     topology_objects,
-    validation,
     workload_objects,
 )
-from models.kube.lenient_decode import shorten
+from models.kube.lenient_decode import plain, shorten
+from models.kube.validation.kinds import problems as validation_problems
 from models.snapshot import api_types, bundles, duplicate_keys, interning, sources, workload_status
 from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
@@ -36,8 +36,6 @@ _LARGE_YAML: Final = 10_000_000
 _LISTED: Final = 3
 #: Documents of our own, and the options that take them.
 _OWN: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
-#: Characters of an object's identity, and of a complaint: more than what a namespace, a name and a path of 253 each take.
-_LONGEST: Final = 1000
 
 
 class InputError(Exception):
@@ -236,7 +234,7 @@ class _Intake:
         self._snapshot.warnings.append(message)
 
     def problem(self, source: str, where: str, message: str) -> None:
-        self._problems.append(": ".join(_one_line(part) for part in (source, _cut(where), _cut(message)) if part))
+        self._problems.append(": ".join(part for part in (plain(source, None), plain(where), plain(message)) if part))
 
     def omit(self, message: str) -> None:
         if message not in self._snapshot.omissions:
@@ -266,7 +264,7 @@ class _Intake:
         if kind.name == "Pod":
             problems = self._pool.pod(obj, validate=self._validate)
         else:
-            problems = validation.problems(obj) if self._validate else []
+            problems = validation_problems(obj) if self._validate else []
             defaults.apply(obj)
         if self._validate:
             problems = self._names.problems(kind, obj) + problems
@@ -318,11 +316,12 @@ class _Intake:
             self._lost_pods()
             for api_version, kind in self._foreign:
                 if api_types.is_own_group(api_version):
-                    self.warn(f"{_cut(api_version)} of Kubernetes has no kind {shorten(kind)} that is known here: it is not read")
+                    self.warn(f"{plain(api_version)} of Kubernetes has no kind {shorten(kind)} that is known here: it is not read")
         self._snapshot.closed_by = closed_nodes.marks(self._snapshot.nodes)
-        self._snapshot.assumed += [_one_line(_cut(text)) for text in closed_nodes.open_all(self._snapshot.nodes)]
-        self._unread_resources()
-        self._snapshot.omissions += [_one_line(bundles.skipped(directory, names)) for directory, names in self.stray.items()]
+        self._snapshot.assumed += [plain(text) for text in closed_nodes.open_all(self._snapshot.nodes)]
+        for name in pod_requests.unknown_resources(self._snapshot.pods):
+            self.warn(f"requests for {shorten(name)} are ignored: no resource that the scheduler knows, and not of the form domain/name")
+        self._snapshot.omissions += [plain(bundles.skipped(directory, names), None) for directory, names in self.stray.items()]
         if self._again:
             self.warn(f"read more than once, with other content: the first counts of {_some(self._again, 'object')}")
         if self._problems:
@@ -333,7 +332,7 @@ class _Intake:
         """Say which objects of manifests make no pods here, though a controller may make some of them in a cluster."""
         counts: Counter[str] = Counter()
         for (_, kind), count in self._foreign.items():
-            counts[_one_line(_cut(kind))] += count
+            counts[plain(kind)] += count
         if counts:
             listed = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
             self.omit(f"{counts.total()} object{'s' if counts.total() > 1 else ''} of kinds that create no pods here: {listed}")
@@ -379,17 +378,6 @@ class _Intake:
             run = "pods run" if len(lost) > 1 else "pod runs"
             self.warn(f"{len(lost)} {run} on nodes that the snapshot lacks: {_list(list(dict.fromkeys(lost)))}")
 
-    def _unread_resources(self) -> None:
-        """Unprefixed names that are no native resource: the scheduler ignores requests for them."""
-        seen: dict[int, set[str]] = {}  # equal pods share their container lists
-        for pod in self._snapshot.pods:
-            for containers in (pod.spec.containers, pod.spec.initContainers):
-                if containers and id(containers) not in seen:
-                    asked = [c.resources.requests or {} for c in containers if c.resources is not None]
-                    seen[id(containers)] = {name for names in asked for name in names if not pod_requests.counts_as_resource(name)}
-        for name in sorted({name for names in seen.values() for name in names}):
-            self.warn(f"requests for {shorten(name)} are ignored: no resource that the scheduler knows, and not of the form domain/name")
-
 
 def _key(kind: kinds.Kind, obj: Any) -> str:
     name = obj.metadata.name or ""
@@ -409,13 +397,3 @@ def _list(names: Sequence[str]) -> str:
 
 def _some(names: Sequence[str], noun: str) -> str:
     return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({_list(names)})"
-
-
-def _cut(text: str) -> str:
-    """Names may be of any length as well, other than those that an API server takes."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _one_line(text: str) -> str:
-    """Names come from the input and may hold anything, line breaks and terminal controls included."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
+from models.execution.template_nodes import GATE, TemplateNodes, by_name
 from models.kube import kinds
 from models.snapshot import yaml_reader
 from models.snapshot.decode import documents_of, is_json, is_list
 from models.snapshot.snapshot import from_objects
-from models.workloads.template_nodes import GATE, TemplateNodes, by_name
 from report.documents import yaml_text
 from report.documents.output import counted, one_line
 from report.documents.yaml_edits import Change, applied, edited

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from models.disruption.scheduler_needed import scheduler_needed
 from models.documents import answers
 from models.documents import placement as placements
 from models.documents import rebalance_plan as plans
 from models.documents.placement import API_VERSION, Cause, Placement
 from models.documents.rebalance_plan import RebalancePlan
+from models.execution.scheduler_needed import scheduler_needed
 from models.kube.objects import pod_key
 from models.snapshot import duplicate_keys, sources, yaml_reader
 from models.snapshot.snapshot import InputError, Snapshot

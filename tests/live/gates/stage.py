@@ -16,10 +16,10 @@ from live.api.connection import Limits
 from live.api.live_cluster import LiveCluster
 from live.gates.gates import Gates, Listener, Options
 from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef
+from models.execution.template_nodes import GATE, TemplateNodes, template_nodes
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
 from models.workloads.expand import expand
-from models.workloads.template_nodes import GATE, TemplateNodes, template_nodes
 from tests.api_server import Behaviour, Server, World
 from tests.objects import Object
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from live.gates.gates import Gates, Options, Outcome
-from models.workloads.template_nodes import GATE
+from models.execution.template_nodes import GATE
 from tests.api_server import Behaviour
 from tests.live.gates.stage import Stage, workload
 from tests.objects import Object, node, pod

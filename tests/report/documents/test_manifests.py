@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from models.documents.placement import Assignment, Placement, SnapshotRef
+from models.execution.template_nodes import GATE, TemplateNodes, template_nodes
 from models.snapshot.snapshot import InputError, from_objects
 from models.workloads.expand import expand
-from models.workloads.template_nodes import GATE, TemplateNodes, template_nodes
 from report.documents.manifests import MOST_NODES, PREFERRED, Request, manifests, notes, preferred_terms
 from tests.objects import Object, node, pod
 

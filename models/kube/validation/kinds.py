@@ -13,7 +13,8 @@ from typing import Final
 from models.kube import kinds, objects, topology_objects
 from models.kube.lenient_decode import shorten
 from models.kube.namespace_limits import LimitRange, ResourceQuota
-from models.kube.pod_validation import (
+from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from models.kube.validation.pods import (
     EFFECTS,
     INT32,
     INT64,
@@ -30,7 +31,6 @@ from models.kube.pod_validation import (
     status_problems,
     volume_problems,
 )
-from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.kube.workload_objects import (
     CronJob,
     DaemonSet,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.disruption.scheduler_needed import scheduler_needed
+from models.execution.scheduler_needed import scheduler_needed
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef
+from models.execution.template_nodes import from_placement, template_nodes
 from models.snapshot.snapshot import from_objects
 from models.workloads.expand import expand
-from models.workloads.template_nodes import from_placement, template_nodes
 from tests.models.workloads.test_workloads import NODES, workload
 
 

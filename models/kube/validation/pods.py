@@ -1,6 +1,6 @@
 """What the API server would refuse of a pod and of the parts that other kinds share with it (selectors, quantities, claims).
 
-Every function appends ``path: what is wrong, what was expected`` to ``out``. See :mod:`models.kube.validation` for the source.
+Every function appends ``path: what is wrong, what was expected`` to ``out``. See :mod:`models.kube.validation.kinds` for the source.
 """
 
 from __future__ import annotations
