@@ -242,6 +242,19 @@ def test_without_the_extra_the_waves_are_printed(cluster: Cluster, monkeypatch: 
     assert "pip install 'kubestow[apply]'" in cluster.apply("--yes", code=1).stderr
 
 
+def test_without_the_extra_nothing_of_it_is_imported(cluster: Cluster) -> None:
+    """Help and printing, in a process that lacks the library."""
+    cluster.planned()
+    missing = ["aiohttp", "kubernetes", "yarl", "multidict"]
+    lacking = f"import sys; sys.modules |= dict.fromkeys({missing}); import cli; cli.main(sys.argv[1:])"
+    for arguments, expected in ((["apply", "--help"], "Usage:"), (["apply", cluster.snapshot, "--result", cluster.plan], "Wave 1")):
+        done = subprocess.run(
+            [sys.executable, "-c", lacking, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout
+
+
 def test_what_is_no_document_of_the_snapshot_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     cluster.planned()
     plan = json.loads(cluster.plan.read_text())
