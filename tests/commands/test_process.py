@@ -23,11 +23,12 @@ _ROOT = Path(__file__).resolve().parents[2]
 _DRIVER = """
 import sys, threading, time, types
 from models.snapshot import snapshot
-from models.kube.objects import Node, ObjectMeta
+from models.kube.objects import Node, ObjectMeta, Pod, PodSpec
 from models.documents.placement import *
 
 mode, count, status = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-snapshot.load = lambda paths: snapshot.Snapshot(nodes=[Node(metadata=ObjectMeta(name="n1"))])
+pods = [Pod(metadata=ObjectMeta(name=f"k\\u00f6ln-{i}", namespace="prod"), spec=PodSpec()) for i in range(count)]
+snapshot.load = lambda paths: snapshot.Snapshot(nodes=[Node(metadata=ObjectMeta(name="n1"))], pods=pods)
 
 def place(snap, options, *, on_progress=None, stop=None, began=0):
     if mode == "rude":
@@ -86,7 +87,10 @@ def test_completion(shell: str) -> None:
     [
         (
             "kubestow ",
-            [f"plain,{name}" for name in ("audit", "capture", "explain", "generate", "nodes", "rebalance", "report", "solve", "verify")],
+            [
+                f"plain,{name}"
+                for name in ("apply", "audit", "capture", "explain", "generate", "nodes", "rebalance", "report", "solve", "verify")
+            ],
         ),
         ("kubestow solve ", ["file,"]),
         ("kubestow solve x --engine e", ["plain,exact"]),
