@@ -120,16 +120,24 @@ async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None
     uid, key, target = pod["metadata"]["uid"], key_of(pod), step.target or ""
     for name, claim in claims:
         if claim is not None and _waits_for_nobody(claim, work):
-            await _volume(name, key, pod, work, deadline)
-
-    def moved() -> tuple[Object | None] | None:
-        now = work.cluster.pod(uid)
-        return (now,) if now is None or is_leaving(now) or node_of(now) else None
-
-    async with work.gate.let_in(pod, target):
-        found = await work.until(moved, max(deadline, time.monotonic() + work.options.timeout))
-    if found is None:
-        raise Ended(f"the scheduler has not put pod {key} on {target} within {work.options.timeout:g} s{_why_not(work.cluster.pod(uid))}")
+            await _volume(name, key, pod, step, work, deadline)
+    async with work.entering:
+        if step.kind == "bind" and work.dropped(step):
+            raise Dropped
+        if work.shut_out:
+            raise Ended(f"pod {key} is not let in to {target}, as pod {work.shut_out} was in vain")
+        async with work.gate.let_in(pod, target):
+            found = await _scheduled(step, uid, work, max(deadline, time.monotonic() + work.options.timeout))
+        if found is None:
+            await work.cluster.refresh()  # it may have been bound just before the node was closed again
+            found = _moved(uid, work)
+        if found is None:
+            if step.kind == "bind" and work.dropped(step):
+                raise Dropped
+            work.shut_out = key
+            raise Ended(
+                f"the scheduler has not put pod {key} on {target} within {work.options.timeout:g} s{_why_not(work.cluster.pod(uid))}"
+            )
     if found[0] is None or is_leaving(found[0]):
         return False
     if node_of(found[0]) != target:
@@ -137,8 +145,24 @@ async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None
     return True
 
 
-async def _volume(name: str, key: str, pod: Object, work: Work, deadline: float) -> None:
-    if not await work.until(lambda: True if name not in dict(open_claims(pod, work)) else None, deadline):
+def _moved(uid: str, work: Work) -> tuple[Object | None] | None:
+    """Return a pod that is bound or goes away, None as long as it waits."""
+    now = work.cluster.pod(uid)
+    return (now,) if now is None or is_leaving(now) or node_of(now) else None
+
+
+async def _scheduled(step: Step, uid: str, work: Work, deadline: float) -> tuple[Object | None] | None:
+    """Wait for the scheduler; a pod that was pending anyway is not waited for when the run is to end."""
+    wait = work.until_halted if step.kind == "bind" and step.gang not in work.whole else work.until
+    return await wait(lambda: _moved(uid, work), deadline)
+
+
+async def _volume(name: str, key: str, pod: Object, step: Step, work: Work, deadline: float) -> None:
+    """Wait until a claim has its volume."""
+    wait = work.until_halted if step.kind == "bind" and step.gang not in work.whole else work.until
+    if not await wait(lambda: True if name not in dict(open_claims(pod, work)) else None, deadline):
+        if step.kind == "bind" and work.dropped(step):
+            raise Dropped
         raise Ended(f"claim {name} of pod {key} has no volume after {work.options.timeout:g} s")
 
 

@@ -104,7 +104,9 @@ class Options:
 class Work:
     """``api_of``: the API whose requests are noted as those of a step. ``fits``: why a pod (by its name now) does not fit the node of its
     step as the cluster is, empty if it does. ``unchanged``: whether a node is as it was when the wave was judged, but for what the run did.
-    ``alive``: raises if the run must change nothing more. ``whole``: gangs that are begun, and therefore brought to their end."""
+    ``alive``: raises if the run must change nothing more. ``whole``: gangs that are begun, and therefore brought to their end.
+    ``entering``: held by the one pod that is let in to its node; ``shut_out``: the pod that was let in and not bound, after which no other
+    one is."""
 
     api_of: Callable[[int, str], Api]
     cluster: Cluster
@@ -121,6 +123,8 @@ class Work:
     bindings: asyncio.Semaphore = field(init=False)
     whole: set[str] = field(default_factory=set)
     queues: dict[str, asyncio.Lock] = field(default_factory=dict)
+    entering: asyncio.Lock = field(default_factory=asyncio.Lock)
+    shut_out: str = ""
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.options.at_once)

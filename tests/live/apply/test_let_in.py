@@ -1,0 +1,126 @@
+"""Pods that go through the scheduler: how long they are waited for, and how runs end meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from live.api.answers import Object
+from live.apply.run import Options
+from models.documents.placement import Assignment, Placement, SnapshotRef
+from models.kube.closed_nodes import LET_IN
+from tests.live.apply.fake_cluster import nodes
+from tests.live.apply.small_world import SmallWorld, plan, running, waiting
+from tests.live.apply.test_run import Run, claim, sent
+
+LATE: Object = {
+    "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": "p",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}  # fmt: skip
+LONG = Options(timeout=60, pause=0.01)
+
+
+def world_of(*names: str, storage: str = "late") -> SmallWorld:
+    """Return a cluster without a scheduler in which these pods wait for claims that have no volume."""
+    claims = [claim(f"data-{name}", storageClassName=storage) for name in names]
+    pods = [waiting(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": f"data-{name}"}}]) for name in names]
+    world = SmallWorld(*nodes("n1", "n2"), LATE, *claims, *pods)
+    world.scheduler = False
+    return world
+
+
+def placed(*names: str, gang: str | None = None) -> Placement:
+    return Placement(SnapshotRef("", 0, 0, 0), "greedy", "feasible", [], [Assignment(f"default/{name}", "n1", 1, gang) for name in names])
+
+
+def let_in(world: SmallWorld) -> list[str]:
+    """Return the pods for which a node was opened, by uid."""
+    found = []
+    for _, path, body in world.sent:
+        taints = (((body or {}).get("spec") or {}).get("taints") or ()) if "/nodes/" in path else ()
+        found += [taint["value"] for taint in taints if taint["key"] == LET_IN]
+    return found
+
+
+def interrupting(run: Run, last: str) -> None:
+    """Interrupt a run as soon as a request with this path is sent for the second time; the first time is the fence's."""
+    seen: list[str] = []
+
+    def interrupt(method: str, path: str) -> None:
+        seen.extend([path] * path.endswith(last))
+        if len(seen) == 2 and run.execution is not None:
+            run.execution.interrupt()
+
+    run.world.on_request = interrupt
+
+
+def test_an_interrupt_ends_the_wait_for_the_scheduler_and_lets_no_other_pod_in(tmp_path: Path) -> None:
+    world = world_of("a", "b")
+    run = Run(world, placed("a", "b"), tmp_path)
+    interrupting(run, "/nodes/n1")
+    outcome = run(LONG)
+    assert (outcome.state, outcome.reasons, len(outcome.left)) == ("interrupted", ["interrupted"], 2)
+    assert let_in(world) == ["uid-a"]
+
+    def all_closed(method: str, path: str) -> None:
+        world.scheduler = all(node["spec"].get("unschedulable") for node in world.objects("Node").values())
+
+    world.on_request = all_closed
+    assert (again := run()).state == "done", again.message
+    assert world.bound_by_scheduler == [("a", "n1"), ("b", "n1")]
+
+
+def test_an_interrupt_ends_the_wait_for_a_volume(tmp_path: Path) -> None:
+    world = world_of("a", storage="")
+    run = Run(world, placed("a"), tmp_path)
+    world.on_request = lambda method, path: run.execution.interrupt() if "/nodes/" in path and run.execution is not None else None
+    assert run(LONG).state == "interrupted"
+
+
+def test_an_interrupt_in_the_middle_of_the_wait_for_a_volume_ends_it(tmp_path: Path) -> None:
+    world = world_of("a", storage="")
+    run = Run(world, placed("a"), tmp_path)
+
+    def named(kind: str, name: str, namespace: str | None = None) -> Object | None:
+        if kind == "StorageClass" and run.execution is not None:
+            run.execution.interrupt()
+        return world.items.get((kind, name))
+
+    world.named = named  # type: ignore[method-assign]
+    outcome = run(LONG)
+    assert (outcome.state, outcome.reasons, len(outcome.left)) == ("interrupted", ["interrupted"], 1)
+
+
+def test_a_pod_bound_while_it_is_given_up_counts(tmp_path: Path) -> None:
+    world = world_of("a")
+    run = Run(world, placed("a"), tmp_path)
+    interrupting(run, "/nodes/n1")
+    refresh = world.refresh
+
+    async def bound() -> None:
+        await refresh()
+        if let_in(world):
+            world.bind("a", "n1")
+
+    world.refresh = bound  # type: ignore[method-assign]
+    outcome = run(LONG)
+    assert (outcome.state, [step.pod for step in outcome.done]) == ("interrupted", ["default/a"])
+
+
+def test_no_pod_is_let_in_after_one_was_in_vain(tmp_path: Path) -> None:
+    world = world_of("a", "b", "c")
+    outcome = Run(world, placed("a", "b", "c"), tmp_path)(Options(timeout=0.05, pause=0.01))
+    assert outcome.state == "stopped"
+    assert outcome.reasons == ["the scheduler has not put pod default/a on n1 within 0.05 s"]
+    assert let_in(world) == ["uid-a"]
+
+
+def test_no_replacement_is_let_in_after_another_was_in_vain(tmp_path: Path) -> None:
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]
+    pods = [running(f"{name}-0", "n2", f"StatefulSet/{name}", volumes=volumes) for name in "ab"]
+    world = SmallWorld(*nodes("n1", "n2"), LATE, *pods)
+    world.scheduler = False
+    outcome = Run(world, plan((1, "a-0", "n2", "n1"), (1, "b-0", "n2", "n1")), tmp_path)(Options(timeout=0.1, pause=0.01))
+    assert sorted(sent(world, "eviction")) == ["a-0", "b-0"]
+    assert len(let_in(world)) == 1
+    assert outcome.state == "stopped"
+    assert "pod default/b-0 is not let in to n1, as pod default/a-0 was in vain" in outcome.reasons
