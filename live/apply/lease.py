@@ -147,11 +147,12 @@ class Lease:
             LeaseTaken: another run has it, or the server refuses.
             Unreachable: no answer came.
         """
+        lost: Unreachable | None = None
         for _ in range(_ATTEMPTS):
             sent = time.monotonic(), self._clock()
             read = await self._api.send("GET", self.place.path)
             if read.code == 404:
-                answer = await self._api.send("POST", self.place.leases, self._written({}))
+                written = "POST", self.place.leases, self._written({})
             elif read.ok:
                 other = await self._other(read.body)
                 if other is not None:
@@ -160,16 +161,21 @@ class Lease:
                         f"{other.until:%Y-%m-%dT%H:%M:%SZ}, and longer while it runs"
                     )
                 sent = time.monotonic(), self._clock()
-                answer = await self._api.send("PUT", self.place.path, self._written(read.body))
+                written = "PUT", self.place.path, self._written(read.body)
             else:
                 raise _refused(self.place, "read", read)
+            try:
+                answer = await self._api.send(*written)
+            except Unreachable as error:  # the connection broke, which says nothing of the server: what it did is read
+                lost = error
+                continue
             if answer.ok:
                 self._keep(answer.body, *sent)
                 self._renewal = asyncio.create_task(self._renew())
                 return
             if answer.code not in (404, 409) or read.code == answer.code == 404:
                 raise _refused(self.place, "written", answer)
-        raise LeaseTaken(f"the Lease {self.place} cannot be had: others change it all the time")
+        raise lost or LeaseTaken(f"the Lease {self.place} cannot be had: others change it all the time")
 
     async def _other(self, lease: Object) -> Holder | None:
         """Return the other run that has a Lease. Its clock may be behind: one that seems to have ended lately is watched for a renewal."""
@@ -195,12 +201,20 @@ class Lease:
         if not lease or self.lost.is_set():
             return
         self._lose("it was given back")
-        try:
-            await self._api.send(
-                "PUT", self.place.path, {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
-            )
-        except Unreachable:
-            return  # it ends by itself
+        for _ in range(_ATTEMPTS):
+            given_back = {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
+            try:
+                if (await self._api.send("PUT", self.place.path, given_back)).code != 409:
+                    return
+            except Unreachable:
+                pass  # it may be given back, or not
+            try:
+                read = await self._api.send("GET", self.place.path)
+            except Unreachable:
+                return  # it ends by itself
+            if not read.ok or not self._is_ours(read.body):
+                return
+            lease = read.body
 
     async def _renew(self) -> None:
         while self.held:

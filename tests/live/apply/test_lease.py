@@ -168,6 +168,43 @@ def test_a_lease_that_cannot_be_renewed_is_lost_before_it_ends() -> None:
     run(work())
 
 
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_a_connection_that_breaks_while_the_lease_is_taken_or_given_back_leaves_no_doubt(carried_out: bool) -> None:
+    async def work() -> None:
+        cluster = FakeCluster()
+
+        def lost(method: str, path: str, body: Object | None) -> Answer | None:
+            if method == "GET":
+                return None
+            cluster.before = lambda *_: None
+            if carried_out and body is not None:
+                cluster.put(body)
+            return Answer(0)
+
+        for _ in range(2):  # made, and then taken from what is there
+            cluster.before = lost
+            async with Lease(cluster, "one") as lease:
+                lease.check()
+                assert lease_of(cluster)["spec"]["holderIdentity"] == "one"
+                cluster.before = lost
+            assert lease_of(cluster)["spec"]["holderIdentity"] == ""
+
+    run(work())
+
+
+def test_a_lease_that_somebody_labels_is_given_back_and_that_of_another_run_is_not() -> None:
+    async def work() -> None:
+        cluster = FakeCluster()
+        async with Lease(cluster, "one"):
+            cluster.edit("Lease", NAME, {"metadata": {"labels": {"a": "b"}}})
+        assert lease_of(cluster)["spec"]["holderIdentity"] == ""
+        async with Lease(cluster, "one"):
+            left(cluster, START, run="two")
+        assert lease_of(cluster)["spec"]["holderIdentity"] == "two"
+
+    run(work())
+
+
 def test_what_the_server_refuses_is_said() -> None:
     async def work() -> None:
         cluster = FakeCluster()
