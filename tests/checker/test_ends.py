@@ -47,6 +47,18 @@ def test_a_plan_that_was_carried_out_ends_as_it_says() -> None:
     assert _ends(_carried_out()) == Ends()
 
 
+def test_a_controller_that_is_yet_to_replace_an_evicted_pod_is_no_miss() -> None:
+    """A StatefulSet makes the next pod when the one before is Ready, which may wait as long as it likes."""
+    world, owner = _carried_out(), {"kind": "StatefulSet", "name": "low", "uid": "low", "controller": True}
+    things = list(_cluster().values())
+    next(thing for thing in things if thing["metadata"]["name"] == "low-1")["metadata"]["ownerReferences"] = [owner]
+    del world["low-9"]
+    moves = Move(1, 1, "default/web-1", "n1", "n2", ""), Eviction(1, 1, "default/low-1", "n2", "")
+    before, document = plan(things, ["drain"], [tier("drained", 0)], *moves, drain=["n1"], limits=Limits(allowEviction=True))
+    assert document.after.pending == 1
+    assert ends(before, document, from_objects(list(world.values())), STANDS) == Ends()
+
+
 def _elsewhere(world: dict[str, Object]) -> None:
     world["web-9"]["spec"]["nodeName"] = "n3"
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from live.api.answers import Object
 from live.apply.moving.bind import place
@@ -15,8 +15,10 @@ from live.apply.moving.replacement import manifest, recreate, replacement
 from live.apply.moving.work import Dropped, Ended, Work
 from live.apply.progress import StepProgress
 from live.apply.steps import Step
-from live.apply.whereabouts import is_leaving, node_of
+from live.apply.whereabouts import is_leaving, is_over, node_of
 
+#: Seconds that a controller has to notice that a pod is gone which nothing waits for.
+_SOON: Final = 10.0
 #: How far a step is: nothing was asked of the cluster; evicted; bound; done.
 State = Literal["waits", "begun", "bound", "done"]
 
@@ -88,6 +90,7 @@ class Course:
             if self.progress.replacement is None:
                 await self._empty(deadline)
             if step.kind == "evict":
+                await self._succeeded(min(deadline, time.monotonic() + _SOON))
                 await self._finish()
                 return
             await self._placed(deadline)
@@ -121,6 +124,21 @@ class Course:
             if made is None:
                 raise Ended(f"pod {step.pod} is gone, no controller creates it again, and the journal does not have its manifest")
             await recreate(step, work, made, deadline)
+
+    async def _succeeded(self, deadline: float) -> None:
+        """Wait until the controller has made another pod, which waits: from then on it can be told from pods of others."""
+        work, owner = self.work, self.step.origin.owner
+
+        def complete() -> bool | None:
+            found: Mapping[str, Any] = work.cluster.objects(owner[0]).get(owner[2]) or {} if owner is not None else {}
+            wanted = (found.get("spec") or {}).get("replicas")
+            if owner is None or not isinstance(wanted, int):
+                return True
+            pods = [pod for pod in work.cluster.pods_of(owner[2]) if not is_leaving(pod) and not is_over(pod)]
+            held_up = self._in_turn() and not all(map(_ready, pods))  # by one that waits, until it has a node
+            return True if held_up or len(pods) >= wanted else None
+
+        await work.until_halted(complete, deadline)
 
     async def _placed(self, deadline: float) -> None:
         """See that the replacement gets its node; one that goes away is replaced, too."""
