@@ -28,7 +28,7 @@ from live.apply.node_changes import (
     whole,
     without,
 )
-from live.apply.room import Room, more_room, room_of
+from live.apply.room import Room, more_room, offer, room_of
 from live.apply.waiting import Verdict, looked_at, verdict, waits
 from models.documents.journal import What
 from models.kube.closed_nodes import LET_IN, ClosedBy
@@ -103,9 +103,14 @@ class Fence:
         self._ours: set[str] = set()
         self._reopened: Counter[str] = Counter()
         self._fault = ""
-        self._tried: set[str] = set()
-        #: When nodes were last asked about: on which ones foreign pods were, and which could be opened.
+        #: Pods that found no place when all was open that may be; None before the first node is closed.
+        self._tried: set[str] | None = None
+        #: When nodes were last asked about: on which ones foreign pods were, and what of each could be opened.
         self._last: tuple[dict[str, str], frozenset[str]] = ({}, frozenset())
+
+    def inherit(self, names: Iterable[str]) -> None:
+        """Take over nodes that an earlier part of the run may have left closed: in the end each is open, which the journal then says."""
+        self._ours.update(names)
 
     # --- closing ----------------------------------------------------------------------------------------------------
 
@@ -120,6 +125,7 @@ class Fence:
         await self._stop_guard()
         self.check()
         waiting = self.waiting()
+        self._remember(waiting)
         closed = await self._close(self._astray())
         if closed and waiting:
             await asyncio.sleep(self.pauses.settle)
@@ -208,23 +214,37 @@ class Fence:
         """Open what may be open between two waves, if foreign pods wait; then give the scheduler the time to look at them.
 
         Nodes that the plan frees or drains, and those with more room than before it because pods left them, stay closed. Nodes to which
-        pods are to move are opened last, and only if pods still wait then. A pod that the scheduler has found no open node for is no reason
-        to open them again, unless a foreign pod has left one since, or there is one more.
+        pods are to move are opened last, and only if pods still wait then. A pod that the scheduler has found no open node for, since or
+        before the run began, is no reason to open them again, unless a foreign pod has left one since, or there is one more or another one.
         """
         self.check()
-        waiting = self.waiting()
+        waiting, tried = self.waiting(), self._tried or set()
         may_open = self._may_open(self._nodes.all())
         if not may_open:
             return
         again = self._changed(may_open)
-        if not waiting or not (again or waiting.keys() - self._tried):
+        if not waiting or not (again or waiting.keys() - tried):
             return
         await self._stop_guard()
         for stage in self._stages(may_open):
             if waiting:
                 await self._open_for(waiting, stage)
                 waiting = {uid: pod for uid, pod in self.waiting().items() if uid in waiting}
-        self._tried.update(waiting.keys())
+        self._tried = tried | waiting.keys()
+
+    def _remember(self, waiting: Mapping[str, Object]) -> None:
+        """Remember, before the first node is closed, for which pods the scheduler found no place while all were open.
+
+        What an earlier part of the run, or a dead one, has closed spoils that: its words are then of closed nodes.
+        """
+        if self._tried is not None:
+            return
+        nodes = self._nodes.all()
+        self._tried = set()
+        if not any(annotation(node) is not None for node in nodes.values()):
+            closed = sum(map(is_closed, nodes.values()))
+            self._tried.update(uid for uid, pod in waiting.items() if looked_at(pod, (), closed))
+            self._changed([name for name, node in nodes.items() if not is_closed(node) and name not in self._terms.keep])
 
     def _stages(self, names: Iterable[str]) -> list[list[str]]:
         """Return nodes that pods of the plan do not move to, then those that they do; what is empty is left out."""
@@ -259,12 +279,13 @@ class Fence:
         return [name for name in ours if name not in sources or not more_room(before[name], now[name])]
 
     def _changed(self, may_open: Collection[str]) -> bool:
-        """Return whether a foreign pod has left one of these nodes since the last time, or whether there are more of them."""
+        """Return whether a foreign pod has left one of these nodes since the last time, or whether there are more or other ones."""
         planned = self._terms.planned
         pods = self._cluster.objects("Pod").items()
         now = {uid: str(pod["spec"]["nodeName"]) for uid, pod in pods if uid not in planned and (pod.get("spec") or {}).get("nodeName")}
-        (were_on, could), self._last = self._last, (now, frozenset(may_open))
-        return not could.issuperset(may_open) or any(uid not in now and node in may_open for uid, node in were_on.items())
+        nodes = self._nodes.all()
+        (were_on, could), self._last = self._last, (now, frozenset(offer(nodes[name]) for name in may_open if name in nodes))
+        return not could.issuperset(self._last[1]) or any(uid not in now and node in may_open for uid, node in were_on.items())
 
     def _looked_at(self, before: Mapping[str, Verdict], closed: int) -> bool:
         """Return whether no pod waits any more that the scheduler has not looked at since so many nodes are closed."""

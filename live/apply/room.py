@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from live.api.answers import Object
+from models.kube.closed_nodes import OWN_TAINTS
 from models.kube.objects import Pod, is_terminal
 from models.kube.pod_requests import pod_request
 from models.snapshot.snapshot import Snapshot
@@ -26,6 +28,13 @@ def room_of(snapshot: Snapshot, nodes: Collection[str]) -> Room:
 def more_room(before: Counter[str], now: Counter[str]) -> bool:
     """Return whether less is in use of anything than before."""
     return any(now[what] < amount for what, amount in before.items())
+
+
+def offer(node: Object) -> str:
+    """Return what a node has for pods, whatever runs there, and but for the marks of runs: what scheduling depends on."""
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    taints = [taint for taint in spec.get("taints") or () if taint.get("key") not in OWN_TAINTS]
+    return repr((node["metadata"]["name"], node["metadata"].get("labels"), taints, status.get("allocatable")))
 
 
 def _use(pod: Pod) -> Counter[str]:

@@ -100,6 +100,7 @@ class Execution:
         self._where = Whereabouts.at_first(self._steps, (pod.metadata.uid or "" for pod in self.snapshot.pods))
         self._planned = {step.origin.uid for step in self._steps}
         self.fence = Fence(journaled, self.cluster, self.journal.run, self.journal, self._terms())
+        self.fence.inherit(self.journal.progress.closed)
         self._drift = drift.Watch(self.snapshot, self.document, self.judge)
         self._watch = NodeWatch(self.cluster, self._where)
         self._halt = Halt()

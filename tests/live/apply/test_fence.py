@@ -475,3 +475,60 @@ def test_nodes_that_pods_move_to_are_opened_last_and_only_for_pods_that_find_no_
         await made.open()
 
     run(work())
+
+
+def unplaced(name: str) -> Object:
+    return waiting(name, "0/2 nodes are available: 2 Insufficient cpu.")
+
+
+def test_pods_that_fitted_nowhere_before_the_run_open_no_node_until_something_changes() -> None:
+    async def work() -> None:
+        cluster = FakeCluster(*nodes("a", "b"), unplaced("big"), objects.pod("theirs", node_name="a"))
+        made = fence(cluster)
+        await made.close()
+        await made.between_waves()
+        assert closed(cluster) == ["a", "b"]
+        cluster.remove("Pod", "theirs")
+        await made.between_waves()
+        assert closed(cluster) == [], "a foreign pod has left"
+        await made.close()
+        await made.between_waves()
+        assert closed(cluster) == ["a", "b"]
+        cluster.edit("Node", "b", {"status": {"allocatable": {"cpu": "64"}}})
+        await made.between_waves()
+        assert closed(cluster) == [], "a node has grown"
+        await made.close()
+        cluster.put(unplaced("new"))
+        await made.between_waves()
+        assert closed(cluster) == [], "a pod is new"
+        await made.open()
+
+    run(work())
+
+
+def test_what_the_scheduler_said_while_a_dead_run_kept_nodes_closed_counts_for_nothing() -> None:
+    async def work() -> None:
+        cluster = FakeCluster(*nodes("a", "b"), waiting("big"))
+        dead = fence(cluster, run="dead")
+        await dead.close()
+        await dead._stop_guard()
+        made = fence(cluster)
+        await made.close()
+        await made.between_waves()
+        assert closed(cluster) == []
+        await made.open()
+
+    run(work())
+
+
+def test_nodes_that_an_earlier_part_of_the_run_opened_without_an_answer_are_told_as_open() -> None:
+    async def work() -> None:
+        cluster = FakeCluster(*nodes("a"), *nodes("drained", unschedulable=True))
+        made = fence(cluster)
+        made.inherit(["drained", "gone"])
+        await made.close()
+        assert await made.open(drained=["drained"]) == []
+        assert cluster.facts == [("closed", {"nodes": ["a"]}), ("opened", {"nodes": ["a", "drained", "gone"]})]
+        assert closed(cluster) == ["drained"]
+
+    run(work())
