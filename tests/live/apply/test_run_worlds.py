@@ -22,7 +22,6 @@ FAULTS = Faults(
     retry_after=0,
     watch_events=40,
     gone=0.1,
-    only=lambda method, path: path != "/version",
 )
 
 
