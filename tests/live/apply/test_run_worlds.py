@@ -11,7 +11,8 @@ import pytest
 from live.apply.run import Outcome
 from tests.api_server import Faults, Server
 from tests.live.apply.applying import Applying
-from tests.live.apply.worlds import TASKS, Posed, foreign, left_behind, posed
+from tests.live.apply.verdicts import foreign, half_done, left_behind, unlike_the_document
+from tests.live.apply.worlds import RIVAL, TASKS, Posed, add_rivals, posed
 
 FAULTS = Faults(
     error_before=0.03,
@@ -26,18 +27,24 @@ FAULTS = Faults(
 
 
 def judged(case: Posed, outcome: Outcome) -> None:
+    """Hold what a run says of itself against what the world saw. ``stopped`` counts only where others had a hand in it."""
     assert outcome.not_opened == []
     assert left_behind(case, drained=outcome.state == "done") == []
     assert foreign(case) == []
     if outcome.state == "done":
         assert outcome.missed == [], outcome.message
+        assert unlike_the_document(case) == []
     else:
         assert outcome.state == "stopped"
-        assert outcome.reasons, outcome
+        assert any(RIVAL in reason for reason in outcome.reasons), outcome
+        assert outcome.standing == []
+        assert half_done(case) == []
 
 
-def carried_out(task: str, seed: int, path: Path, faults: Faults | None = None) -> tuple[Posed, Outcome]:
+def carried_out(task: str, seed: int, path: Path, faults: Faults | None = None, *, rivals: bool = False) -> tuple[Posed, Outcome]:
     case = posed(task, seed, faults)
+    if rivals:
+        add_rivals(case)
     with Server(case.world) as server:
         outcome = Applying(server, case.document, case.snapshot, path)()
     judged(case, outcome)
@@ -49,12 +56,17 @@ def numbers(quick: int, full: int, slow: int) -> list[Any]:
     return [pytest.param(n, marks=[] if n < quick else pytest.mark.full if n < full else pytest.mark.slow) for n in range(slow)]
 
 
-@pytest.mark.parametrize("seed", numbers(4, 28, 200))
+@pytest.mark.parametrize("seed", numbers(4, 28, 700))
 def test_runs_on_random_clusters(seed: int, tmp_path: Path) -> None:
     carried_out(TASKS[seed % len(TASKS)], seed, tmp_path)
 
 
-@pytest.mark.parametrize("seed", numbers(3, 21, 200))
+@pytest.mark.parametrize("seed", numbers(4, 28, 700))
+def test_runs_among_pods_that_come_meanwhile(seed: int, tmp_path: Path) -> None:
+    carried_out(TASKS[seed % len(TASKS)], seed, tmp_path, rivals=True)
+
+
+@pytest.mark.parametrize("seed", numbers(3, 21, 350))
 def test_runs_when_requests_fail_and_watches_end(seed: int, tmp_path: Path) -> None:
     carried_out(TASKS[seed % len(TASKS)], seed, tmp_path, FAULTS)
 

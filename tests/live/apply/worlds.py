@@ -1,14 +1,14 @@
-"""Random clusters with something to do in them, and what must hold whatever becomes of a run."""
+"""Random clusters with something to do in them, and pods that compete for its room."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.kube.closed_nodes import CLOSED_BY, LET_IN
 from models.snapshot.snapshot import Snapshot, from_objects
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
@@ -21,18 +21,21 @@ Object = dict[str, Any]
 
 #: What is asked of a world.
 TASKS: Final = ("drain", "repair", "consolidate", "improve", "admit", "placement", "gang")
+#: How pods are called that nobody planned.
+RIVAL: Final = "rival"
 _FAST: Final = Options(engine="greedy", time_limit=5.0, workers=1, deterministic=True, causes=False)
 _TRIES: Final = 60
 
 
 @dataclass
 class Posed:
-    """A cluster, and a document of its snapshot that has something to do."""
+    """A cluster, and a document of its snapshot that has something to do. ``start``: what was there then."""
 
     world: World
     snapshot: Snapshot
     document: RebalancePlan | Placement
     seed: int
+    start: list[Object]
 
     @property
     def cordoned(self) -> list[str]:
@@ -50,10 +53,11 @@ def posed(task: str, seed: int, faults: Faults | None = None) -> Posed:
         world.load(objects, templates_of_pods=True)
         if task not in ("placement", "gang"):
             world.settle()
-        snapshot = from_objects(world.items())
+        start = world.items()
+        snapshot = from_objects(start)
         document = _asked(task, number, snapshot)
         if (document.moves or document.evictions) if isinstance(document, RebalancePlan) else document.assignments:
-            return Posed(world, snapshot, document, number)
+            return Posed(world, snapshot, document, number, start)
     raise AssertionError(f"no cluster for {task} from seed {seed}")
 
 
@@ -64,7 +68,7 @@ def behaviour(task: str, seed: int, faults: Faults | None = None) -> Behaviour:
     return Behaviour(
         seed=seed,
         scheduler="slow" if slow else rng.choice(("at once", "random")),
-        scheduling=3.0 if slow else 0.01,
+        scheduling=30.0 if slow else 0.01,
         latency=rng.choice((0.0, 0.001)),
         recreate=rng.choice((0.0, 0.003)),
         start=rng.choice((0.0, 0.004)),
@@ -109,31 +113,12 @@ def _asked(task: str, seed: int, snapshot: Snapshot) -> RebalancePlan | Placemen
     return rebalance(snapshot, PlanOptions((task,), (), limits, _FAST))
 
 
-def left_behind(posed: Posed, *, drained: bool) -> list[str]:
-    """Return what a run left of itself in the cluster when it ended, a sentence each."""
-    world, found = posed.world, []
-    if world.budget_violations():
-        found.append(f"budgets were violated: {world.budget_violations()}")
-    marked = [one["metadata"]["name"] for one in world.all("Node") if CLOSED_BY in (one["metadata"].get("annotations") or {})]
-    if marked:
-        found.append(f"nodes are marked as closed: {marked}")
-    if world.tainted(LET_IN):
-        found.append(f"nodes let single pods in: {world.tainted(LET_IN)}")
-    drain = posed.document.drain if drained and isinstance(posed.document, RebalancePlan) else []
-    cordoned = sorted({*posed.cordoned, *drain})
-    if world.cordoned() != cordoned:
-        found.append(f"nodes {world.cordoned()} are cordoned, not {cordoned}")
-    if any(world.leases().values()):
-        found.append(f"Leases are held: {world.leases()}")
-    return found
-
-
-def foreign(posed: Posed) -> list[str]:
-    """Return pods that the scheduler gave a node while all were closed: from the first node closed to the last one opened again."""
-    cordons = [one for one in posed.world.cordons() if one.actor == "client"]
-    if not cordons:
-        return []
-    nodes = {node.metadata.name for node in posed.snapshot.nodes} - set(posed.cordoned)
-    closed = max((min((one.time for one in cordons if one.closed and one.node == name), default=0.0) for name in nodes), default=0.0)
-    opened = min((one.time for one in cordons if not one.closed and one.time >= closed), default=float("inf"))
-    return [f"{one.key} on {one.node}" for one in posed.world.bound("scheduler") if closed < one.time < opened]
+def add_rivals(posed: Posed) -> None:
+    """Let pods that nobody planned appear at random requests of the run, which may fit where those of the document are to go."""
+    rng = random.Random(f"rivals-{posed.seed}")
+    for number in range(rng.randint(1, 3)):
+        cpu = rng.choice((50, 100, 250, 500, 1000, 2000))
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": f"{cpu}m", "memory": "16Mi"}}}
+        metadata = {"name": f"{RIVAL}-{number}", "namespace": "default"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+        posed.world.on_request(rng.randint(1, 14), partial(posed.world.create, pod))
