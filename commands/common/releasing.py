@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from commands.common.carrying_out import followed, journal_of
-from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, say
+from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
 from commands.common.judging import judge_rest
 from commands.common.reviewed import Reviewed
-from live.apply.journal import JournaledApi
-from live.apply.lease import Lease
+from live.api.answers import Unreachable
+from live.apply.journal import JournaledApi, JournalLost
+from live.apply.lease import Lease, LeaseLost
 from live.gates.crews import crews, workload_of
 from live.gates.gates import Gates, Listener, Options
+from live.gates.leading import LeasedApi
 from live.gates.leading import serve as lead
 from models.documents.placement import Placement
 
@@ -57,12 +59,19 @@ async def release(asked: Reviewed) -> int:
     """Let the pods of the manifests go to their nodes, and wait until they are bound."""
     choices, streams = asked.choices, asked.streams
     async with followed(choices, streams) as (api, cluster):
-        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run):
+        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run) as lease:
             options = Options(timeout=choices.timeout, undo=choices.undo)
             shown = _Shown(streams.quiet, streams.verbose)
-            gates = Gates(JournaledApi(api, journal), cluster, _placement(asked), asked.templates, judge_rest, options, shown)
-            async with _ended_by_signals(gates):
-                outcome = await gates.run()
+            asking = LeasedApi(JournaledApi(api, journal), lease)  # in this order: what is not sent is no line of the journal
+            gates = Gates(asking, cluster, _placement(asked), asked.templates, judge_rest, options, shown)
+            try:
+                async with _ended_by_signals(gates):
+                    outcome = await gates.run()
+            except (LeaseLost, Unreachable) as error:
+                await journal.fact("stopped", message=str(error))
+                raise
+            except JournalLost as error:
+                fail([str(error)], INCOMPLETE)
             message = f"{len(outcome.placed)} pods were let go to their nodes"
             await journal.fact("end" if outcome.state == "done" else "stopped", message="; ".join([message, *outcome.left]))
         for text in outcome.left:
