@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Self
 
 import msgspec
 
@@ -42,18 +43,27 @@ class Release:
 
 @dataclass
 class Fitting:
-    """One look at the cluster. ``why``: by group what is in the way, after :meth:`accepted`."""
+    """One look at the cluster, by :meth:`look`. ``why``: by group what is in the way, after :meth:`accepted`."""
 
     cluster: Cluster
     placement: Placement
     templates: Sequence[TemplateNodes]
     judge: Judge
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    why: dict[str, str] = field(default_factory=dict)
+    _pods: dict[str, Pod] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Take the cluster's state of this moment."""
-        self.why: dict[str, str] = {}
-        self.snapshot = self._seen()
-        self._pods = {pod_key(pod): pod for pod in self.snapshot.pods}
+    async def look(self) -> Self:
+        """Take the cluster's state of this moment.
+
+        Raises:
+            InputError: the cluster holds what no snapshot may.
+        """
+        given, marks = self._given()  # of the same moment as what is read next
+        seen = (await self.cluster.read_snapshot()).copy()
+        seen.pods = [_as_given(pod, given.get(pod_key(pod)), marks.get(pod_key(pod))) for pod in seen.pods]
+        self.snapshot, self._pods = seen, {pod_key(pod): pod for pod in seen.pods}
+        return self
 
     def accepted(self, asked: Sequence[Release]) -> list[Release]:
         """Return those that fit all together; a group of which one pod does not fit stays behind."""
@@ -94,9 +104,8 @@ class Fitting:
         ref = msgspec.structs.replace(self.placement.snapshot, includeGated=True, fromScratch=False)
         return msgspec.structs.replace(self.placement, snapshot=ref, assignments=assignments, unplaced=[], gangs=[], causes=[])
 
-    def _seen(self) -> Snapshot:
-        """Return the cluster with pods that were let go on their nodes, and with the gangs of the manifests."""
-        snapshot = self.cluster.snapshot().copy()
+    def _given(self) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        """Return the nodes of pods that were let go, and the annotations by which pods are of the gangs of the manifests."""
         given: dict[str, str] = {}
         marks: dict[str, dict[str, str]] = {}
         for template in self.templates:
@@ -105,8 +114,7 @@ class Fitting:
                 if template.gang and not template.one_by_one:
                     needed = min(template.needed, self._members(template.gang)) or 1
                     marks |= {key_of(pod): {GANG: template.gang, MIN_MEMBER: str(needed)} for pod in crew.pods}
-        snapshot.pods = [_as_given(pod, given.get(pod_key(pod)), marks.get(pod_key(pod))) for pod in snapshot.pods]
-        return snapshot
+        return given, marks
 
     def _members(self, gang: str) -> int:
         return sum(sum(t.nodes.values()) for t in self.templates if t.gang == gang and not t.one_by_one)

@@ -116,7 +116,7 @@ class Gates:
         went: list[Object] = []
         freed = list(found.beyond)
         if asked:
-            fitting = Fitting(self.cluster, self.placement, self.templates, self.judge)
+            fitting = await Fitting(self.cluster, self.placement, self.templates, self.judge).look()
             accepted = fitting.accepted(asked)
             keys = {release.key for release in accepted}
             behind = [release for release in found.alone if release.key not in keys]
@@ -132,9 +132,8 @@ class Gates:
             elif await self._send(pod, None):
                 self.listener.placed(key_of(pod), None)
                 went.append(pod)
-        if free_after is not None:
-            for text in self._why:
-                self.say(text)
+        for text in (*self._stranded(), *(self._why if free_after is not None else ())):
+            self.say(text)
         if went:
             await self.cluster.refresh()
         return bool(went)
@@ -183,6 +182,16 @@ class Gates:
             return True
         now = asyncio.get_running_loop().time()
         return now - self._since.setdefault(release.pod["metadata"]["uid"], now) >= seconds
+
+    def _stranded(self) -> list[str]:
+        """Return what is said of pods that wait for a node which is gone: a gate cannot come back, nor can their affinity be changed."""
+        living = [pod for template in self.templates for crew in crews(self.cluster, template) for pod in crew.pods]
+        waiting = [pod for pod in living if not is_held(pod) and not pod["spec"].get("nodeName") and node_of(pod)]
+        return [
+            f"Pod {key_of(pod)} was let go to node {node_of(pod)}, which is gone: it stays Pending, and can only be deleted"
+            for pod in waiting
+            if self.cluster.named("Node", node_of(pod)) is None
+        ]
 
     # --- letting go ---------------------------------------------------------------------------------------------------
 

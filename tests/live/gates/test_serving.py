@@ -11,7 +11,7 @@ from pathlib import Path
 from live.apply.lease import Times
 from live.gates.gates import Gates, Options
 from live.gates.leading import serve
-from tests.api_server import Server
+from tests.api_server import Behaviour, Server
 from tests.live.gates.stage import Stage, Told, workload
 from tests.objects import node, pod
 
@@ -166,3 +166,22 @@ def test_of_two_servers_one_acts_and_the_other_takes_over(tmp_path: Path) -> Non
         asyncio.run(asyncio.wait_for(two(), 30))
     assert stage.counts("web") == {"n1": 1, "n3": 1}
     assert len(one.nodes) == 2
+
+
+def test_a_pod_that_waits_for_a_node_which_is_gone_is_told_once(tmp_path: Path) -> None:
+    stage = Stage(NODES, [workload("Deployment", replicas=1)], ["n3"], behaviour=Behaviour(scheduler="off"))
+
+    def stranded() -> list[str]:
+        return [note for note in stage.told.notes if "can only be deleted" in note]
+
+    async def use() -> None:
+        stage.apply()
+        await until(lambda: list(stage.told.nodes.values()) == ["n3"])
+        stage.world.delete("Node", "n3")
+        await until(lambda: len(stranded()) == 1)
+        stage.world.patch("Deployment", "default/web", {"spec": {"replicas": 2}})
+        await until(lambda: len(stage.told.nodes) == 2)
+
+    served(stage, tmp_path, use)
+    (name,) = [name for name, where in stage.told.nodes.items() if where == "n3"]
+    assert stranded() == [f"Pod {name} was let go to node n3, which is gone: it stays Pending, and can only be deleted"]
