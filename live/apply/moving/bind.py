@@ -9,8 +9,11 @@ from typing import Any
 from live.api.answers import Object, Unreachable
 from live.apply.moving.evict import pod_path
 from live.apply.moving.work import Dropped, Ended, Work
+from live.apply.node_changes import is_closed
 from live.apply.steps import Step
+from live.apply.waiting import Verdict, looked_at, verdict
 from live.apply.whereabouts import is_leaving, key_of, node_of
+from models.kube.pod_spec import SELECTED_NODE
 
 
 def binding(pod: Object, node: str) -> Object:
@@ -126,8 +129,9 @@ async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None
             raise Dropped
         if work.shut_out:
             raise Ended(f"pod {key} is not let in to {target}, as pod {work.shut_out} was in vain")
+        before, began = verdict(work.cluster.pod(uid) or pod), time.monotonic()
         async with work.gate.let_in(pod, target):
-            found = await _scheduled(step, uid, work, max(deadline, time.monotonic() + work.options.timeout))
+            found = await _scheduled(step, uid, before, work, max(deadline, began + work.options.timeout))
         if found is None:
             await work.cluster.refresh()  # it may have been bound just before the node was closed again
             found = _moved(uid, work)
@@ -135,9 +139,8 @@ async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None
             if step.kind == "bind" and work.dropped(step):
                 raise Dropped
             work.shut_out = key
-            raise Ended(
-                f"the scheduler has not put pod {key} on {target} within {work.options.timeout:g} s{_why_not(work.cluster.pod(uid))}"
-            )
+            waited = min(work.options.timeout, round(time.monotonic() - began, 1))
+            raise Ended(f"the scheduler has not put pod {key} on {target} within {waited:g} s{_why_not(work.cluster.pod(uid))}")
     if found[0] is None or is_leaving(found[0]):
         return False
     if node_of(found[0]) != target:
@@ -151,16 +154,38 @@ def _moved(uid: str, work: Work) -> tuple[Object | None] | None:
     return (now,) if now is None or is_leaving(now) or node_of(now) else None
 
 
-async def _scheduled(step: Step, uid: str, work: Work, deadline: float) -> tuple[Object | None] | None:
-    """Wait for the scheduler; a pod that was pending anyway is not waited for when the run is to end."""
-    wait = work.until_halted if step.kind == "bind" and step.gang not in work.whole else work.until
-    return await wait(lambda: _moved(uid, work), deadline)
+async def _scheduled(step: Step, uid: str, before: Verdict, work: Work, deadline: float) -> tuple[Object | None] | None:
+    """Wait for the scheduler, not longer than until it has found no place for the pod and has had the time to try again.
+
+    A pod that was pending anyway is not waited for when the run is to end. ``before``: what the scheduler said before the node was opened.
+    """
+    closed = sum(is_closed(node) for node in work.cluster.objects("Node").values() if node["metadata"]["name"] != step.target)
+    end, rejected = deadline, False
+
+    def news() -> bool | None:
+        return True if _moved(uid, work) or _is_rejected(work.cluster.pod(uid), before, closed, work) != rejected else None
+
+    while await work.until_dropped(step, news, end):
+        if moved := _moved(uid, work):
+            return moved
+        rejected = not rejected
+        end = min(deadline, time.monotonic() + work.options.patience) if rejected else deadline
+        if step.kind == "bind" and work.dropped(step):
+            break
+    return None
+
+
+def _is_rejected(pod: Object | None, before: Verdict, closed: int, work: Work) -> bool:
+    """Return whether the scheduler has looked at a pod since only so many nodes are closed, and found no place for it."""
+    if pod is None or verdict(pod)[1:2] != ("Unschedulable",) or not looked_at(pod, before, closed):
+        return False
+    claims = (claim for _, claim in open_claims(pod, work) if claim is not None)  # the verdict stays while a volume is made for the pod
+    return not any(SELECTED_NODE in (claim["metadata"].get("annotations") or {}) for claim in claims)
 
 
 async def _volume(name: str, key: str, pod: Object, step: Step, work: Work, deadline: float) -> None:
     """Wait until a claim has its volume."""
-    wait = work.until_halted if step.kind == "bind" and step.gang not in work.whole else work.until
-    if not await wait(lambda: True if name not in dict(open_claims(pod, work)) else None, deadline):
+    if not await work.until_dropped(step, lambda: True if name not in dict(open_claims(pod, work)) else None, deadline):
         if step.kind == "bind" and work.dropped(step):
             raise Dropped
         raise Ended(f"claim {name} of pod {key} has no volume after {work.options.timeout:g} s")

@@ -90,7 +90,8 @@ class Halt:
 class Options:
     """``timeout``: seconds for a step: to be allowed by its budget, and then to be there again. ``wave``: the last one to be carried out.
     ``pause_between``: whether the listener is asked before each wave but the first. ``at_once``: pods that are on their way at a time;
-    ``requests``: Bindings at a time. ``pause``: seconds until a refused eviction is tried again."""
+    ``requests``: Bindings at a time. ``pause``: seconds until a refused eviction is tried again. ``patience``: seconds after which a pod is
+    given up that is let in to its node and has no place there by the scheduler: the longest that this puts a pod off, and a little more."""
 
     timeout: float = 600.0
     wave: int | None = None
@@ -98,6 +99,7 @@ class Options:
     at_once: int = 16
     requests: int = 32
     pause: float = 1.0
+    patience: float = 12.0
 
 
 @dataclass
@@ -147,6 +149,12 @@ class Work:
                     each.cancel()
         first = waiting[0]
         return first.result() if first.done() and not first.cancelled() else found()  # type: ignore[return-value]
+
+    async def until_dropped(self, step: Step, found: Callable[[], T | None], deadline: float) -> T | None:
+        """Wait for something to be there, of a pod that was pending anyway not longer than the run goes on."""
+        if step.kind == "bind" and step.gang not in self.whole:
+            return await self.until_halted(found, deadline)
+        return await self.until(found, deadline)
 
     def dropped(self, step: Step) -> bool:
         """Return whether a step that nothing was asked for yet is not begun any more."""

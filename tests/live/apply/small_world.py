@@ -23,6 +23,7 @@ class SmallWorld(FakeCluster):
         self.ends_slowly = False
         self.refuses: dict[str, list[Answer | None]] = {}
         self.on_request: Callable[[str, str], None] = lambda method, path: None
+        self.after_request: Callable[[], None] = lambda: None
         self.bound_by_scheduler: list[tuple[str, str]] = []
         self._made = 0
         super().__init__(*items)
@@ -114,6 +115,7 @@ class SmallWorld(FakeCluster):
         answer = await super().send(method, path, body, params=params, patch=patch)
         if method == "PATCH" or (method == "POST" and last == "pods"):
             self.schedule()
+        self.after_request()
         return answer
 
     def _pod_request(self, kind: str, name: str, body: Object) -> Answer:

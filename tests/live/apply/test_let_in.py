@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from pathlib import Path
 
 from live.api.answers import Object
@@ -124,3 +126,55 @@ def test_no_replacement_is_let_in_after_another_was_in_vain(tmp_path: Path) -> N
     assert len(let_in(world)) == 1
     assert outcome.state == "stopped"
     assert "pod default/b-0 is not let in to n1, as pod default/a-0 was in vain" in outcome.reasons
+
+
+def says(world: SmallWorld, message: str) -> None:
+    """Have the scheduler find no place for pod a."""
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    world.edit("Pod", "a", {"status": {"phase": "Pending", "conditions": [said]}})
+
+
+def test_a_pod_that_has_no_place_on_the_open_node_is_given_up(tmp_path: Path) -> None:
+    world = world_of("a")
+    says(world, "0/2 nodes are available: 2 node(s) were unschedulable.")
+    run = Run(world, placed("a"), tmp_path)
+    message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+    world.after_request = lambda: says(world, message) if let_in(world) == ["uid-a"] else None
+    outcome = run(Options(timeout=60, pause=0.01, patience=0.05))
+    assert outcome.state == "stopped"
+    (reason,) = outcome.reasons
+    assert re.fullmatch(rf"the scheduler has not put pod default/a on n1 within 0\.\d s: {re.escape(message)}", reason)
+
+
+def test_a_pod_that_has_a_place_at_the_second_look_is_not_given_up(tmp_path: Path) -> None:
+    world = world_of("a")
+
+    def schedule() -> None:
+        if let_in(world) == ["uid-a"] and world.at("a") is None:
+            world.after_request = lambda: None
+            says(world, "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.")
+            asyncio.get_running_loop().call_later(0.05, world.bind, "a", "n1")
+
+    world.after_request = schedule
+    assert Run(world, placed("a"), tmp_path)(Options(timeout=60, pause=0.01, patience=5)).state == "done"
+
+
+def test_a_verdict_from_before_the_node_was_opened_is_none(tmp_path: Path) -> None:
+    world = world_of("a")
+    says(world, "0/2 nodes are available: 2 node(s) were unschedulable.")
+    outcome = Run(world, placed("a"), tmp_path)(Options(timeout=0.3, pause=0.01, patience=0.01))
+    assert "within 0.3 s" in outcome.reasons[0]
+
+
+def test_a_pod_whose_volume_is_being_made_is_not_given_up(tmp_path: Path) -> None:
+    world = world_of("a")
+
+    def choose() -> None:
+        if let_in(world) == ["uid-a"] and world.at("a") is None:
+            world.after_request = lambda: None
+            says(world, "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.")
+            world.edit("PersistentVolumeClaim", "data-a", {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}})
+            asyncio.get_running_loop().call_later(0.2, world.bind, "a", "n1")
+
+    world.after_request = choose
+    assert Run(world, placed("a"), tmp_path)(Options(timeout=60, pause=0.01, patience=0.02)).state == "done"
