@@ -90,10 +90,24 @@ def _cluster(task: str, seed: int) -> list[Object] | None:
             if _waits(one) and task == "placement":
                 one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
     found = [one for one in found if "deletionTimestamp" not in one["metadata"]]
+    if task == "admit" and seed % 3 == 1:
+        found += _volumes(found)
     for one in found:
         if one["kind"] in ("ReplicaSet", "StatefulSet"):
             one["spec"]["replicas"] = sum(_owner(pod) == one["metadata"]["name"] for pod in found)
     return found
+
+
+def _volumes(found: list[Object]) -> list[Object]:
+    """Give each waiting pod a claim whose volume is made only when the scheduler has chosen a node; return class and claims."""
+    claims: list[Object] = []
+    for pod in filter(_waits, found):
+        metadata = {"name": f"of-{pod['metadata']['name']}", "namespace": pod["metadata"]["namespace"]}
+        spec = {"storageClassName": "late", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        claims.append({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+        pod["spec"].setdefault("volumes", []).append({"name": "data", "persistentVolumeClaim": {"claimName": metadata["name"]}})
+    late = {"provisioner": "example.com/disk", "volumeBindingMode": "WaitForFirstConsumer", "metadata": {"name": "late"}}
+    return [{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", **late}, *claims]
 
 
 def _owner(pod: Object) -> str:
