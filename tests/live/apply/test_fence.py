@@ -69,6 +69,37 @@ def test_all_nodes_are_closed_with_the_mark_of_the_run_and_opened_without_a_trac
     run(work())
 
 
+def test_closing_is_over_only_when_a_scheduler_that_lags_behind_has_heard_of_it() -> None:
+    async def work() -> None:
+        cluster = FakeCluster(*nodes("a", "b"))
+        made = fence(cluster)
+        made.pauses = Pauses(settle=0.05)
+        placed: list[str] = []
+
+        def late() -> None:
+            placed.append("a")  # by what the scheduler knew when the last node was closed
+
+        def last(method: str, path: str, body: Object | None) -> Answer | None:
+            asyncio.get_running_loop().call_later(0.02, late)
+            cluster.before = lambda *_: None
+            return None
+
+        cluster.before = last
+        await made.close()
+        assert placed == ["a"]
+        sent = len(cluster.sent)
+        began = asyncio.get_running_loop().time()
+        await made.close()
+        assert (len(cluster.sent), asyncio.get_running_loop().time() - began < 0.04) == (sent, True), "nothing was closed"
+        await made.open()
+
+    run(work())
+
+
+def test_the_pause_after_closing_is_long_enough() -> None:
+    assert Pauses().settle >= 0.2
+
+
 def test_nodes_that_others_cordoned_stay_theirs() -> None:
     async def work() -> None:
         cluster = FakeCluster(*nodes("a"), *nodes("theirs", unschedulable=True))
