@@ -19,6 +19,7 @@ from live.apply.fence import Fence, Terms
 from live.apply.journal import Journal, JournaledApi, JournalLost
 from live.apply.lease import LeaseLost
 from live.apply.moving.course import Course
+from live.apply.moving.cut_off import patient
 from live.apply.moving.node_watch import NodeWatch
 from live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
 from live.apply.node_changes import FenceError, annotation
@@ -306,6 +307,8 @@ class Execution:
                 self.listener.note(f"harmless: {each}")
             if not verdict.faults:
                 return
+            if verdict.passing:
+                deadline = await patient(self._work, deadline)
             if not verdict.passing or time.monotonic() >= deadline:
                 for fault in verdict.faults:
                     self._halt.ask("stopped", fault)

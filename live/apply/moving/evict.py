@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 from live.api.answers import Answer, Object, Unreachable
+from live.apply.moving.cut_off import patient
 from live.apply.moving.work import Ended, Work
 from live.apply.steps import Step
 from live.apply.whereabouts import is_leaving, node_of
@@ -52,12 +53,15 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
         if work.halt.state is not None:
             return False
         work.alive()
+        work.asking.add(standing.uid)
         try:
             answer = await api.send("POST", pod_path(standing.key, "/eviction"), eviction(standing.key, standing.uid))
         except Unreachable:
             asked = True
             await work.cluster.refresh()  # was it carried out?
             continue
+        finally:
+            work.asking.discard(standing.uid)
         if answer.ok:
             return True
         if answer.code in _LOOK_AGAIN:
@@ -65,8 +69,12 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
             await work.cluster.refresh()
         elif answer.code != 429:
             raise Ended(f"pod {standing.key} cannot be evicted: {answer.message}")
+        else:
+            deadline = await patient(work, deadline, standing.key.partition("/")[0])
         if time.monotonic() >= deadline:
-            raise Ended(f"pod {standing.key} cannot be evicted for {work.options.timeout:g} s: {_budget(answer)}")
+            raise Ended(
+                f"pod {standing.key} cannot be evicted for {max(work.options.timeout, round(deadline - began)):g} s: {_budget(answer)}"
+            )
         if answer.code == 429 or work.cluster.pod(standing.uid) is pod:
             await work.rest(min(work.options.pause, deadline - time.monotonic()))
 

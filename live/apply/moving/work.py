@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
@@ -108,7 +108,7 @@ class Work:
     step as the cluster is, empty if it does. ``unchanged``: whether a node is as it was when the wave was judged, but for what the run did.
     ``alive``: raises if the run must change nothing more. ``whole``: gangs that are begun, and therefore brought to their end.
     ``entering``: held by the one pod that is let in to its node; ``shut_out``: the pod that was let in and not bound, after which no other
-    one is."""
+    one is. ``asking``: uids of pods whose eviction is being asked for; ``forgotten``: when budgets forget evictions that were cut off."""
 
     api_of: Callable[[int, str], Api]
     cluster: Cluster
@@ -127,6 +127,8 @@ class Work:
     queues: dict[str, asyncio.Lock] = field(default_factory=dict)
     entering: asyncio.Lock = field(default_factory=asyncio.Lock)
     shut_out: str = ""
+    asking: set[str] = field(default_factory=set)
+    forgotten: dict[Hashable, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.options.at_once)

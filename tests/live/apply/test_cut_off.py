@@ -1,0 +1,88 @@
+"""Evictions that a killed process left half done: the budget is used up for two minutes, and the pod is still there."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from live.api.answers import Object
+from live.apply.drift import Rejection
+from live.apply.run import Listener, Options
+from tests.live.apply.fake_cluster import nodes
+from tests.live.apply.small_world import SmallWorld, plan, refused, running, waiting
+from tests.live.apply.test_run import Run
+
+SHORT = Options(timeout=0.05, pause=0.01)
+SAID = "PodDisruptionBudget default/web takes pod default/web-1 for evicted, which runs: an eviction was cut off; "
+
+
+def budget(left: float, pod: str = "web-1") -> Object:
+    """Return a budget that forgets in so many seconds that a pod was about to be evicted."""
+    since = (datetime.now(UTC) - timedelta(seconds=125 - left)).isoformat().replace("+00:00", "Z")
+    status = {"disruptionsAllowed": 0, "disruptedPods": {pod: since}}
+    return {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "default"}, "status": status
+    }  # fmt: skip
+
+
+class Notes(Listener):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+def refusing(world: SmallWorld, times: int) -> None:
+    world.refuses["eviction"] = [refused(429, "TooManyRequests", "the budget says no")] * times
+
+
+def test_a_refusal_because_of_an_eviction_that_was_cut_off_is_waited_out_and_said_once(tmp_path: Path) -> None:
+    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), budget(5))
+    refusing(world, 15)
+    notes = Notes()
+    outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(SHORT, notes)
+    assert outcome.state == "done", outcome.message
+    assert notes.notes == [SAID + "the cluster forgets it after two minutes, in 5 s at the latest"]
+
+
+def test_a_budget_is_not_waited_for_longer_than_it_remembers(tmp_path: Path) -> None:
+    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    refusing(world, 100_000)
+    first: list[float] = []
+
+    def refuse(method: str, path: str) -> None:
+        if path.endswith("eviction") and not first:
+            first.append(time.monotonic())
+            world.put(budget(0.3))
+
+    world.on_request = refuse
+    outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(SHORT)
+    assert outcome.state == "stopped"
+    assert 0.25 < time.monotonic() - first[0] < 60
+
+
+def test_other_pods_and_pods_that_are_gone_are_no_reason_to_wait(tmp_path: Path) -> None:
+    for pod in ("other", "nobody"):
+        (tmp_path / pod).mkdir()
+        world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("other", "n1"), budget(60, pod))
+        refusing(world, 10_000)
+        notes = Notes()
+        assert Run(world, plan((1, "web-1", "n1", "n2")), tmp_path / pod)(SHORT, notes).state == "stopped"
+        assert notes.notes == []
+
+
+def test_the_check_before_a_wave_waits_it_out_too(tmp_path: Path) -> None:
+    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), waiting("later"), budget(5))
+    asked: list[object] = []
+
+    def judge(*given: object) -> list[Rejection]:
+        asked.append(given)
+        return [Rejection("PodDisruptionBudget default/web allows 0 disruptions", budget=True)] if len(asked) < 12 else []
+
+    notes = Notes()
+    run = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path, judge)
+    world.put(running("new", "n2"))  # so that there is something to judge
+    assert run(SHORT, notes).state == "done"
+    assert [note for note in notes.notes if note.startswith(SAID)] == notes.notes[:1]
