@@ -84,7 +84,7 @@ async def carry_out(asked: Reviewed) -> int:
     """Carry the document out."""
     async with followed(asked.choices, asked.streams) as (api, cluster):
         await announce(api, cluster, asked)
-        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run) as lease:
+        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
             return report(await execute(asked, api, cluster, journal, lease), journal, asked.streams)
 
 
@@ -169,7 +169,7 @@ async def open_nodes(choices: ApplyChoices, streams: Streams) -> int:
         if not choices.yes:
             say("nothing was touched; --yes opens them")
             return DONE
-        async with Lease(api, f"open-{token_hex(4)}") as lease:
+        async with Lease(api, f"open-{token_hex(4)}", tell=say) as lease:
             left = await leftovers.open_leftovers(api, found, lease)
         for name, why in left.items():
             say(f"kubestow: {name}: {why}")

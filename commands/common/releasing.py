@@ -59,7 +59,7 @@ async def release(asked: Reviewed) -> int:
     """Let the pods of the manifests go to their nodes, and wait until they are bound."""
     choices, streams = asked.choices, asked.streams
     async with followed(choices, streams) as (api, cluster):
-        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run) as lease:
+        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
             options = Options(timeout=choices.timeout, undo=choices.undo)
             shown = _Shown(streams.quiet, streams.verbose)
             asking = LeasedApi(JournaledApi(api, journal), lease)  # in this order: what is not sent is no line of the journal

@@ -38,7 +38,7 @@ async def until_done(asked: Reviewed) -> int:
         await carrying_out.announce(api, cluster, asked)
         moved: set[str] = set()
         for number in range(1, choices.rounds + 1):
-            async with carrying_out.journal_of(asked, api, cluster) as journal, Lease(api, journal.run) as lease:
+            async with carrying_out.journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
                 outcome = await carrying_out.execute(asked, api, cluster, journal, lease)
                 code = carrying_out.report(outcome, journal, streams)
                 moved |= {each.uid for each in journal.progress.steps.values() if each.uid is not None and each.gone}

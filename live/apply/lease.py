@@ -101,8 +101,15 @@ class Lease:
 
     place = APPLY
 
-    def __init__(self, api: Api, run_id: str, times: Times | None = None, clock: Callable[[], datetime] | None = None) -> None:
-        """Take what asks the server, and whose the Lease is to be."""
+    def __init__(
+        self,
+        api: Api,
+        run_id: str,
+        times: Times | None = None,
+        clock: Callable[[], datetime] | None = None,
+        tell: Callable[[str], object] | None = None,
+    ) -> None:
+        """Take what asks the server, and whose the Lease is to be. ``tell``: is given a sentence when it takes long."""
         #: Set as soon as the Lease is lost.
         self.lost = asyncio.Event()
         self._why = ""
@@ -110,6 +117,7 @@ class Lease:
         self._run = run_id
         self._times = times or Times()
         self._clock = clock or _now
+        self._tell = tell or (lambda _: None)
         self._lease: Object = {}
         self._acquired = ""
         self._good_until = (0.0, datetime.min.replace(tzinfo=UTC))
@@ -184,7 +192,11 @@ class Lease:
         if spec.get("holderIdentity") in (None, "", self._run):
             return None
         if found is None and holder(lease, self._clock() - timedelta(seconds=self._times.skew)) is not None:
-            await asyncio.sleep(self._times.renew * 1.2)
+            pause = self._times.renew * 1.2
+            self._tell(
+                f"run {spec['holderIdentity']} did not give the Lease {self.place} back: waiting for {pause:g} s whether it renews it"
+            )
+            await asyncio.sleep(pause)
             again = await self._api.send("GET", self.place.path)
             renewed = (again.body.get("spec") or {}) if again.ok else {}
             if renewed.get("holderIdentity") == spec["holderIdentity"] and renewed.get("renewTime") != spec.get("renewTime"):

@@ -150,6 +150,8 @@ class Execution:
 
     async def _all(self) -> None:
         self._alive()
+        if not self._steps and not (isinstance(self.document, RebalancePlan) and self.document.drain):
+            return  # no node has to be closed for nothing
         await self.fence.close()
         await self.cluster.refresh()
         self._recover()

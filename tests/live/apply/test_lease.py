@@ -217,3 +217,20 @@ def test_what_the_server_refuses_is_said() -> None:
             await Lease(cluster, "one").take()
 
     run(work())
+
+
+def test_who_waits_for_the_lease_of_a_run_that_is_dead_or_slow_is_told() -> None:
+    async def work() -> None:
+        cluster, clock, said = FakeCluster(), Clock(), list[str]()
+        lease = Lease(cluster, "dead", QUICK, clock)
+        await lease.take()
+        assert lease._renewal is not None
+        lease._renewal.cancel()
+        clock.time += timedelta(seconds=40)
+        async with Lease(cluster, "next", QUICK, clock, said.append):
+            assert lease_of(cluster)["spec"]["holderIdentity"] == "next"
+        assert said == ["run dead did not give the Lease kube-system/kubestow-apply back: waiting for 0.012 s whether it renews it"]
+        async with Lease(cluster, "third", QUICK, clock, said.append):
+            assert len(said) == 1, "the one before was given back"
+
+    run(work())

@@ -74,6 +74,15 @@ def test_a_move_ends_on_the_planned_node(tmp_path: Path) -> None:
     assert not any(node["spec"].get("unschedulable") for node in world.objects("Node").values())
 
 
+def test_a_document_with_nothing_to_do_changes_nothing(tmp_path: Path) -> None:
+    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    documents: list[RebalancePlan | Placement] = [plan(), placement()]
+    for number, document in enumerate(documents):
+        (tmp_path / str(number)).mkdir()
+        assert Run(world, document, tmp_path / str(number))().state == "done"
+    assert world.sent == []
+
+
 def test_waves_come_one_after_the_other(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("db-0", "n2", "StatefulSet/db"))
     outcome = Run(world, plan((1, "web-1", "n1", "n2"), (2, "db-0", "n2", "n1")), tmp_path)()
