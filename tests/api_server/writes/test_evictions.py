@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.api_server import Behaviour, Refused, World
+from tests.api_server.core import Caller
+from tests.api_server.writes.eviction import evict
 from tests.objects import node, pod
 
 Object = dict[str, Any]
@@ -64,6 +66,21 @@ def test_a_budget_lets_one_go_at_a_time() -> None:
     world.settle()
     assert len(world.all("Pod")) == 3
     assert world.budget_violations() == []
+
+
+def test_an_eviction_of_another_uid_is_refused_and_still_costs_budget() -> None:
+    """The budget is asked before the precondition: 409 the first time, 429 once nothing is left of it."""
+    world = _world(3, _budget(minAvailable=2), budget=60.0)
+    world.core.clock.advance(61_000_000)
+    body = {"metadata": {"name": "web-0"}, "deleteOptions": {"preconditions": {"uid": "another"}}}
+    codes = []
+    for _ in range(2):
+        with pytest.raises(Refused) as refused:
+            evict(world.core, Caller("client"), "default/web-0", body)
+        codes.append(refused.value.code)
+    assert codes == [409, 429]
+    assert (_status(world)["disruptionsAllowed"], list(_status(world)["disruptedPods"])) == (0, ["web-0"])
+    assert world.get("Pod", "default/web-0") is not None
 
 
 def test_what_bypasses_a_budget_is_told() -> None:
