@@ -24,7 +24,7 @@ from live.apply.moving.node_watch import NodeWatch
 from live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
 from live.apply.node_changes import FenceError, annotation
 from live.apply.steps import Step, targets, waves
-from live.apply.whereabouts import Standing, Whereabouts, node_of
+from live.apply.whereabouts import Standing, Whereabouts, is_let_in, node_of
 from models.documents.placement import Assignment, Placement
 from models.documents.rebalance_plan import Move, RebalancePlan
 from models.kube.objects import pod_key
@@ -179,9 +179,14 @@ class Execution:
     def _begun(self) -> list[Step]:
         """Return the steps that an earlier part of this run has begun and not done, with all of the gangs among them."""
         left = [step for step in self._steps if step.id not in self._done]
-        begun = {step.id for step in left if self.journal.progress.of(*step.id).begun}
+        begun = {step.id for step in left if self.journal.progress.of(*step.id).begun or self._came_in(step)}
         gangs = {(step.gang, step.wave) for step in left if step.id in begun and step.kind == "bind" and step.gang is not None}
         return [step for step in left if step.id in begun or (step.kind == "bind" and (step.gang, step.wave) in gangs)]
+
+    def _came_in(self, step: Step) -> bool:
+        """Return whether the scheduler has bound a pod that was let in, after that part of the run had died."""
+        pod = self.cluster.pod(self._where.of[step.pod].uid) if step.kind == "bind" else None
+        return pod is not None and is_let_in(pod) and node_of(pod) == step.target
 
     async def _between(self, wave: int) -> None:
         """Let foreign pods have the nodes that are theirs, and wait if that was asked for. What replaces pods that go for good waits on."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from live.api.answers import Object
 from live.apply.steps import COMPLETION_INDEX, Origin, Step
+from models.kube.closed_nodes import LET_IN
 
 
 def key_of(pod: Object) -> str:
@@ -27,6 +28,12 @@ def is_leaving(pod: Object) -> bool:
 def is_over(pod: Object) -> bool:
     """Return whether a pod has ended."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def is_let_in(pod: Object) -> bool:
+    """Return whether a run has had the scheduler choose the one node that was open for this pod alone."""
+    tolerations = (pod.get("spec") or {}).get("tolerations") or ()
+    return any(each.get("key") == LET_IN and each.get("value") == pod["metadata"]["uid"] for each in tolerations)
 
 
 @dataclass

@@ -6,6 +6,7 @@ import asyncio
 import re
 from pathlib import Path
 
+from commands.common.judging import judge_rest
 from live.api.answers import Object
 from live.apply.run import Options
 from models.documents.placement import Assignment, Placement, SnapshotRef
@@ -69,6 +70,31 @@ def test_an_interrupt_ends_the_wait_for_the_scheduler_and_lets_no_other_pod_in(t
     world.on_request = all_closed
     assert (again := run()).state == "done", again.message
     assert world.bound_by_scheduler == [("a", "n1"), ("b", "n1")]
+
+
+def test_a_pod_that_the_scheduler_binds_after_the_run_was_killed_is_where_it_should_be(tmp_path: Path) -> None:
+    world = world_of("a", "b")
+    run = Run(world, placed("a", "b"), tmp_path, judge_rest)
+    interrupting(run, "/nodes/n1")
+    assert run(LONG).state == "interrupted"
+    world.bind("a", "n1")
+
+    def all_closed(method: str, path: str) -> None:
+        world.scheduler = all(node["spec"].get("unschedulable") for node in world.objects("Node").values())
+
+    world.on_request = all_closed
+    outcome = run()
+    assert (outcome.state, outcome.reasons) == ("done", [])
+
+
+def test_a_pod_that_others_bound_to_its_node_ends_a_resumed_run(tmp_path: Path) -> None:
+    world = world_of("a", "b")
+    run = Run(world, placed("a", "b"), tmp_path, judge_rest)
+    interrupting(run, "/nodes/n1")
+    assert run(LONG).state == "interrupted"
+    world.bind("b", "n1")
+    outcome = run()
+    assert (outcome.state, outcome.reasons) == ("stopped", ["Pod default/b of a coming step is on node n1, it should be without a node"])
 
 
 def test_an_interrupt_ends_the_wait_for_a_volume(tmp_path: Path) -> None:
