@@ -26,11 +26,11 @@ FAULTS = Faults(
 )
 
 
-def judged(case: Posed, outcome: Outcome) -> None:
+def judged(case: Posed, outcome: Outcome, *, resumed: bool = False) -> None:
     """Hold what a run says of itself against what the world saw. ``stopped`` counts only where others had a hand in it."""
     assert outcome.not_opened == []
     assert left_behind(case, drained=outcome.state == "done") == []
-    assert foreign(case) == []
+    assert foreign(case, resumed=resumed) == []
     if outcome.state == "done":
         assert outcome.missed == [], outcome.message
         assert unlike_the_document(case) == []
@@ -84,5 +84,5 @@ def test_killed_at_a_random_request_and_resumed_a_run_reaches_the_same_end(seed:
         first = applying.killed(lambda kill: server.crash_client_after(request, kill, effect=effect))
         server.revive()
         outcome = applying() if first is None else first
-    judged(case, outcome)
+    judged(case, outcome, resumed=True)
     assert outcome.state == ended.state, f"killed at {request} of {whole.world.requests} (effect {effect}): {outcome.message}"

@@ -37,13 +37,15 @@ def left_behind(posed: Posed, *, drained: bool) -> list[str]:
 # --- pods of others -------------------------------------------------------------------------------------------------------
 
 
-def foreign(posed: Posed) -> list[str]:
+def foreign(posed: Posed, *, resumed: bool = False) -> list[str]:
     """Return pods that the scheduler put, from the first node closed to the last opening, where there was no room before the run: beside
-    all that ran there then and the pods of others that came since."""
+    all that ran there then and the pods of others that came since. ``resumed``: the first part may have got as far as that opening."""
     cordons = [one for one in posed.world.cordons() if one.actor == "client"]
     if not cordons:
         return []
     last = max(one.time for one in cordons if one.closed)
+    if resumed:
+        last = max((one.time for one in posed.world.log if _is_ours(one)), default=last)
     opened = min((one.time for one in cordons if not one.closed and one.time >= last), default=float("inf"))
     nodes = {one["metadata"]["name"]: _room(posed, one) for one in posed.start if one["kind"] == "Node"}
     found = []
