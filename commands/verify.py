@@ -60,7 +60,10 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     found += exemption_faults(result) if expect_no_exemptions else ()
     told = None
     if journal is not None:
-        of_run = judging.judge_run(journal, judged.snapshot, result, digest, inputs.load_later(end, streams) if end else None)
+        from checker.journal.judge import Clusters
+
+        clusters = Clusters(judged.snapshot, snapshot, inputs.load_later(end, streams) if end else None)
+        of_run = judging.judge_run(journal, clusters, result, digest)
         told, found = of_run.told, [*found, *of_run.violations]
     output.write_document(
         streams,

@@ -92,7 +92,7 @@ def _count(lines: Iterable[Line]) -> _Count:
 
 
 def _see(fact: Fact, count: _Count) -> None:
-    if fact.what in ("drift", "stopped", "end") and fact.message and fact.message not in count.messages:
+    if fact.what in ("drift", "undo", "stopped", "end") and fact.message and fact.message not in count.messages:
         count.messages.append(fact.message)
     if fact.what in ("stopped", "end"):
         count.ended = fact.time

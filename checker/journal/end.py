@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+import msgspec
+
+from checker.ends import Ends, ends
+from checker.journal.gated import GatedReplay
 from checker.journal.replay import JOURNAL, State
-from checker.journal.tasks import Tasks
+from checker.journal.tasks import LATER, Gated, Tasks, pods_of
 from checker.violation import Violation
+from models.documents.placement import Placement
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 
@@ -33,3 +39,54 @@ def end_faults(end: Snapshot, tasks: Tasks, state: State, run: str) -> Iterator[
             yield Violation(pod, task.target, JOURNAL, f"{who} is {where} at the end, and the run says that it put it on {task.target}")
     for name in closed_nodes(end, run):
         yield Violation("", name, JOURNAL, "the node is still closed by this run at the end; kubestow apply --open opens it")
+
+
+def gated_faults(end: Snapshot, replay: GatedReplay, gated: Gated) -> Iterator[Violation]:
+    """Return pods of which the journal of a run that took gates off says what is not so."""
+    owned = {ref: {objects.pod_key(end.pods[i]) for i in found} for ref, found in pods_of(end, gated.workloads, over=True).items()}
+    there = {pod.metadata.uid: pod for pod in end.pods if pod.metadata.uid}
+    for pod, stands in replay.state.stands.items():
+        found = there.get(stands.uid or "")
+        ref = gated.refs.get(pod)
+        if found is not None and ref is not None and not objects.is_terminating(found) and objects.pod_key(found) not in owned[ref]:
+            yield Violation(pod, "", JOURNAL, f"{stands.key} is said to stand for the pod, and is none of {ref}")
+    for uid in sorted(replay.seen_gone & there.keys()):
+        if not objects.is_terminating(there[uid]) and not objects.is_terminal(there[uid]):
+            yield Violation(objects.pod_key(there[uid]), "", JOURNAL, "the pod is said to be gone, and is there at the end")
+
+
+def gated_ends(before: Snapshot, document: Placement, end: Snapshot, replay: GatedReplay, gated: Gated) -> Ends:
+    """Return how many pods of each workload are on which node, where that is not as planned, and what others did.
+
+    Raises:
+        QuantityError: as for :func:`checker.ends.ends`.
+    """
+    at = {objects.pod_key(pod): pod.spec.nodeName for pod in end.pods}
+    stands = {pod: standing.key for pod, standing in replay.state.stands.items()}
+    there = [entry for entry in document.assignments if at.get(stands.get(entry.pod, entry.pod)) == entry.node]
+    known = {stands.get(entry.pod, entry.pod) for entry in there}
+    placed = msgspec.structs.replace(document, assignments=there)
+    found = ends(before, placed, end, stands)
+    others = {objects.pod_key(end.pods[i]) for each in pods_of(end, document.snapshot.workloads, over=True).values() for i in each} - known
+    mine = {objects.pod_key(before.pods[i]) for each in pods_of(before, gated.workloads, over=True).values() for i in each}
+    quiet, cluster = end.copy(), before.copy()
+    quiet.pods = [pod for pod in end.pods if objects.pod_key(pod) not in others]
+    cluster.pods = [pod for pod in before.pods if objects.pod_key(pod) not in mine or objects.pod_key(pod) in known]
+    lacking, more = _counts(end, gated)
+    return Ends([*lacking, *found.missed], [*more, *ends(cluster, placed, quiet, stands).foreign])
+
+
+def _counts(end: Snapshot, gated: Gated) -> tuple[list[str], list[str]]:
+    lacking, more = [], []
+    for ref, found in pods_of(end, gated.workloads, over=True).items():
+        kind = ref.partition(" ")[0]
+        pods = [end.pods[i] for i in found]
+        wanted = Counter(task.target for task in gated.places.values() if gated.refs[task.pod] == ref)
+        have = Counter(pod.spec.nodeName for pod in pods if pod.spec.nodeName and (kind == "Job" or not objects.is_terminal(pod)))
+        for node in sorted({str(node) for node in (*wanted, *have)}):
+            text = f"{ref} has {have[node]} pods on node {node}, the placement has {wanted[node]}"
+            if have[node] < wanted[node] and kind not in LATER:
+                lacking.append(text)
+            elif have[node] > wanted[node]:
+                more.append(text)
+    return lacking, more

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from checker.ends import ends
 from checker.journal.account import account
-from checker.journal.end import closed_nodes, end_faults
+from checker.journal.end import closed_nodes, end_faults, gated_ends, gated_faults
+from checker.journal.gated import GatedReplay
 from checker.journal.replay import JOURNAL, Replay
-from checker.journal.tasks import tasks_of
+from checker.journal.tasks import gated_of, tasks_of
 from checker.violation import Violation
 from models.documents.answers import CarriedOut, ClusterEnd
 from models.documents.journal import Record
@@ -25,6 +26,16 @@ class Judgement:
     told: CarriedOut | None
 
 
+@dataclass(frozen=True)
+class Clusters:
+    """``snapshot``: the one that the document was made from, with the pods of its manifests; ``before``: without these; ``end``: the
+    cluster after the run."""
+
+    snapshot: Snapshot
+    before: Snapshot
+    end: Snapshot | None = None
+
+
 def judge_journal(
     record: Record, document: Placement | RebalancePlan, snapshot: Snapshot, *, digest: str, end: Snapshot | None = None
 ) -> Judgement:
@@ -35,10 +46,8 @@ def judge_journal(
     Raises:
         QuantityError: as for :func:`checker.ends.ends`.
     """
-    for what, said, own in (("document", record.run.result, digest), ("snapshot", record.run.snapshot, document.snapshot.sha256)):
-        if said != own:
-            why = f"the journal is of another {what}: its sha256 is {said[:12]}, that of this one {own[:12]}"
-            return Judgement([Violation("", "", JOURNAL, why)], None)
+    if (other := _of_another(record, document, digest)) is not None:
+        return other
     tasks = tasks_of(document, snapshot)
     replay = Replay(record, tasks)
     found = list(replay.faults())
@@ -53,3 +62,31 @@ def judge_journal(
         compared = ends(snapshot, document, end, {pod: stands.key for pod, stands in replay.state.stands.items()})
         told.end = ClusterEnd(compared.missed, compared.foreign)
     return Judgement(found, told)
+
+
+def judge_gated(record: Record, document: Placement, clusters: Clusters, *, digest: str) -> Judgement:
+    """Judge what a run asked of the cluster that took gates off the pods of manifests. ``digest``: SHA-256 of the document's file.
+
+    Raises:
+        QuantityError: as for :func:`checker.ends.ends`.
+    """
+    if (other := _of_another(record, document, digest)) is not None:
+        return other
+    end = clusters.end
+    tasks, gated = gated_of(document, clusters.before, clusters.snapshot)
+    replay = GatedReplay(record, tasks, gated)
+    found = list(replay.faults())
+    told = account(record, tasks, replay.state)
+    if end is not None:
+        found += [*end_faults(end, tasks, replay.state, told.run), *gated_faults(end, replay, gated)]
+        compared = gated_ends(clusters.before, document, end, replay, gated)
+        told.end = ClusterEnd(compared.missed, compared.foreign)
+    return Judgement(found, told)
+
+
+def _of_another(record: Record, document: Placement | RebalancePlan, digest: str) -> Judgement | None:
+    for what, said, own in (("document", record.run.result, digest), ("snapshot", record.run.snapshot, document.snapshot.sha256)):
+        if said != own:
+            why = f"the journal is of another {what}: its sha256 is {said[:12]}, that of this one {own[:12]}"
+            return Judgement([Violation("", "", JOURNAL, why)], None)
+    return None

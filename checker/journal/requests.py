@@ -65,6 +65,21 @@ def _leaves(above: str, body: Mapping[str, Any]) -> Iterator[str]:
             yield f"{above}{name}"
 
 
+_DELETED: Final = re.compile(r"(?:/api/v1|/apis/(?:apps|batch)/v1)/namespaces/([^/]+)/([a-z]+)/([^/]+)")
+_KINDS: Final = {
+    kind.lower() + "s": kind
+    for kind in ("Deployment", "ReplicaSet", "StatefulSet", "Job", "CronJob", "ReplicationController", "PodTemplate", "Pod")
+}
+
+
+def deleted(request: Request) -> str | None:
+    """Return the workload that a request deletes, ``Kind namespace/name``; None if it does something else."""
+    found = _DELETED.fullmatch(request.path)
+    if request.method != "DELETE" or found is None or found[2] not in _KINDS:
+        return None
+    return f"{_KINDS[found[2]]} {unquote(found[1])}/{unquote(found[3])}"
+
+
 def ask_of(request: Request) -> Ask:
     """Return what a request asks for; ``other``: nothing that a run needs to ask for."""
     body = request.body if isinstance(request.body, dict) else None

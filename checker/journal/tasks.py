@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from checker.plan.document import entries
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import OwnedPods, named
+from models.workloads.view import selector
 
+#: Workloads whose pods do not come when the workload does.
+LATER: Final = ("CronJob", "PodTemplate")
 #: What becomes of a pod: it gets a node, another node, or none.
 Purpose = Literal["bind", "move", "evict"]
 
@@ -86,3 +91,62 @@ def _counts_others(pod: objects.Pod) -> bool:
     )
     spread = any(constraint.whenUnsatisfiable == "DoNotSchedule" for constraint in pod.spec.topologySpreadConstraints or ())
     return bool(near) or spread
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A placement of manifests. ``workloads``: what has pods, ``Kind namespace/name``; ``existed``: those that were there before.
+
+    ``places``: by step and pod, those that pods of the cluster stand for; the step is 0 of one that ran before. ``refs``: by the document's
+    names of pods, their workloads; ``gangs``: their gangs; ``by_uid``: names of the snapshot's pods.
+    """
+
+    workloads: tuple[str, ...]
+    existed: frozenset[str]
+    places: dict[tuple[int, str], Task]
+    refs: dict[str, str]
+    gangs: dict[str, str]
+    by_uid: dict[str, str]
+
+
+def gated_of(document: Placement, before: Snapshot, snapshot: Snapshot) -> tuple[Tasks, Gated]:
+    """Return what a placement of manifests asks for. ``before``: the cluster; ``snapshot``: with the manifests' pods. DaemonSets' pods are
+    left alone, and what comes later, or never, is not to be done in one run."""
+    workloads = tuple(ref for ref in document.snapshot.workloads if not ref.startswith("DaemonSet "))
+    refs = {objects.pod_key(snapshot.pods[i]): ref for ref, found in pods_of(snapshot, workloads).items() for i in found}
+    tasks = tasks_of(document, snapshot)
+    places = {key: task for key, task in tasks.all.items() if task.pod in refs}
+    assigned = {entry.pod for entry in document.assignments}
+    for key, pod in tasks.pods.items():
+        if key in refs and key not in assigned and pod.spec.nodeName:
+            places[0, key] = Task(0, 1, key, None, pod.spec.nodeName)
+    left_alone = {ref for ref in document.snapshot.workloads if ref.partition(" ")[0] in ("DaemonSet", *LATER)}
+    others = {objects.pod_key(snapshot.pods[i]) for found in pods_of(snapshot, left_alone).values() for i in found}
+    todo = {key: task for key, task in tasks.all.items() if task.pod not in others}
+    existed = frozenset(ref for ref in workloads if _existed(before, ref))
+    gangs = {entry.pod: entry.gang for entry in document.assignments if entry.gang}
+    by_uid = {pod.metadata.uid: key for key, pod in tasks.pods.items() if pod.metadata.uid}
+    return Tasks(todo, tasks.pods, tasks.uids), Gated(workloads, existed, places, refs, gangs, by_uid)
+
+
+def pods_of(snapshot: Snapshot, refs: Iterable[str], *, over: bool = False) -> dict[str, list[int]]:
+    """Return indices into ``snapshot.pods`` by workload; ``over``: those that have ended or are being deleted, too."""
+    owners = OwnedPods(snapshot)
+    found = {}
+    for ref in refs:
+        kind, _, key = ref.partition(" ")
+        namespace, _, name = key.partition("/")
+        if kind == "Pod":
+            found[ref] = [i for i, pod in enumerate(snapshot.pods) if objects.pod_key(pod) == key]
+        else:
+            found[ref] = owners.of(kind, namespace, name, selector(named(snapshot, kind, namespace, name)))
+            found[ref] += owners.finished(kind, namespace, name) if over else []
+    return found
+
+
+def _existed(before: Snapshot, ref: str) -> bool:
+    kind, _, key = ref.partition(" ")
+    namespace, _, name = key.partition("/")
+    if kind == "Pod":
+        return any(objects.pod_key(pod) == key for pod in before.pods)
+    return named(before, kind, namespace, name) is not None

@@ -22,7 +22,7 @@ from models.snapshot.snapshot import InputError, Snapshot
 from report.documents import results
 
 if TYPE_CHECKING:
-    from checker.journal.judge import Judgement
+    from checker.journal.judge import Clusters, Judgement
     from live.apply.drift import Rejection
     from solver.explain.per_node import PodVerdict
 
@@ -97,16 +97,18 @@ def _told(fault: Violation) -> str:
     return f"{place}: {fault.rule}: {fault.why}" if place else f"{fault.rule}: {fault.why}"
 
 
-def judge_run(path: str, snapshot: Snapshot, result: Placement | RebalancePlan, digest: str, end: Snapshot | None) -> Judgement:
-    """Check the journal of a run against the document that it carried out. ``snapshot``: of the document, as :func:`judge` gives it;
-    ``digest``: as of :func:`read_with_digest`; ``end``: the cluster after the run. If the document is of another snapshot, nothing is."""
-    from checker.journal.judge import Judgement, judge_journal
+def judge_run(path: str, clusters: Clusters, result: Placement | RebalancePlan, digest: str) -> Judgement:
+    """Check the journal of a run against the document that it carried out. ``digest``: as of :func:`read_with_digest`. If the document is
+    of another snapshot, nothing is."""
+    from checker.journal.judge import Judgement, judge_gated, judge_journal
     from models.documents import journal
 
     record = checked(lambda: journal.read(path))
-    if result.snapshot.sha256 != snapshot.sha256:
+    if result.snapshot.sha256 != clusters.snapshot.sha256:
         return Judgement([], None)
-    return checked(lambda: judge_journal(record, result, snapshot, digest=digest, end=end))
+    if isinstance(result, Placement) and result.snapshot.workloads:
+        return checked(lambda: judge_gated(record, result, clusters, digest=digest))
+    return checked(lambda: judge_journal(record, result, clusters.snapshot, digest=digest, end=clusters.end))
 
 
 def _unsaid(snapshot: Snapshot, result: Placement | RebalancePlan) -> list[Violation]:

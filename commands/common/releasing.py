@@ -22,6 +22,7 @@ from live.gates.crews import crews, workload_of
 from live.gates.gates import Gates, Listener, Options
 from live.gates.leading import LeasedApi
 from live.gates.leading import serve as lead
+from live.gates.places import Places
 from models.documents.placement import Placement
 
 
@@ -63,7 +64,9 @@ async def release(asked: Reviewed) -> int:
             options = Options(timeout=choices.timeout, undo=choices.undo)
             shown = _Shown(streams.quiet, streams.verbose)
             asking = LeasedApi(JournaledApi(api, journal), lease)  # in this order: what is not sent is no line of the journal
-            gates = Gates(asking, cluster, _placement(asked), asked.templates, judge_rest, options, shown)
+            places = Places(journal, asking.of, cluster, asked.templates)
+            gates = Gates(asking, cluster, _placement(asked), asked.templates, judge_rest, options, shown, places=places)
+            await journal.fact("wave", wave=1)
             try:
                 async with _ended_by_signals(gates):
                     outcome = await gates.run()

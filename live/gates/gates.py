@@ -11,6 +11,7 @@ from live.api.answers import Api, Object
 from live.gates.crews import Cluster, asked_for, crews
 from live.gates.fitting import Fitting, Judge, Release
 from live.gates.held import is_held, key_of, letting_go, node_of, path_of
+from live.gates.places import Places
 from live.gates.ready import ready
 from live.gates.undo import undo
 from models.documents.placement import Placement
@@ -55,7 +56,8 @@ class Outcome:
 @dataclass
 class Gates:
     """Carries out a placement of manifests. ``templates``: :func:`models.execution.template_nodes.template_nodes` of it. ``ending``: when
-    it is set, what is begun is finished, a gang whole, and nothing more is begun."""
+    it is set, what is begun is finished, a gang whole, and nothing more is begun. ``places``: keeps in a journal which pods stand for those
+    of the placement."""
 
     api: Api
     cluster: Cluster
@@ -65,6 +67,7 @@ class Gates:
     options: Options = field(default_factory=Options)
     listener: Listener = field(default_factory=Listener)
     ending: asyncio.Event = field(default_factory=asyncio.Event)
+    places: Places | None = None
 
     def __post_init__(self) -> None:
         """Begin with nothing done."""
@@ -85,6 +88,15 @@ class Gates:
             if template.kind in _LATER:
                 self.say(f"{template.ref}: its pods come later, and are for apply --serve")
         await self.cluster.refresh()
+        if self.places is not None:
+            await self.places.resume()
+        try:
+            return await self._run(deadline)
+        finally:
+            await self._see()
+
+    async def _run(self, deadline: float) -> Outcome:
+        clock = asyncio.get_running_loop().time
         while any(self._lacking(template) for template in self.templates):
             if self.ending.is_set():
                 return Outcome("interrupted", self._placed, [self._standing(t) for t in self.templates if self._lacking(t)])
@@ -110,6 +122,7 @@ class Gates:
     async def look(self, *, free_after: float | None = None) -> bool:
         """Let go what may go now; return whether anything did. ``free_after``: so many seconds after it came a pod that no planned node
         takes goes without one, and at once where none of its nodes exists; None: such pods stay behind the gate."""
+        await self._see()
         found = ready(self.cluster, self.templates)
         self._why = found.waiting
         asked = [*found.together, *found.alone]
@@ -129,7 +142,7 @@ class Gates:
         for pod in freed:
             if free_after is None:
                 self.say(f"Pod {key_of(pod)} is more than the placement has nodes for, and stays behind the gate")
-            elif await self._send(pod, None):
+            elif await self._send(pod):
                 self.listener.placed(key_of(pod), None)
                 went.append(pod)
         for text in (*self._stranded(), *(self._why if free_after is not None else ())):
@@ -196,7 +209,7 @@ class Gates:
     # --- letting go ---------------------------------------------------------------------------------------------------
 
     async def _let_go(self, releases: Sequence[Release], fitting: Fitting) -> list[Object]:
-        sent = await asyncio.gather(*(self._send(release.pod, release.node) for release in releases))
+        sent = await asyncio.gather(*(self._send(release.pod, release) for release in releases))
         went = [release for release, done in zip(releases, sent, strict=True) if done]
         for release in went:
             self._placed[release.key] = release.node
@@ -205,10 +218,20 @@ class Gates:
         await asyncio.gather(*(self._bind(release) for release in joint))
         return [release.pod for release in went]
 
-    async def _send(self, pod: Object, node: str | None) -> bool:
-        """Take the gate off; return whether that was done. A pod that was changed meanwhile is read again."""
+    async def _see(self) -> None:
+        if self.places is not None:
+            await self.places.see()
+
+    async def _send(self, pod: Object, release: Release | None = None) -> bool:
+        """Take the gate off, for the node of a release or none; return whether that was done. A pod that was changed meanwhile is read
+        again."""
         for _ in range(_TRIES):
-            answer = await self.api.send("PATCH", path_of(pod), letting_go(pod, node))
+            if release is None or self.places is None:
+                answer = await self.api.send("PATCH", path_of(pod), letting_go(pod, release.node if release is not None else None))
+            elif (told := await self.places.let_go(release, pod)) is not None:
+                answer = told
+            else:
+                return False  # until it is known what became of the pod that has its place
             if answer.ok:
                 return True
             if answer.code != 409:
@@ -227,7 +250,8 @@ class Gates:
         metadata = {key: release.pod["metadata"][key] for key in ("name", "namespace", "uid")}
         target = {"apiVersion": "v1", "kind": "Node", "name": release.node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        answer = await self.api.send("POST", f"{path_of(release.pod)}/binding", body)
+        api = self.api if self.places is None else self.places.api(release)
+        answer = await api.send("POST", f"{path_of(release.pod)}/binding", body)
         if not answer.ok and answer.code not in (404, 409):
             self.say(f"Pod {release.key} cannot be bound: {answer.message}")
 
@@ -248,7 +272,9 @@ class Gates:
         outcome.left += self._why
         if self.options.undo:
             gangs = {template.gang for template in lacking if template.gang}
-            outcome.undone = await undo(self.api, self.cluster, [t for t in self.templates if t in lacking or t.gang in gangs], self.say)
+            doomed = [t for t in self.templates if t in lacking or t.gang in gangs]
+            keep = self.places.undo if self.places is not None else None
+            outcome.undone = await undo(self.api, self.cluster, doomed, self.say, keep)
         return outcome
 
     def _standing(self, template: TemplateNodes) -> str:

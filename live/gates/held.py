@@ -67,6 +67,16 @@ def letting_go(pod: Object, node: str | None) -> Object:
     return {"metadata": metadata, "spec": spec}
 
 
+def as_read(pod: Object) -> Object:
+    """Return what :func:`letting_go` goes by, and the pod's controller: that is what a journal keeps of a pod."""
+    owners = [owner for owner in pod["metadata"].get("ownerReferences") or () if owner.get("controller")]
+    required = _at(pod["spec"], "affinity", "nodeAffinity", _REQUIRED)
+    spec: Object = {"schedulingGates": pod["spec"].get("schedulingGates") or []}
+    if required:
+        spec["affinity"] = {"nodeAffinity": {_REQUIRED: required}}
+    return {"metadata": {"resourceVersion": pod["metadata"].get("resourceVersion"), "ownerReferences": owners}, "spec": spec}
+
+
 def _on(term: Object, node: str) -> Object:
     if not term.get("matchFields") and not term.get("matchExpressions"):
         return term

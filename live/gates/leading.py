@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from live.api.answers import Answer, Api, Body, Unreachable
+from live.apply.journal import JournaledApi
 from live.apply.lease import Lease, LeaseLost, LeaseTaken, Place, Times
 from live.gates.gates import Gates
 
@@ -27,6 +28,10 @@ class LeasedApi:
 
     api: Api
     lease: Lease
+
+    def of(self, step: int, pod: str) -> LeasedApi:
+        """Return the same API for the requests of a pod of a document, if these are kept in a journal."""
+        return replace(self, api=self.api.of(step, pod)) if isinstance(self.api, JournaledApi) else self
 
     async def send(
         self,

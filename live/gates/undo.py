@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from live.api.answers import Api, Object
@@ -21,10 +21,17 @@ _RESOURCES: Final = {
 }
 
 
-async def undo(api: Api, cluster: Cluster, templates: Sequence[TemplateNodes], say: Callable[[str], None]) -> list[str]:
+async def undo(
+    api: Api,
+    cluster: Cluster,
+    templates: Sequence[TemplateNodes],
+    say: Callable[[str], None],
+    keep: Callable[[TemplateNodes, Object], Awaitable[None]] | None = None,
+) -> list[str]:
     """Delete the objects of these workloads with their pods, and return which ones. All are named before the first request.
 
-    Only objects of the manifests that the snapshot of the placement did not have go, by uid, and only with the gate in their templates.
+    ``keep``: writes in a journal what is about to be deleted. Only objects of the manifests that the snapshot of the placement did not have
+    go, by uid, and only with the gate in their templates.
     """
     found: list[tuple[TemplateNodes, Object]] = []
     for template in templates:
@@ -39,6 +46,9 @@ async def undo(api: Api, cluster: Cluster, templates: Sequence[TemplateNodes], s
             found.append((template, obj))
     for template, _ in found:
         say(f"deleting {template.ref} with its pods")
+    if keep is not None:
+        for template, obj in found:
+            await keep(template, obj)
     undone = []
     for template, obj in found:
         path = _RESOURCES[template.kind].format(template.namespace, template.name)

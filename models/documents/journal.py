@@ -16,8 +16,9 @@ from msgspec import Meta
 from models.snapshot.snapshot import InputError
 
 #: What a fact says: a wave begins; the manifest from which a pod without a controller is created again; an eviction's pod is gone; the pod
-#: that replaces it is there; a step is done; nodes were closed or opened; drift that is harmless, or that ends the run; the run ends.
-What = Literal["wave", "manifest", "gone", "replacement", "done", "closed", "opened", "drift", "stopped", "end"]
+#: that replaces it, or that stands for one of a placement of manifests, is there; a step is done; nodes were closed or opened; drift that
+#: is harmless, or that ends the run; what did not become whole is deleted, as was asked for; the run ends.
+What = Literal["wave", "manifest", "gone", "replacement", "done", "closed", "opened", "drift", "undo", "stopped", "end"]
 
 
 class Run(msgspec.Struct, tag_field="line", tag="run", omit_defaults=True):
@@ -65,9 +66,12 @@ class Fact(msgspec.Struct, tag_field="line", tag="fact", omit_defaults=True):
     step: Annotated[int | None, Meta(description="The step that it is about.")] = None
     pod: Annotated[str | None, Meta(description="The pod of the step as the plan names it, namespace/name.")] = None
     now: Annotated[str | None, Meta(description="The pod that takes its place, namespace/name.")] = None
-    uid: Annotated[str | None, Meta(description="The uid of that pod.")] = None
+    uid: Annotated[str | None, Meta(description="The uid of that pod, or of the pod that is gone.")] = None
     nodes: Annotated[list[str], Meta(description="The nodes that it is about.")] = []
-    object: Annotated[dict[str, Any] | None, Meta(description="The manifest.")] = None
+    object: Annotated[
+        dict[str, Any] | None,
+        Meta(description="The manifest; gates, node affinity and controller of a pod as read; what is deleted."),
+    ] = None
     message: Annotated[str, Meta(description="What a reader should know.")] = ""
 
 

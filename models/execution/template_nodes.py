@@ -40,9 +40,9 @@ class TemplateNodes:
 
     ``nodes``: how many of its pods each node has, those that run there already included. ``by_name``: the node of each placed pod, where
     pods keep their names (StatefulSet, Pod). ``assignments``: what the placement has of it, in bind order. ``unplaced``: how many of its
-    pods have no node. ``running``: how many were bound before. ``exists``: whether the cluster has its object already. ``one_by_one``: a
-    StatefulSet that waits for each pod to be ready before it creates the next. ``gang``: that of its pods, and how many members are
-    ``needed``.
+    pods have no node. ``ran``: the nodes of those that were bound before, by namespace/name. ``exists``: whether the cluster has its object
+    already. ``one_by_one``: a StatefulSet that waits for each pod to be ready before it creates the next. ``gang``: that of its pods, and
+    how many members are ``needed``.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class TemplateNodes:
     by_name: Mapping[str, str] = field(default_factory=dict)
     assignments: tuple[Assignment, ...] = ()
     unplaced: int = 0
-    running: int = 0
+    ran: Mapping[str, str] = field(default_factory=dict)
     exists: bool = False
     one_by_one: bool = False
     gang: str | None = None
@@ -62,6 +62,11 @@ class TemplateNodes:
     def ref(self) -> str:
         """``Kind namespace/name``, the identity of a workload in documents and messages."""
         return f"{self.kind} {self.namespace}/{self.name}"
+
+    @property
+    def running(self) -> int:
+        """Return how many of its pods were bound before."""
+        return len(self.ran)
 
     @property
     def placed(self) -> int:
@@ -144,7 +149,7 @@ def _counted(template: TemplateNodes, own: Sequence[Assignment], placement: Plac
 def _with_running(template: TemplateNodes, pod: str, node: str) -> TemplateNodes:
     nodes = dict(sorted((Counter(template.nodes) + Counter({node: 1})).items()))
     by_name = {**template.by_name, pod: node} if template.kind in _KEEP_NAMES else {}
-    return replace(template, nodes=nodes, by_name=by_name, running=template.running + 1)
+    return replace(template, nodes=nodes, by_name=by_name, ran={**template.ran, f"{template.namespace}/{pod}": node})
 
 
 def _is_named_after(pod: str, template: TemplateNodes) -> bool:

@@ -54,6 +54,13 @@ class Gated:
             if document:
                 self.world.create(document, "kubectl")
 
+    def verify(self) -> Result:
+        """Hold the journal of the run against the placement, and the world as it is now."""
+        end = Path(self.snapshot).with_name("end.json")
+        end.write_text(json.dumps(self.world.snapshot()))
+        asked = ["verify", self.snapshot, "-w", str(PAIR), "--result", self.placement]
+        return run(*asked, "--journal", f"{self.placement}.journal.jsonl", "--end", str(end))
+
     def nodes(self) -> list[str]:
         """Return the nodes of the gang's pods, empty for none."""
         pods = [pod for pod in self.world.all("Pod") if (pod["metadata"].get("labels") or {}).get("app") in ("a", "b")]
@@ -77,6 +84,15 @@ def test_a_gang_whose_members_need_each_other_runs_where_it_was_placed(gated: Ga
     done = run(*asked, "--yes")
     assert done.exit_code == 0, done.stderr
     assert gated.nodes() == gated.planned
+    verified = gated.verify()
+    assert (verified.exit_code, json.loads(verified.stdout)["violations"]) == (0, []), verified.stdout
+    told = json.loads(verified.stdout)["journal"]
+    assert (told["bindings"], told["end"]) == ({"done": 5, "of": 5}, {"missed": [], "foreign": []})
+    gated.world.patch("Deployment", "default/a", {"spec": {"replicas": 0}})
+    until(lambda: len(gated.nodes()) < 5)
+    scaled = gated.verify()
+    assert scaled.exit_code == 3
+    assert "Deployment default/a has 0 pods on node" in json.loads(scaled.stdout)["journal"]["end"]["missed"][0]
 
 
 def test_what_cannot_be_whole_stops_and_is_undone(gated: Gated, tmp_path: Path) -> None:
@@ -88,6 +104,9 @@ def test_what_cannot_be_whole_stops_and_is_undone(gated: Gated, tmp_path: Path) 
     assert done.exit_code == 3
     assert "deleting Deployment default/a with its pods" in done.stderr
     until(lambda: gated.nodes() == [])
+    verified = gated.verify()
+    assert (verified.exit_code, json.loads(verified.stdout)["violations"]) == (3, []), verified.stdout
+    assert len(json.loads(verified.stdout)["journal"]["left"]) == 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

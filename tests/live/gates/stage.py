@@ -6,15 +6,19 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from checker.journal.judge import Clusters, Judgement, judge_gated
 from commands.common.judging import judge_rest
 from live.api.connect import connect
 from live.api.connection import Limits
 from live.api.live_cluster import LiveCluster
+from live.apply.journal import Journal, JournaledApi, Origin
 from live.gates.gates import Gates, Listener, Options
+from live.gates.places import Places
+from models.documents.journal import read
 from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef
 from models.execution.template_nodes import GATE, TemplateNodes, template_nodes
 from models.kube.objects import pod_key
@@ -56,7 +60,8 @@ class Told(Listener):
 
 @dataclass
 class Stage:
-    """A world, and a placement of manifests in it: the nodes that the pods get in their order."""
+    """A world, and a placement of manifests in it: the nodes that the pods get in their order. ``journaled``: what is done is held against
+    the placement by ``kubestow verify --journal``."""
 
     cluster: Sequence[Object]
     manifests: Sequence[Object]
@@ -65,12 +70,13 @@ class Stage:
     behaviour: Behaviour = field(default_factory=Behaviour)
     options: Options = field(default_factory=lambda: Options(timeout=5, pause=0.01))
     told: Told = field(default_factory=Told)
+    journaled: bool = True
 
     def __post_init__(self) -> None:
         self.world = World(self.behaviour)
         self.world.load(list(self.cluster))
-        before = from_objects(self.world.items())
-        added = expand(before, from_objects([_ungated(each) for each in self.manifests], manifests=True))
+        self.before = before = from_objects(self.world.items())
+        self.added = added = expand(before, from_objects([_ungated(each) for each in self.manifests], manifests=True))
         waiting = [pod for pod in added.snapshot.pods if not pod.spec.nodeName and pod_key(pod) in added.snapshot.to_create]
         gangs = [(pod.metadata.annotations or {}).get("kubestow.dev/gang") for pod in waiting]
         names = [f"default/{gang}" if gang else None for gang in gangs]
@@ -112,7 +118,16 @@ class Stage:
                 return await use(gates)
 
         with Server(self.world) as self.server:
-            return asyncio.run(asyncio.wait_for(within(), 30))
+            done = asyncio.run(asyncio.wait_for(within(), 30))
+        if self.journaled:
+            judged = self.judged(folder)
+            assert judged.violations == []
+        return done
+
+    def judged(self, folder: Path) -> Judgement:
+        """Return what the checker says of the journal and of the world as it is."""
+        clusters = Clusters(self.added.snapshot, self.before, from_objects(self.world.items()))
+        return judge_gated(read(str(folder / "p.journal.jsonl")), self.placement, clusters, digest="r")
 
     @asynccontextmanager
     async def gates(self, folder: Path, told: Told | None = None) -> AsyncIterator[Gates]:
@@ -122,7 +137,14 @@ class Stage:
             cluster = LiveCluster(api)
             await cluster.start()
             try:
-                yield Gates(api, cluster, self.placement, self.templates, judge_rest, self.options, told or self.told)
+                gates = Gates(api, cluster, self.placement, self.templates, judge_rest, self.options, told or self.told)
+                if self.journaled:
+                    origin = Origin("r", self.placement.snapshot.sha256, "https://127.0.0.1")
+                    async with Journal.open(str(folder / "p.journal.jsonl"), origin, resume=True) as journal:
+                        asking = JournaledApi(api, journal)
+                        yield replace(gates, api=asking, places=Places(journal, asking.of, cluster, self.templates))
+                else:
+                    yield gates
             finally:
                 await cluster.close()
 

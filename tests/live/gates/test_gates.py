@@ -19,6 +19,12 @@ NODES = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4")]
 
 def go(stage: Stage, folder: Path) -> Outcome:
     found: Outcome = stage.run(folder, lambda gates: gates.run())
+    told = stage.judged(folder).told
+    assert told is not None
+    if found.state == "done":
+        assert told.left == []
+        assert told.end is not None
+        assert told.end.missed == []
     return found
 
 

@@ -31,7 +31,7 @@ def test_the_roles_allow_what_is_asked_for_and_nothing_else(tmp_path: Path) -> N
     pair = [workload("Deployment", "a", affinity=partner("b"), replicas=1), workload("Deployment", "b", affinity=partner("a"), replicas=1)]
     for each in pair:
         each["spec"]["template"]["metadata"]["annotations"] = {"kubestow.dev/gang": "pair"}
-    stage = Stage(NODES, pair, ["n2", "n2"], orders=[1, 1])
+    stage = Stage(NODES, pair, ["n2", "n2"], orders=[1, 1], journaled=False)
     stage.apply()
 
     async def served() -> None:

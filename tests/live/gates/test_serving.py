@@ -40,6 +40,7 @@ def served(stage: Stage, folder: Path, use: Callable[[], Awaitable[None]]) -> No
             with suppress(asyncio.CancelledError):
                 await task
 
+    stage.journaled = False
     stage.run(folder, both)
 
 
@@ -143,7 +144,7 @@ def test_a_server_that_starts_again_goes_on(tmp_path: Path) -> None:
 
 
 def test_of_two_servers_one_acts_and_the_other_takes_over(tmp_path: Path) -> None:
-    stage = Stage(NODES, [workload("Deployment", replicas=2)], ["n3", "n1"])
+    stage = Stage(NODES, [workload("Deployment", replicas=2)], ["n3", "n1"], journaled=False)
     stage.apply()
     one, other = Told(), Told()
 

@@ -1,0 +1,292 @@
+"""The journal of a run that took gates off the pods of manifests, line by line.
+
+A pod behind the gate may be let go to the node of the planned pod that it stands for, by one change: the gate goes, each required term of
+its node affinity gets that node, an annotation names it. The journal says what the run read of the pod (``replacement``); the change has to
+follow from that, and the API server refuses it where the pod is another by then.
+Source: pkg/apis/core/validation (updates of gated pods).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from checker.journal.replay import Replay, Standing
+from checker.journal.requests import Ask, ask_of, deleted
+from checker.journal.tasks import Gated, Task, Tasks
+from models.documents.journal import Answered, Fact, Record, Request
+
+GATE: Final = "kubestow.dev/placement"
+PLACED_ON: Final = "kubestow.dev/placed-on"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_KEPT_NAMES: Final = ("StatefulSet", "Pod")
+#: Of these each ReplicaSet or Job has as many pods as the workload, for a while.
+_CREWS: Final = ("Deployment", "CronJob")
+#: How much of a name the API server keeps before it adds five letters of its own.
+_STEM: Final = 58
+_REFUSED: Final = range(300, 500)
+_OWN: Final = (404, 409)
+
+_Fault = tuple[str, str, str]
+_Key = tuple[int, str]
+#: The place of a task, for the pods of one controller.
+_Slot = tuple[_Key, str]
+
+
+class GatedReplay(Replay):
+    """One journal. ``seen_gone``: uids of pods that are said to be gone."""
+
+    def __init__(self, record: Record, tasks: Tasks, gated: Gated) -> None:
+        """Begin before the first line."""
+        super().__init__(record, tasks)
+        self.seen_gone: set[str] = set()
+        self._gated = gated
+        self._read: dict[str, Mapping[str, Any]] = {}  # of pods, by uid
+        self._slots: dict[str, _Slot] = {}  # of pods, by uid
+        self._holders: dict[_Slot, str] = {}  # of places to which a pod may have been let go
+        self._sure: set[str] = set()  # pods that were let go
+        self._doomed: dict[str, str] = {}  # uids of workloads that are to be deleted
+        self._members = Counter((task.step, gated.gangs.get(task.pod)) for task in gated.places.values())
+        for key, task in gated.places.items():
+            if not task.step:
+                pod = tasks.pods[task.pod]
+                owner = next((str(each.uid or "") for each in pod.metadata.ownerReferences or () if each.controller), "")
+                self.state.stands[task.pod] = Standing(task.pod, tasks.uid(task.pod))
+                self._holders[key, self._crew(task, owner)] = tasks.uid(task.pod) or task.pod
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _request(self, number: int, request: Request) -> Iterator[_Fault]:
+        ask, task = ask_of(request), self._place(request.step, request.pod)
+        self.state.sent[request.number] = (number, request, ask)
+        if "dryRun" in request.params:
+            return
+        if self.state.over:
+            yield request.pod or "", "", f"{request.method} {request.path} after the run had ended"
+        if (ref := deleted(request)) is not None:
+            yield from (("", "", why) for why in self._delete(ref, request.body))
+        elif ask.kind not in ("pod", "binding"):
+            yield request.pod or "", "", f"{request.method} {request.path}: nothing that takes gates off"
+        elif task is None:
+            yield ask.key, "", "the pod is changed, and the journal does not say which one of the placement it stands for"
+        else:
+            key = (task.step, task.pod)
+            whys = list(self._let_go(ask, request, task) if ask.kind == "pod" else self._bind_partner(ask, task))
+            yield from ((task.pod, task.place, why) for why in whys)
+            if ask.kind == "pod":
+                self.state.asked[key] += 1
+                self._holders.setdefault(self._slots.get(self._uid(task), (key, "")), self._uid(task))
+
+    def _let_go(self, ask: Ask, request: Request, task: Task) -> Iterator[str]:
+        stands, uid = self.state.stands.get(task.pod), self._uid(task)
+        read = self._read.get(uid)
+        if stands is None or read is None or self._slots.get(uid, (None,))[0] != (task.step, task.pod):
+            yield f"{ask.key} is let go, and the journal does not say that it stands for {task.pod}"
+            return
+        if request.patch != "merge":
+            yield f"the change of {ask.key} is no merge patch"
+        if ask.key != stands.key:
+            yield f"{ask.key} is let go, the pod that stands for {task.pod} is {stands.key}"
+        holder = self._holders.get(self._slots[uid], uid)
+        if holder != uid:
+            yield f"{ask.key} is let go to {task.target} in the place of another pod (uid {holder}) that is there: more than planned"
+        if uid in self._sure:
+            yield f"{ask.key} was let go before"
+        wanted = _wanted(uid, read, task.target)
+        if wanted is None:
+            yield f"{ask.key} is changed, and was not behind the gate"
+        else:
+            yield from (f"{name} of {ask.key} is {why}" for name, why in _differences("", wanted, ask.body))
+
+    def _bind_partner(self, ask: Ask, task: Task) -> Iterator[str]:
+        """A Binding is for pods that no scheduler would place one before the other: they share their place in the bind order."""
+        stands, uid = self.state.stands.get(task.pod), self._uid(task)
+        gang = self._gated.gangs.get(task.pod)
+        if gang is None or self._members[task.step, gang] < 2:
+            yield f"a Binding of {ask.key}, which shares its place in the bind order with no other pod of its gang"
+        if uid not in self._sure:
+            yield f"a Binding of {ask.key} before it was let go"
+        if stands is None or ask.key != stands.key:
+            yield f"a Binding of {ask.key}, the pod that stands for {task.pod} is {stands.key if stands else 'not known'}"
+        wanted = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": ask.name, "namespace": ask.namespace, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": task.target},
+        }
+        yield from (f"{name} of the Binding of {ask.key} is {why}" for name, why in _differences("", wanted, ask.body))
+
+    def _delete(self, ref: str, body: object) -> Iterator[str]:
+        uid = self._doomed.get(ref)
+        if ref not in self._gated.workloads:
+            yield f"{ref} is deleted, which is none of the manifests"
+        if uid is None:
+            yield f"{ref} is deleted, and the journal does not say that this was asked for (--undo)"
+        if ref in self._gated.existed:
+            yield f"{ref} is deleted, which was there before"
+        gangs = {self._gated.gangs[pod] for pod, of in self._gated.refs.items() if of == ref and pod in self._gated.gangs}
+        ours = [key for key in self._tasks.all if self._gated.refs.get(key[1]) == ref or self._gated.gangs.get(key[1]) in gangs]
+        if all(key in self.state.done for key in ours):
+            yield f"{ref} is deleted, and is whole"
+        wanted = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background", "preconditions": {"uid": uid}}
+        yield from (f"{name} of the deletion of {ref} is {why}" for name, why in _differences("", wanted, body))
+
+    # --- answers and facts --------------------------------------------------------------------------------------------
+
+    def _answer(self, line: Answered) -> Iterator[_Fault]:
+        _, request, ask = self.state.sent.pop(line.number)
+        task = self._place(request.step, request.pod)
+        if ask.kind != "pod" or task is None or "dryRun" in request.params:
+            return
+        uid = str(ask.get("metadata", "uid"))
+        if 200 <= line.code < 300:
+            self._sure.add(uid)
+            self.state.bound.add((task.step, task.pod))
+        elif line.code in _REFUSED and line.code not in _OWN and uid not in self._sure:
+            self.state.asked[task.step, task.pod] -= 1
+            self._leave(uid)
+        return
+        yield
+
+    def _fact(self, number: int, fact: Fact) -> Iterator[_Fault]:
+        if fact.what == "end":
+            self.state.over = True
+        elif fact.what == "undo":
+            ref = f"{_at(fact.object, 'kind')} {_at(fact.object, 'metadata', 'namespace')}/{_at(fact.object, 'metadata', 'name')}"
+            self._doomed[ref] = str(_at(fact.object, "metadata", "uid"))
+        elif fact.what in ("gone", "replacement", "done", "manifest"):
+            task = self._place(fact.step, fact.pod)
+            if task is None:
+                yield fact.pod or "", "", f"step {fact.step} of {fact.pod} is said to be {fact.what}, and the placement has no such pod"
+                return
+            whys: Iterator[str] = iter(())
+            if fact.what == "gone":
+                self._lose(fact, task)
+            elif fact.what == "replacement":
+                whys = self._stand(fact, task)
+            elif fact.what == "done":
+                whys = self._settled(fact, task)
+            yield from ((task.pod, task.place, why) for why in list(whys))
+        elif fact.what in ("closed", "opened"):
+            yield "", ", ".join(fact.nodes), f"nodes are {fact.what}, and taking gates off needs none of that"
+
+    def _lose(self, fact: Fact, task: Task) -> None:
+        uid = fact.uid or self._tasks.uid(task.pod) or task.pod
+        self.seen_gone.add(uid)
+        self._leave(uid)
+        for slot in [slot for slot, holder in self._holders.items() if holder == uid]:
+            del self._holders[slot]
+        if self._uid(task) == uid:
+            self.state.done.discard((task.step, task.pod))
+
+    def _stand(self, fact: Fact, task: Task) -> Iterator[str]:
+        key, uid, now = (task.step, task.pod), fact.uid or "", fact.now or ""
+        ref = self._gated.refs[task.pod]
+        if not uid:
+            yield f"{now} is said to stand for the pod, without its uid"
+        if not _is_named_after(now, task.pod, ref):
+            yield f"{now} is said to stand for the pod, and is not named like a pod of {ref}"
+        known = self._gated.by_uid.get(uid)
+        if known is not None and self._gated.refs.get(known) != ref:
+            yield f"{now} is said to stand for the pod, and is {known} of the snapshot"
+        if uid in self.seen_gone:
+            yield f"{now} is said to stand for the pod, and was gone before"
+        slot = (key, self._crew(task, str(_at(_first(_at(fact.object, "metadata", "ownerReferences")), "uid") or "")))
+        if self._slots.get(uid, slot) != slot:
+            if uid in self._sure or not _is_held(fact.object):
+                yield f"{now} is said to stand for the pod, and was let go as {self._slots[uid][0][1]}"
+            self._leave(uid)
+        self._slots[uid], self._read[uid] = slot, fact.object or {}
+        if not _is_held(fact.object):
+            holder = self._holders.setdefault(slot, uid)  # let go by somebody else
+            if holder != uid:
+                yield f"{now} is said to stand for the pod, as does another pod (uid {holder}) that is there"
+        self.state.stands[task.pod] = Standing(now, uid)
+
+    def _settled(self, fact: Fact, task: Task) -> Iterator[str]:
+        key, uid = (task.step, task.pod), self._uid(task)
+        if fact.uid not in (None, uid):
+            uid = str(fact.uid)
+            if self._slots.get(uid, (None,))[0] != key:
+                yield f"{fact.now} is said to have its node, and does not stand for {task.pod}"
+        if uid not in self._sure and self._holders.get(self._slots.get(uid, (key, ""))) != uid:
+            yield f"step {task.step} is said to be done, and its pod was never let go"
+        self.state.done.add(key)
+        self.state.bound.add(key)
+
+    # --- places -------------------------------------------------------------------------------------------------------
+
+    def _place(self, step: int | None, pod: str | None) -> Task | None:
+        return None if step is None or pod is None else self._gated.places.get((step, pod))
+
+    def _uid(self, task: Task) -> str:
+        stands = self.state.stands.get(task.pod)
+        return (stands.uid or "") if stands is not None else ""
+
+    def _crew(self, task: Task, owner: str) -> str:
+        return owner if self._gated.refs[task.pod].partition(" ")[0] in _CREWS else ""
+
+    def _leave(self, uid: str) -> None:
+        """Let others have the place of a pod."""
+        slot = self._slots.get(uid)
+        if slot is not None and self._holders.get(slot) == uid:
+            del self._holders[slot]
+
+
+def _wanted(uid: str, read: Mapping[str, Any], node: str | None) -> dict[str, Any] | None:
+    """Return the one change that lets a pod go; None where it was not behind the gate."""
+    if not _is_held(read):
+        return None
+    gates = [gate for gate in _listed(_at(read, "spec", "schedulingGates")) if _at(gate, "name") != GATE]
+    only = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms: list[Any] = []
+    for term in _listed(_at(read, "spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")):
+        asks = _at(term, "matchFields") or _at(term, "matchExpressions")
+        terms.append({**term, "matchFields": [*_listed(_at(term, "matchFields")), only]} if asks else term)
+    return {
+        "metadata": {"uid": uid, "resourceVersion": _at(read, "metadata", "resourceVersion") or "", "annotations": {PLACED_ON: node}},
+        "spec": {
+            "schedulingGates": gates or None,
+            "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms or [{"matchFields": [only]}]}}},
+        },
+    }
+
+
+def _differences(above: str, wanted: object, found: object) -> Iterator[tuple[str, str]]:
+    """Return the fields of a body that are others than they have to be, with what they are."""
+    if isinstance(wanted, dict) and isinstance(found, Mapping):
+        for name in (*wanted, *(name for name in found if name not in wanted)):
+            if name not in wanted:
+                yield f"{above}{name}", "changed, too"
+            elif name not in found:
+                yield f"{above}{name}", "left out"
+            else:
+                yield from _differences(f"{above}{name}.", wanted[name], found[name])
+    elif type(wanted) is not type(found) or wanted != found:
+        yield above.removesuffix(".") or "the body", f"{found!r}, expected {wanted!r}"
+
+
+def _is_named_after(now: str, pod: str, ref: str) -> bool:
+    kind, _, workload = ref.partition(" ")
+    namespace, _, name = workload.partition("/")
+    there, _, own = now.partition("/")
+    return now == pod if kind in _KEPT_NAMES else there == namespace and own.startswith(f"{name}-"[:_STEM])
+
+
+def _is_held(read: object) -> bool:
+    return any(_at(gate, "name") == GATE for gate in _listed(_at(read, "spec", "schedulingGates")))
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _first(value: object) -> object:
+    return next(iter(_listed(value)), None)
+
+
+def _at(value: object, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
