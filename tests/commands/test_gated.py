@@ -15,6 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 import cli
+from live.apply.lease import Lease, LeaseLost
 from tests.api_server import Server, World
 
 ROOT = Path(cli.__file__).parent
@@ -125,3 +126,18 @@ def test_a_server_in_the_cluster_needs_the_placement_alone(gated: Gated, tmp_pat
     assert server.returncode == 130, said
     assert "has the Lease kube-system/kubestow-serve" in said
     assert "Traceback" not in said
+
+
+def test_a_lost_lease_ends_the_run_before_its_next_request(gated: Gated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(_: Lease) -> None:
+        raise LeaseLost("the Lease kube-system/kubestow-apply is lost")
+
+    monkeypatch.setattr(Lease, "check", lost)
+    gated.apply()
+    asked = ["apply", gated.snapshot, "-w", str(PAIR), "--result", gated.placement, "--kubeconfig", str(tmp_path / "config")]
+    done = run(*asked, "--yes")
+    assert (done.exit_code, gated.nodes()) == (3, [""] * 5)
+    assert "kubestow: the Lease kube-system/kubestow-apply is lost" in done.stderr
+    lines = [json.loads(line) for line in Path(f"{gated.placement}.journal.jsonl").read_text().splitlines()]
+    assert not [line for line in lines if line["line"] == "request"]
+    assert (lines[-1]["what"], lines[-1]["message"]) == ("stopped", "the Lease kube-system/kubestow-apply is lost")

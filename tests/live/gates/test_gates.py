@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from live.gates.gates import Gates, Options, Outcome
+from models.documents.journal import Fact, read
 from models.execution.template_nodes import GATE
 from tests.api_server import Behaviour
 from tests.live.gates.stage import Stage, workload
@@ -261,3 +262,18 @@ def test_what_is_to_end_begins_nothing_more(tmp_path: Path) -> None:
 
     outcome = stage.run(tmp_path, ended)
     assert (outcome.state, outcome.placed, stage.counts("web")) == ("interrupted", {}, {"": 2})
+
+
+def test_a_resumed_run_gives_a_successor_the_place_of_the_pod_that_is_gone(tmp_path: Path) -> None:
+    stage = Stage(NODES, [workload("Deployment", replicas=3)], ["n3", "n3", "n2"])
+    stage.apply()
+    assert go(stage, tmp_path).state == "done"
+    gone = next(name for name, where in stage.pods("web").items() if where == "n2")
+    stage.world.delete("Pod", f"default/{gone}", grace=0)
+    assert go(stage, tmp_path).state == "done"
+    assert stage.counts("web") == {"n2": 1, "n3": 2}
+    told = stage.judged(tmp_path).told
+    assert told is not None
+    assert (told.resumed, told.bindings.done) == (1, 3)
+    facts = [line for line in read(str(tmp_path / "p.journal.jsonl")).lines if isinstance(line, Fact)]
+    assert [(fact.what, fact.pod) for fact in facts].count(("gone", next(f.pod for f in facts if f.now == f"default/{gone}"))) == 1
