@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from secrets import token_hex
 from typing import Any
 
 from checker.ends import ends
@@ -96,10 +97,14 @@ def journal_of(asked: Reviewed, api: Any, cluster: LiveCluster) -> Journal:
     return Journal.open(journal_path(asked.path), origin, resume=asked.choices.resume)
 
 
-async def execute(asked: Reviewed, api: Any, cluster: LiveCluster, journal: Journal, lease: Lease) -> Outcome:
-    """Run the document under a display of its progress."""
+async def execute(
+    asked: Reviewed, api: Any, cluster: LiveCluster, journal: Journal, lease: Lease, *, hold_drained: bool = False
+) -> Outcome:
+    """Run the document under a display of its progress. ``hold_drained``: another run is to go on where this one stops."""
     choices, streams = asked.choices, asked.streams
-    options = Options(timeout=choices.timeout, wave=choices.wave, pause_between=choices.pause_between is not None)
+    options = Options(
+        timeout=choices.timeout, wave=choices.wave, pause_between=choices.pause_between is not None, hold_drained=hold_drained
+    )  # fmt: skip
     with run_progress.choose(asked.document, choices.pause_between, quiet=streams.quiet, verbose=streams.verbose) as shown:
         end = partial(ends, asked.snapshot, asked.document)
         execution = Execution(api, cluster, journal, asked.document, asked.snapshot, judge_rest, options, shown, lease, end)
@@ -143,8 +148,7 @@ async def _interruptible(execution: Execution) -> Outcome:
 def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
     for text in outcome.missed:
         say(f"kubestow: the end is not as the document says: {text}")
-    for text in outcome.foreign:
-        say(f"note: changed by others: {text}")
+    _tell([f"changed by others: {text}" for text in outcome.foreign], streams)
     if outcome.not_opened:
         names = ", ".join(outcome.not_opened)
         say(f"kubestow: could not be opened again: {names} (kubestow apply --open --yes tries once more)")
@@ -155,10 +159,19 @@ def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
     return DONE if outcome.state in ("done", "paused") and not (outcome.missed or outcome.not_opened) else INCOMPLETE
 
 
+async def open_all(api: Any, cluster: LiveCluster) -> None:
+    """Open the nodes that runs before this moment held for others to come, if there are any."""
+    await cluster.refresh()
+    found = leftovers.find(cluster.objects("Node").values())
+    if found:
+        async with Lease(api, f"open-{token_hex(4)}", tell=say) as lease:
+            left = await leftovers.open_leftovers(api, found, lease)
+        for name, why in left.items():
+            say(f"kubestow: {name}: {why}")
+
+
 async def open_nodes(choices: ApplyChoices, streams: Streams) -> int:
     """Open the nodes that runs which have ended left closed; without --yes only name them."""
-    from secrets import token_hex
-
     async with followed(choices, streams) as (api, cluster):
         found = leftovers.find(cluster.objects("Node").values())
         for text in leftovers.describe(found):

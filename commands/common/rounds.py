@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -28,38 +28,56 @@ from solver.runtime.options import Options
 from solver.solve import place
 
 #: Says of a pod that it is not to be moved.
-_STAYS = "karpenter.sh/do-not-disrupt"
+_STAYS: Final = "karpenter.sh/do-not-disrupt"
+#: Obstacles that are named.
+_LISTED: Final = 10
 
 
 async def until_done(asked: Reviewed) -> int:
-    """Carry the document out; where that stops, plan anew for the cluster as it is then, and go on, as often as was asked for."""
+    """Carry the document out; where that stops, plan anew for the cluster as it is then, and go on, as often as was asked for. Nodes to be
+    drained stay closed from one round to the next."""
     choices, streams = asked.choices, asked.streams
     async with carrying_out.followed(choices, streams) as (api, cluster):
         await carrying_out.announce(api, cluster, asked)
         moved: set[str] = set()
-        for number in range(1, choices.rounds + 1):
-            async with carrying_out.journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
-                outcome = await carrying_out.execute(asked, api, cluster, journal, lease)
-                code = carrying_out.report(outcome, journal, streams)
-                moved |= {each.uid for each in journal.progress.steps.values() if each.uid is not None and each.gone}
-            if outcome.state != "stopped" or number == choices.rounds:
-                return code
-            found = await _next(asked, cluster, outcome, number + 1, () if choices.evict_again else moved)
-            if found is None:
-                return INCOMPLETE
-            asked = found
-            if not _is_work(asked.document):
-                obstacles = asked.document.obstacles if isinstance(asked.document, RebalancePlan) else asked.document.unplaced
-                say(f"round {number + 1}: there is nothing more to be done{', though the goals are not reached' if obstacles else ''}")
-                return INCOMPLETE if obstacles else DONE
-    return INCOMPLETE
+        number = 1
+        try:
+            while True:
+                async with carrying_out.journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
+                    hold = number < choices.rounds
+                    outcome = await carrying_out.execute(asked, api, cluster, journal, lease, hold_drained=hold)
+                    code = carrying_out.report(outcome, journal, streams)
+                    moved |= {each.uid for each in journal.progress.steps.values() if each.uid is not None and each.gone}
+                if outcome.state != "stopped" or not hold:
+                    return code if code != DONE else _told(asked.document)
+                number += 1
+                asked = await _next(asked, cluster, outcome, number, () if choices.evict_again else moved)
+                if not _is_work(asked.document):
+                    say(f"round {number}: there is nothing more to be done")
+                    return _told(asked.document)
+        finally:
+            await carrying_out.open_all(api, cluster)
+
+
+def _told(document: Placement | RebalancePlan) -> int:
+    """Say what of the goals is not reached, and return the exit code."""
+    if isinstance(document, Placement):
+        left = [f"{each.pod} has no place" for each in document.unplaced if not each.gated]
+    else:
+        left = [obstacle.message for obstacle in document.obstacles]
+    for text in left[:_LISTED]:
+        say(f"not reached: {text}")
+    if len(left) > _LISTED:
+        say(f"and {len(left) - _LISTED} more like this")
+    return INCOMPLETE if left else DONE
 
 
 def _is_work(document: Placement | RebalancePlan) -> bool:
-    return bool(document.assignments if isinstance(document, Placement) else document.moves or document.evictions)
+    """Return whether a run has something to do: nodes to be drained are at least cordoned."""
+    return bool(document.assignments if isinstance(document, Placement) else document.moves or document.evictions or document.drain)
 
 
-async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number: int, stays: Collection[str]) -> Reviewed | None:
+async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number: int, stays: Collection[str]) -> Reviewed:
     """Return the document of the next round, kept with its snapshot beside the first one."""
     await cluster.refresh()
     now = await cluster.read_snapshot()

@@ -292,14 +292,14 @@ class Fence:
         pods = ((self._cluster.pod(uid), said) for uid, said in before.items())
         return all(pod is None or not waits(pod) or looked_at(pod, said, closed) for pod, said in pods)
 
-    async def open(self, *, drained: Collection[str] = ()) -> list[str]:
+    async def open(self, *, drained: Collection[str] = (), held: Collection[str] = ()) -> list[str]:
         """Open all nodes that the run has closed, each on its own and several times if need be; return those that could not be opened.
 
-        ``drained``: stay cordoned, without the annotation. A node without the annotation of the run is somebody else's by now and is left
-        as it is. Called twice it tries again what is left.
+        ``drained``: stay cordoned, without the annotation. ``held``: stay closed, with it, for a run that comes after. A node without the
+        annotation of the run is somebody else's by now and is left as it is. Called twice it tries again what is left.
         """
         await self._stop_guard()
-        todo = {name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours
+        todo = ({name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours) - {*held}
         try:
             left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
         except JournalLost:

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -53,6 +53,10 @@ class End(Protocol):
 EndJudge = Callable[[Snapshot, Mapping[str, str]], End]
 
 
+#: Pods and differences that one message names.
+_LISTED: Final = 3
+
+
 @dataclass
 class Outcome:
     """``state``: ``done``: all steps are; ``paused``: those up to the wave that was asked for; else the run ended before. ``reasons``: why;
@@ -72,7 +76,9 @@ class Outcome:
     def message(self) -> str:
         """Return in a sentence how the run ended."""
         count = f"{len(self.done)} of {len(self.done) + len(self.left)} steps are done"
-        return "; ".join([count, *self.reasons, *self.standing])
+        reasons = [reason for reason in self.reasons if reason != self.state]
+        more = [f"and {len(self.standing) - _LISTED} more pods that were begun"] if len(self.standing) > _LISTED else []
+        return "; ".join([count, *reasons, *self.standing[:_LISTED], *more])
 
 
 @dataclass
@@ -367,9 +373,11 @@ class Execution:
                 outcome.missed, outcome.foreign = list(end.missed), list(end.foreign)
         outcome.standing = [sentence for course in self._courses.values() if (sentence := self._standing(course))]
         drained = self.document.drain if state == "done" and isinstance(self.document, RebalancePlan) else ()
-        outcome.not_opened = await self.fence.open(drained=drained)
+        held = self.document.drain if self.options.hold_drained and state == "stopped" and isinstance(self.document, RebalancePlan) else ()
+        outcome.not_opened = await self.fence.open(drained=drained, held=held)
         with contextlib.suppress(JournalLost):
-            said = "; ".join([outcome.message, *outcome.missed, *outcome.foreign])
+            others = [f"{len(outcome.foreign)} differences that others made"] if len(outcome.foreign) > _LISTED else outcome.foreign
+            said = "; ".join([outcome.message, *outcome.missed, *others])
             await self.journal.fact("end" if state in ("done", "paused") else "stopped", message=said)
         return outcome
 

@@ -20,6 +20,8 @@ from models.execution.template_nodes import TemplateNodes
 #: Workloads whose pods do not come when the workload does.
 _LATER: Final = ("CronJob", "PodTemplate")
 _TRIES: Final = 4
+#: Seconds without a pod that is let go, after which it is said what they wait for.
+_SILENT: Final = 5.0
 
 
 class Listener:
@@ -97,14 +99,19 @@ class Gates:
 
     async def _run(self, deadline: float) -> Outcome:
         clock = asyncio.get_running_loop().time
+        still = clock()
         while any(self._lacking(template) for template in self.templates):
             if self.ending.is_set():
                 return Outcome("interrupted", self._placed, [self._standing(t) for t in self.templates if self._lacking(t)])
             moved = await self.look()
             if clock() >= deadline:
                 return await self._stopped()
+            still = clock() if moved else still
+            if clock() - still >= _SILENT:
+                for text in self._why:
+                    self.say(text)
             if not moved:
-                await self.news(deadline - clock())
+                await self.news(min(_SILENT, deadline - clock()))
         return Outcome("done", self._placed)
 
     async def serve(self) -> None:

@@ -212,6 +212,9 @@ def test_until_done_plans_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         done = cluster.apply("--yes", "--until-done", "--rounds", "3")
         assert "round 2: planning anew" in done.stderr
     assert cluster.on("n1") == []
+    nodes = [each.obj for each in cluster.world.log if (each.kind, each.key) == ("Node", "n1") and each.obj is not None]
+    drained = [bool(each["spec"].get("unschedulable")) for each in nodes]
+    assert drained[drained.index(True) :].count(False) == 0  # never open between the rounds
     second = tmp_path / "plan.json.round-2.json"
     invoke("verify", tmp_path / "plan.json.round-2.snapshot.json", "--result", second, "--journal", f"{second}.journal.jsonl")
 

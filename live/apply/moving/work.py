@@ -91,7 +91,8 @@ class Options:
     """``timeout``: seconds for a step: to be allowed by its budget, and then to be there again. ``wave``: the last one to be carried out.
     ``pause_between``: whether the listener is asked before each wave but the first. ``at_once``: pods that are on their way at a time;
     ``requests``: Bindings at a time. ``pause``: seconds until a refused eviction is tried again. ``patience``: seconds after which a pod is
-    given up that is let in to its node and has no place there by the scheduler: the longest that this puts a pod off, and a little more."""
+    given up that is let in to its node and has no place there by the scheduler: the longest that this puts a pod off, and a little more.
+    ``hold_drained``: nodes to be drained stay closed, with the mark of the run, where the run stops and another one is to go on."""
 
     timeout: float = 600.0
     wave: int | None = None
@@ -100,6 +101,7 @@ class Options:
     requests: int = 32
     pause: float = 1.0
     patience: float = 12.0
+    hold_drained: bool = False
 
 
 @dataclass
