@@ -48,12 +48,13 @@ def foreign(posed: Posed, *, resumed: bool = False) -> list[str]:
         last = max((one.time for one in posed.world.log if _is_ours(one)), default=last)
     opened = min((one.time for one in cordons if not one.closed and one.time >= last), default=float("inf"))
     nodes = {one["metadata"]["name"]: _room(posed, one) for one in posed.start if one["kind"] == "Node"}
+    counted = {one["metadata"]["uid"] for one in posed.start if one["kind"] == "Pod" and one["spec"].get("nodeName")}
     found = []
     for entry in posed.world.bound("scheduler"):
         if entry.time >= opened:
             break
         pod = entry.obj or {}
-        if _is_let_in(pod):
+        if entry.uid in counted or _is_let_in(pod):
             continue
         room = nodes[entry.node]
         room.subtract(_use(pod))
