@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from live.api.answers import Api, Unreachable
+from live.api.answers import Api, Object, Unreachable
 from live.apply import drift
 from live.apply.differences.nodes import opened
 from live.apply.drift import Done, Judge, Now
@@ -20,9 +20,11 @@ from live.apply.journal import Journal, JournaledApi, JournalLost
 from live.apply.lease import LeaseLost
 from live.apply.moving.course import Course
 from live.apply.moving.cut_off import patient
+from live.apply.moving.hold import awaited, first_try, waits_for
 from live.apply.moving.node_watch import NodeWatch
 from live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
 from live.apply.node_changes import FenceError, annotation
+from live.apply.outcome import LISTED, EndJudge, Outcome
 from live.apply.steps import Step, targets, waves
 from live.apply.whereabouts import Standing, Whereabouts, is_let_in, node_of
 from models.documents.placement import Assignment, Placement
@@ -38,47 +40,6 @@ class Lease(Protocol):
     """What keeps two runs apart, which :class:`live.apply.lease.Lease` is."""
 
     def check(self) -> None: ...
-
-
-class End(Protocol):
-    """How a cluster differs from the end that a document describes: what the run missed, and what others did. Sentences."""
-
-    @property
-    def missed(self) -> list[str]: ...
-    @property
-    def foreign(self) -> list[str]: ...
-
-
-#: Compares the cluster once all is done with the document; the names of the pods that stand for the document's are given as well.
-EndJudge = Callable[[Snapshot, Mapping[str, str]], End]
-
-
-#: Pods and differences that one message names.
-_LISTED: Final = 3
-
-
-@dataclass
-class Outcome:
-    """``state``: ``done``: all steps are; ``paused``: those up to the wave that was asked for; else the run ended before. ``reasons``: why;
-    ``standing``: what became of pods that were begun and are not done; ``missed``, ``foreign``: in which the cluster is not as the document
-    says it is in the end, by the run and by others; ``not_opened``: nodes that are still closed."""
-
-    state: Literal["done", "paused", "stopped", "interrupted"]
-    done: list[Step] = field(default_factory=list)
-    left: list[Step] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    standing: list[str] = field(default_factory=list)
-    missed: list[str] = field(default_factory=list)
-    foreign: list[str] = field(default_factory=list)
-    not_opened: list[str] = field(default_factory=list)
-
-    @property
-    def message(self) -> str:
-        """Return in a sentence how the run ended."""
-        count = f"{len(self.done)} of {len(self.done) + len(self.left)} steps are done"
-        reasons = [reason for reason in self.reasons if reason != self.state]
-        more = [f"and {len(self.standing) - _LISTED} more pods that were begun"] if len(self.standing) > _LISTED else []
-        return "; ".join([count, *reasons, *self.standing[:_LISTED], *more])
 
 
 @dataclass
@@ -110,13 +71,13 @@ class Execution:
         self.fence.inherit(self.journal.progress.closed)
         self._drift = drift.Watch(self.snapshot, self.document, self.judge)
         self._watch = NodeWatch(self.cluster, self._where)
-        self._halt = Halt()
+        self._halt, self._said = Halt(), ""
         self._courses: dict[tuple[int, str], Course] = {}
         self._done: set[tuple[int, str]] = set()
         self._task: asyncio.Task[None] | None = None
         self._work = Work(
             journaled.of, self.cluster, self.journal, self.fence, self._where, self.options, self.listener, self._fits,
-            self._watch.unchanged, self._alive, self._halt,
+            self._watch.unchanged, self._alive, self._foreign, self._halt,
         )  # fmt: skip
 
     def _terms(self) -> Terms:
@@ -164,7 +125,7 @@ class Execution:
         begun = self._begun()
         if begun:
             self.listener.note(f"{len(begun)} steps that the run had begun before are taken up")
-            await self._carry(begun)
+            await self._carry_out(begun)
         first = True
         for wave in self._waves:
             left = [step for step in wave if step.id not in self._done]
@@ -175,12 +136,12 @@ class Execution:
             if not first:
                 await self._between(left[0].wave)
             first = False
-            await self._check()
+            await self._check(left)
             if self._halt.state is None:
                 await self.journal.fact("wave", wave=left[0].wave)
                 self.listener.wave(left[0].wave, len(left))
                 self._settle_down()
-                await self._carry(left)
+                await self._carry_out(left)
 
     def _begun(self) -> list[Step]:
         """Return the steps that an earlier part of this run has begun and not done, with all of the gangs among them."""
@@ -196,10 +157,7 @@ class Execution:
 
     async def _between(self, wave: int) -> None:
         """Let foreign pods have the nodes that are theirs, and wait if that was asked for. What replaces pods that go for good waits on."""
-        for step in self._steps:
-            if step.kind == "evict" and step.id in self._done and step.origin.owner is not None:
-                pods = self.cluster.pods_of(step.origin.owner[2])
-                self._planned.update(pod["metadata"]["uid"] for pod in pods if node_of(pod) is None)
+        self._foreign()
         await self.fence.between_waves()
         if self.options.pause_between:
             answer = asyncio.ensure_future(self.listener.pause(wave))
@@ -214,6 +172,38 @@ class Execution:
         if self._halt.state is None:
             await self.fence.close()
             await self.cluster.refresh()
+
+    def _foreign(self) -> Mapping[str, Object]:
+        """Return the pods that wait for a node and are not the run's: neither planned nor a replacement nor what follows pods that go."""
+        for step in self._steps:
+            if step.kind == "evict" and step.id in self._done and step.origin.owner is not None:
+                pods = self.cluster.pods_of(step.origin.owner[2])
+                self._planned.update(pod["metadata"]["uid"] for pod in pods if node_of(pod) is None)
+        return {uid: pod for uid, pod in self.fence.waiting().items() if uid not in self._where.taken}
+
+    async def _carry_out(self, steps: Sequence[Step]) -> None:
+        """Carry steps of a wave out, as often broken off for pods that their budgets wait for as needed."""
+        await self._carry(steps)
+        while self._work.held.is_set():
+            self._work.held.clear()
+            steps = [step for step in steps if step.id not in self._done]
+            if self._halt.state is None and steps:
+                if awaited(steps, self._work):  # else what they waited for has been taken as a replacement
+                    await self._open_for_budgets(steps)
+                await self._check(steps)
+            if self._halt.state is None and steps:
+                self._settle_down()
+                await self._carry(steps)
+
+    async def _open_for_budgets(self, steps: Sequence[Step]) -> float:
+        """Open nodes as between waves, in the midst of one; return when to do so again."""
+        said, self._said = self._said, f"evictions are refused{waits_for(steps, self._work)}: nodes are opened as between waves"
+        if said != self._said:
+            self.listener.note(self._said)
+        await self.fence.between_waves()
+        await self.fence.close()
+        await self.cluster.refresh()
+        return time.monotonic() + self.options.hold
 
     def _settle_down(self) -> None:
         """Take the cluster as it is for what the wave was judged on: pods that are bound now replace none of ours."""
@@ -309,10 +299,10 @@ class Execution:
 
     # --- judging ----------------------------------------------------------------------------------------------------
 
-    async def _check(self) -> None:
+    async def _check(self, steps: Sequence[Step]) -> None:
         """Compare the cluster with what the rest of the document takes for granted; end the run where it does not hold. What a budget does
-        not allow at the moment is asked again until time is up."""
-        deadline = time.monotonic() + self.options.timeout
+        not allow at the moment is asked again until time is up; nodes are opened meanwhile if it waits for pods without one."""
+        deadline, held = first_try(steps, self._work) + self.options.timeout, time.monotonic() + self.options.hold
         while self._halt.state is None:
             verdict = await asyncio.to_thread(self._drift.check, self.cluster.snapshot(), self._so_far())
             for each in drift.summed_up(verdict.new):
@@ -323,9 +313,12 @@ class Execution:
             if verdict.passing:
                 deadline = await patient(self._work, deadline)
             if not verdict.passing or time.monotonic() >= deadline:
+                more = waits_for(steps, self._work) if verdict.passing else ""
                 for fault in verdict.faults:
-                    self._halt.ask("stopped", fault)
+                    self._halt.ask("stopped", fault + more)
                 return
+            if time.monotonic() >= held and awaited(steps, self._work):
+                held = await self._open_for_budgets(steps)
             await self._work.rest(self.options.pause)
 
     def _so_far(self) -> Done:
@@ -376,7 +369,7 @@ class Execution:
         held = self.document.drain if self.options.hold_drained and state == "stopped" and isinstance(self.document, RebalancePlan) else ()
         outcome.not_opened = await self.fence.open(drained=drained, held=held)
         with contextlib.suppress(JournalLost):
-            others = [f"{len(outcome.foreign)} differences that others made"] if len(outcome.foreign) > _LISTED else outcome.foreign
+            others = [f"{len(outcome.foreign)} differences that others made"] if len(outcome.foreign) > LISTED else outcome.foreign
             said = "; ".join([outcome.message, *outcome.missed, *others])
             await self.journal.fact("end" if state in ("done", "paused") else "stopped", message=said)
         return outcome

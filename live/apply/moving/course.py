@@ -100,6 +100,8 @@ class Course:
     async def _evicted(self) -> bool:
         """Have the pod evicted; what nothing else would create again is written down before."""
         step, work, standing = self.step, self.work, self.work.where.of[self.step.pod]
+        if work.held.is_set() and not self.progress.begun:
+            return False
         pod = work.cluster.pod(standing.uid)
         if step.origin.owner is None:
             self._made = self.progress.manifest

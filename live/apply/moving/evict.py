@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from live.api.answers import Answer, Object, Unreachable
 from live.apply.moving.cut_off import patient
+from live.apply.moving.hold import awaited, by_budget, waits_for
 from live.apply.moving.work import Ended, Work
 from live.apply.steps import Step
 from live.apply.whereabouts import is_leaving, node_of
@@ -34,13 +35,15 @@ def eviction(key: str, uid: str) -> Object:
 
 
 async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
-    """Have the pod of a step evicted; False if the run is to end before anything was asked for. ``asked``: an earlier run may have.
+    """Have the pod of a step evicted; False if the run is to end, or the wave is broken off, before anything was done. ``asked``: an
+    earlier run may have. Time counts from the first try.
 
     Raises:
         Ended: the pod is not the one of the document any more, its budget does not allow it in time, or the server refuses.
         Unreachable: the server is gone.
     """
-    standing, began = work.where.of[step.pod], time.monotonic()
+    standing, now = work.where.of[step.pod], time.monotonic()
+    began, held = work.tried.setdefault(step.id, now), now + work.options.hold
     deadline, api = began + work.options.timeout, work.api_of(*step.id)
     while True:
         pod = work.cluster.pod(standing.uid)
@@ -50,7 +53,7 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
             raise Ended(f"pod {standing.key} {'is gone' if pod is None else 'is being deleted'}, and not by this run")
         if node_of(pod) != step.source:
             raise Ended(f"pod {standing.key} is on {node_of(pod) or 'no node'}, in the plan on {step.source}")
-        if work.halt.state is not None:
+        if work.halt.state is not None or work.held.is_set():
             return False
         work.alive()
         work.asking.add(standing.uid)
@@ -72,9 +75,11 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
         else:
             deadline = await patient(work, deadline, standing.key.partition("/")[0])
         if time.monotonic() >= deadline:
-            raise Ended(
-                f"pod {standing.key} cannot be evicted for {max(work.options.timeout, round(deadline - began)):g} s: {_budget(answer)}"
-            )
+            waited = max(work.options.timeout, round(deadline - began))
+            raise Ended(f"pod {standing.key} cannot be evicted for {waited:g} s: {_budget(answer)}{waits_for([step], work)}")
+        if by_budget(answer) and time.monotonic() >= held and awaited([step], work):
+            work.held.set()
+            return False
         if answer.code == 429 or work.cluster.pod(standing.uid) is pod:
             await work.rest(min(work.options.pause, deadline - time.monotonic()))
 

@@ -92,7 +92,8 @@ class Options:
     ``pause_between``: whether the listener is asked before each wave but the first. ``at_once``: pods that are on their way at a time;
     ``requests``: Bindings at a time. ``pause``: seconds until a refused eviction is tried again. ``patience``: seconds after which a pod is
     given up that is let in to its node and has no place there by the scheduler: the longest that this puts a pod off, and a little more.
-    ``hold_drained``: nodes to be drained stay closed, with the mark of the run, where the run stops and another one is to go on."""
+    ``hold_drained``: nodes to be drained stay closed, with the mark of the run, where the run stops and another one is to go on.
+    ``hold``: seconds that a budget refuses before nodes are opened for pods that it waits for."""
 
     timeout: float = 600.0
     wave: int | None = None
@@ -102,6 +103,7 @@ class Options:
     pause: float = 1.0
     patience: float = 12.0
     hold_drained: bool = False
+    hold: float = 5.0
 
 
 @dataclass
@@ -110,7 +112,9 @@ class Work:
     step as the cluster is, empty if it does. ``unchanged``: whether a node is as it was when the wave was judged, but for what the run did.
     ``alive``: raises if the run must change nothing more. ``whole``: gangs that are begun, and therefore brought to their end.
     ``entering``: held by the one pod that is let in to its node; ``shut_out``: the pod that was let in and not bound, after which no other
-    one is. ``asking``: uids of pods whose eviction is being asked for; ``forgotten``: when budgets forget evictions that were cut off."""
+    one is. ``asking``: uids of pods whose eviction is being asked for; ``forgotten``: when budgets forget evictions that were cut off.
+    ``foreign``: the pods that wait and are not the run's, by uid. ``tried``: when steps first asked for an eviction; ``held``: no
+    more are begun until nodes were opened for pods that budgets wait for."""
 
     api_of: Callable[[int, str], Api]
     cluster: Cluster
@@ -122,6 +126,7 @@ class Work:
     fits: Callable[[Step, str], Awaitable[str]]
     unchanged: Callable[[str], bool]
     alive: Callable[[], None]
+    foreign: Callable[[], Mapping[str, Object]]
     halt: Halt = field(default_factory=Halt)
     slots: asyncio.Semaphore = field(init=False)
     bindings: asyncio.Semaphore = field(init=False)
@@ -131,6 +136,8 @@ class Work:
     shut_out: str = ""
     asking: set[str] = field(default_factory=set)
     forgotten: dict[Hashable, float] = field(default_factory=dict)
+    tried: dict[tuple[int, str], float] = field(default_factory=dict)
+    held: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.options.at_once)

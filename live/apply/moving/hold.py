@@ -1,0 +1,62 @@
+"""Budgets that wait for pods which closed nodes keep out: a wave is broken off for them, since no time would help."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from live.api.answers import Answer, Object
+from live.apply.moving.work import Work
+from live.apply.steps import Step
+from live.apply.whereabouts import key_of
+from models.kube.objects import LabelSelector
+from models.kube.selectors import Selector, canonical, selector_matches
+
+_LISTED: Final = 3
+
+
+def by_budget(answer: Answer) -> bool:
+    """Return whether it is a budget that refuses an eviction, and not a server that has too much to do."""
+    details = answer.body.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return answer.code == 429 and any(isinstance(cause, dict) and cause.get("reason") == "DisruptionBudget" for cause in causes or ())
+
+
+def awaited(steps: Iterable[Step], work: Work) -> list[str]:
+    """Return the pods without a node that the budgets of these steps' pods count, and that are not the run's own, by name."""
+    pods = [pod for step in steps if step.source is not None and (pod := work.cluster.pod(work.where.of[step.pod].uid)) is not None]
+    foreign = work.foreign().values()
+    budgets = list(_budgets(pods, work)) if foreign else []
+    return sorted(key_of(pod) for pod in foreign if any(_counts(budget, pod) for budget in budgets))
+
+
+def waits_for(steps: Iterable[Step], work: Work) -> str:
+    """Return the end of a sentence that names these pods, empty if there are none."""
+    found = awaited(steps, work)
+    if not found:
+        return ""
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return f"; the budget waits for {'pod' if len(found) == 1 else 'pods'} {', '.join(found[:_LISTED])}{more} without a node"
+
+
+def first_try(steps: Iterable[Step], work: Work) -> float:
+    """Return when the first of these steps was tried for the first time: now, if none was."""
+    return min((work.tried[step.id] for step in steps if step.id in work.tried), default=time.monotonic())
+
+
+def _budgets(pods: list[Object], work: Work) -> Iterator[tuple[str, Selector]]:
+    for budget in work.cluster.objects("PodDisruptionBudget").values():
+        given = (budget.get("spec") or {}).get("selector")
+        selector = canonical(msgspec.convert(given, LabelSelector)) if given is not None else None
+        found = (budget["metadata"].get("namespace") or "default", selector)
+        if selector is not None and any(_counts((found[0], selector), pod) for pod in pods):
+            yield found[0], selector
+
+
+def _counts(budget: tuple[str, Selector], pod: Object) -> bool:
+    namespace, selector = budget
+    labels = pod["metadata"].get("labels") or {}
+    return namespace == key_of(pod).partition("/")[0] and selector_matches(selector, labels)
