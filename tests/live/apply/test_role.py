@@ -15,6 +15,8 @@ from tests.live.roles import RIGHTS, Recording, allowed, optional
 from tests.objects import Object, node, pod
 
 MANIFEST: Final = Path(cli.__file__).parent / "docs/apply-role.yaml"
+#: A node is read again where somebody else has changed it meanwhile, which depends on who is faster.
+_IN_CONFLICTS: Final = {("", "nodes", "get", "")}
 _CLASS: Final[Object] = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
@@ -65,4 +67,4 @@ def test_the_roles_allow_what_is_asked_for_and_nothing_else(tmp_path: Path, monk
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path / "kubeconfig")))
         _run("apply", snapshot, "--result", placement, "--yes")
     assert RIGHTS - allowed(MANIFEST) == set()
-    assert allowed(MANIFEST) - RIGHTS - optional(allowed(MANIFEST)) == set()
+    assert allowed(MANIFEST) - RIGHTS - optional(allowed(MANIFEST)) - _IN_CONFLICTS == set()
