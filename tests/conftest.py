@@ -7,6 +7,7 @@ Tests run in several processes by default (pytest-xdist), but a test that is nam
 from __future__ import annotations
 
 import os
+from asyncio import events
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -49,3 +50,15 @@ def chromium() -> Iterator[Chromium]:
 
     with found_browser() as run:
         yield run
+
+
+@pytest.fixture(autouse=True)
+def no_loop_of_the_browser(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Playwright's synchronous API keeps a loop running in the thread of all tests, in which nobody else could run one of their own."""
+    if "report" in request.node.path.parts:
+        yield
+        return
+    running = events._get_running_loop()
+    events._set_running_loop(None)
+    yield
+    events._set_running_loop(running)
