@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from models.kube import namespace_limits, objects, topology_objects
-from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from models.kube import device_objects, namespace_limits, objects, topology_objects
+from models.kube.storage_objects import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.kube.workload_objects import (
     CronJob,
     DaemonSet,
@@ -48,6 +48,12 @@ KINDS: Final[dict[str, Kind]] = {
         _kind(PersistentVolumeClaim, ""),
         _kind(StorageClass, "storage.k8s.io", namespaced=False),
         _kind(CSINode, "storage.k8s.io", namespaced=False),
+        _kind(CSIDriver, "storage.k8s.io", namespaced=False),
+        _kind(device_objects.ResourceSlice, "resource.k8s.io", namespaced=False),
+        _kind(device_objects.DeviceClass, "resource.k8s.io", namespaced=False),
+        _kind(device_objects.DeviceTaintRule, "resource.k8s.io", namespaced=False),
+        _kind(device_objects.ResourceClaim, "resource.k8s.io"),
+        _kind(device_objects.ResourceClaimTemplate, "resource.k8s.io"),
         _kind(topology_objects.NodeResourceTopology, "topology.node.k8s.io", namespaced=False),
         _kind(objects.Service, ""),
         _kind(namespace_limits.ResourceQuota, ""),
@@ -79,6 +85,12 @@ FIELDS: Final = {
     "PersistentVolumeClaim": "persistent_volume_claims",
     "StorageClass": "storage_classes",
     "CSINode": "csi_nodes",
+    "CSIDriver": "csi_drivers",
+    "ResourceSlice": "resource_slices",
+    "DeviceClass": "device_classes",
+    "DeviceTaintRule": "device_taint_rules",
+    "ResourceClaim": "resource_claims",
+    "ResourceClaimTemplate": "resource_claim_templates",
     "NodeResourceTopology": "node_topologies",
     "Service": "services",
     "ResourceQuota": "resource_quotas",

@@ -168,12 +168,17 @@ class ResourceRequirements(Struct):
     claims: list[ResourceClaim] | None = None
 
 
+class ContainerRestartRule(Struct):
+    action: str | None = None
+
+
 class Container(Struct):
     name: str | None = None
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restartPolicy: str | None = None
     image: str | None = None
+    restartPolicyRules: list[ContainerRestartRule] | None = None
 
 
 class PersistentVolumeClaimVolumeSource(Struct):
@@ -217,6 +222,8 @@ class PodSchedulingGate(Struct):
 
 class PodResourceClaim(Struct):
     name: str
+    resourceClaimName: str | None = None
+    resourceClaimTemplateName: str | None = None
 
 
 class WorkloadReference(Struct):
@@ -251,6 +258,7 @@ class PodSpec(Struct):
     workloadRef: WorkloadReference | None = None
     schedulingGroup: PodSchedulingGroup | None = None
     activeDeadlineSeconds: int | None = None
+    hostUsers: bool | None = None
 
 
 class ContainerStatus(Struct):
@@ -266,6 +274,11 @@ class PodCondition(Struct):
     reason: str | None = None
 
 
+class PodResourceClaimStatus(Struct):
+    name: str
+    resourceClaimName: str | None = None
+
+
 class PodStatus(Struct):
     phase: str | None = None
     qosClass: str | None = None
@@ -273,6 +286,9 @@ class PodStatus(Struct):
     conditions: list[PodCondition] | None = None
     containerStatuses: list[ContainerStatus] | None = None
     initContainerStatuses: list[ContainerStatus] | None = None
+    resourceClaimStatuses: list[PodResourceClaimStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocatedResources: ResourceList | None = None
 
 
 class Pod(Struct):
@@ -298,6 +314,10 @@ class NodeSpec(Struct):
     taints: list[Taint] | None = None
 
 
+class NodeSystemInfo(Struct):
+    kubeletVersion: str | None = None
+
+
 class ContainerImage(Struct):
     names: list[str] | None = None
     sizeBytes: int | None = None
@@ -307,6 +327,8 @@ class NodeStatus(Struct):
     capacity: ResourceList | None = None
     allocatable: ResourceList | None = None
     images: list[ContainerImage] | None = None
+    nodeInfo: NodeSystemInfo | None = None
+    declaredFeatures: list[str] | None = None
 
 
 class Node(Struct):

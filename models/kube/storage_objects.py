@@ -91,3 +91,12 @@ class CSINodeSpec(Struct):
 class CSINode(Struct):
     metadata: ObjectMeta
     spec: CSINodeSpec | None = None
+
+
+class CSIDriverSpec(Struct):
+    preventPodSchedulingIfMissing: bool | None = None
+
+
+class CSIDriver(Struct):
+    metadata: ObjectMeta
+    spec: CSIDriverSpec | None = None

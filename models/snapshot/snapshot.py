@@ -11,6 +11,7 @@ from typing import Any, Final
 from models.kube import (
     closed_nodes,
     defaults,
+    device_objects,
     kinds,
     namespace_limits,
     objects,
@@ -19,6 +20,8 @@ from models.kube import (
     topology_objects,
     workload_objects,
 )
+from models.kube.feature_gates import DEFAULT as DEFAULT_GATES
+from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import plain, shorten
 from models.kube.validation.kinds import problems as validation_problems
 from models.snapshot import api_types, bundles, duplicate_keys, interning, sources, workload_status
@@ -61,6 +64,12 @@ class Snapshot:
     persistent_volume_claims: dict[str, storage_objects.PersistentVolumeClaim] = field(default_factory=dict)  # "namespace/name"
     storage_classes: dict[str, storage_objects.StorageClass] = field(default_factory=dict)
     csi_nodes: dict[str, storage_objects.CSINode] = field(default_factory=dict)
+    csi_drivers: dict[str, storage_objects.CSIDriver] = field(default_factory=dict)
+    resource_slices: dict[str, device_objects.ResourceSlice] = field(default_factory=dict)
+    device_classes: dict[str, device_objects.DeviceClass] = field(default_factory=dict)
+    device_taint_rules: dict[str, device_objects.DeviceTaintRule] = field(default_factory=dict)
+    resource_claims: dict[str, device_objects.ResourceClaim] = field(default_factory=dict)  # "namespace/name"
+    resource_claim_templates: dict[str, device_objects.ResourceClaimTemplate] = field(default_factory=dict)  # "namespace/name"
     node_topologies: dict[str, topology_objects.NodeResourceTopology] = field(default_factory=dict)
     pod_disruption_budgets: list[objects.PodDisruptionBudget] = field(default_factory=list)
     services: list[objects.Service] = field(default_factory=list)
@@ -79,6 +88,7 @@ class Snapshot:
     sha256: str = ""
     to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
+    gates: FeatureGates = DEFAULT_GATES  # by which Kubernetes version and feature gates its rules are read
 
     @property
     def notes(self) -> list[str]:

@@ -1,0 +1,4 @@
+"""Selectors of devices in CEL, evaluated by a library with Kubernetes' own functions added. Enter at :mod:`models.cel.selectors`.
+
+It may import ``models.kube``. An expression is part of reading: the checker asks this package, too.
+"""
