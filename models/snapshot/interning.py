@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from models.kube import defaults, objects
+from models.kube.feature_gates import FeatureGates
 from models.kube.validation import pods as validation
 
 _T = TypeVar("_T")
@@ -49,9 +51,13 @@ def trim(metadata: objects.ObjectMeta) -> None:
 
 
 class Pool:
-    """Shares the parts of pods. Shared parts must not be changed: they are everything below ``metadata`` and ``spec``, and ``status``."""
+    """Shares the parts of pods. Shared parts must not be changed: they are everything below ``metadata`` and ``spec``, and ``status``.
 
-    def __init__(self) -> None:
+    ``gates``: of the API server that is to take the pods, None if one has them.
+    """
+
+    def __init__(self, gates: FeatureGates | None = None) -> None:
+        self._check_spec: Callable[[objects.PodSpec], list[str]] = functools.partial(validation.spec_problems, gates=gates)
         self._parts: dict[tuple[str, bytes], tuple[Any, list[str]]] = {}
         self._texts: dict[str, str] = {}
         self._encode = msgspec.json.Encoder().encode
@@ -78,7 +84,7 @@ class Pool:
             affinity, found = self._examined("affinity", affinity, validation.affinity_problems if validate else _nothing)
             problems = problems + found
         spec.nodeName = spec.volumes = spec.affinity = None
-        shared, found = self._examined("spec", spec, validation.spec_problems if validate else _nothing, self._spec)
+        shared, found = self._examined("spec", spec, self._check_spec if validate else _nothing, self._spec)
         pod.spec = copy.copy(shared)
         pod.spec.nodeName = node
         pod.spec.affinity = affinity

@@ -115,19 +115,27 @@ class Snapshot:
         return self.workloads.get(kind, []) if kind in kinds.WORKLOADS else getattr(self, kinds.FIELDS[kind])
 
 
-def load(paths: Sequence[str], *, manifests: bool = False, unknown_fields: bool = False, namespace: str | None = None) -> Snapshot:
+def load(
+    paths: Sequence[str],
+    *,
+    manifests: bool = False,
+    unknown_fields: bool = False,
+    namespace: str | None = None,
+    gates: FeatureGates = DEFAULT_GATES,
+) -> Snapshot:
     """Read files, directories (recursively) and ``-`` (standard input), JSON or YAML, gzip or not, into one snapshot.
 
     ``manifests``: what is read is to be added to a cluster (:func:`models.workloads.expand.expand`), so that what its objects decide
     (priority by class, default storage class) is left open. Fields and kinds that Kubernetes lacks are bad input there;
     with ``unknown_fields`` such fields are let through. ``namespace``: that of objects which name none, ``default`` if it is not given.
+    ``gates``: of the API server that is to take manifests.
 
     Raises:
         InputError: anything unreadable, malformed, invalid, or duplicate with other content; all of it, not only the first.
     """
     if namespace is not None and not is_label(namespace):
         raise InputError([f"namespace {shorten(namespace)}: {LABEL_TEXT}"])
-    intake = _Intake(validate=True, manifests=manifests)
+    intake = _Intake(validate=True, manifests=manifests, gates=gates)
     fields = None if unknown_fields else FieldCheck(intake.problem if manifests else None)
     reader = Reader(intake, manifests=manifests, fields=fields)
     reader.namespace = namespace or reader.namespace
@@ -175,10 +183,15 @@ def from_json(data: bytes, label: str) -> Snapshot:
 
 
 def from_objects(
-    items: Iterable[Mapping[str, Any]], *, validate: bool = True, manifests: bool = False, unknown_fields: bool = True
+    items: Iterable[Mapping[str, Any]],
+    *,
+    validate: bool = True,
+    manifests: bool = False,
+    unknown_fields: bool = True,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> Snapshot:
-    """Return a snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` as there, and
-    without ``unknown_fields`` such fields of manifests are bad input.
+    """Return a snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` and ``gates`` as
+    there, and without ``unknown_fields`` such fields of manifests are bad input.
 
     With ``validate=False`` objects need only have the API's structure: what an API server would refuse (no name, an empty topologyKey, a
     malformed quantity) is let through, and later objects of a name replace or join earlier ones.
@@ -186,7 +199,7 @@ def from_objects(
     Raises:
         InputError: as for :func:`load`; the place in ``items`` stands for the file.
     """
-    intake = _Intake(validate=validate, manifests=manifests)
+    intake = _Intake(validate=validate, manifests=manifests, gates=gates)
     fields = None if unknown_fields else FieldCheck(intake.problem)
     reader = Reader(intake, names=validate, manifests=manifests and validate, fields=fields)
     digests: list[bytes] = []
@@ -226,12 +239,13 @@ def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: boo
 class _Intake:
     """Takes objects as they are decoded: trims, checks, defaults and files them."""
 
-    def __init__(self, *, validate: bool, manifests: bool = False) -> None:
+    def __init__(self, *, validate: bool, manifests: bool = False, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._validate = validate
         self._manifests = manifests
+        self._taken_by = gates if manifests else None
         self._snapshot = Snapshot()
         self._problems: list[str] = []
-        self._pool = interning.Pool()
+        self._pool = interning.Pool(self._taken_by)
         self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
         self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself does not have
@@ -274,7 +288,7 @@ class _Intake:
         if kind.name == "Pod":
             problems = self._pool.pod(obj, validate=self._validate)
         else:
-            problems = validation_problems(obj) if self._validate else []
+            problems = validation_problems(obj, self._taken_by) if self._validate else []
             defaults.apply(obj)
         if self._validate:
             problems = self._names.problems(kind, obj) + problems

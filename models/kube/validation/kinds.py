@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from models.kube import kinds, objects, topology_objects
+from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import shorten
 from models.kube.namespace_limits import LimitRange, ResourceQuota
 from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -96,12 +97,12 @@ def _budget(budget: objects.PodDisruptionBudget, out: Problems) -> None:
         _percentage(budget.spec.maxUnavailable, "spec.maxUnavailable", out)
 
 
-def _workload(obj: object, out: Problems) -> None:
+def _workload(obj: object, gates: FeatureGates | None, out: Problems) -> None:
     template = kinds.pod_template(obj)
     if template is not None and template[1].spec is not None:
         spec, path = template[1].spec, f"{template[0]}.spec"
         out += (
-            spec_problems(spec, path)
+            spec_problems(spec, path, gates)
             + affinity_problems(spec.affinity, f"{path}.affinity")
             + volume_problems(spec.volumes, f"{path}.volumes")
         )
@@ -187,16 +188,20 @@ _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
 }
 
 
-def problems(obj: object) -> Problems:
-    """Return all problems of an object as it was read, before defaulting."""
+def problems(obj: object, gates: FeatureGates | None = None) -> Problems:
+    """Return all problems of an object as it was read, before defaulting. ``gates``: of the API server that is to take it, None if one
+    has it."""
     if isinstance(obj, objects.Pod):
         return (
-            spec_problems(obj.spec) + affinity_problems(obj.spec.affinity) + volume_problems(obj.spec.volumes) + status_problems(obj.status)
+            spec_problems(obj.spec, gates=gates)
+            + affinity_problems(obj.spec.affinity)
+            + volume_problems(obj.spec.volumes)
+            + status_problems(obj.status)
         )
     out: Problems = []
     check = _CHECKS.get(type(obj))
     if check is not None:
         check(obj, out)
     else:
-        _workload(obj, out)
+        _workload(obj, gates, out)
     return out

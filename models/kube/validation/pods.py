@@ -5,12 +5,14 @@ Every function appends ``path: what is wrong, what was expected`` to ``out``. Se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 from models.kube import defaults, objects, quantity
+from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import shorten
 
 Problems = list[str]
@@ -20,6 +22,14 @@ _NODE_OPERATORS: Final = (*_SELECTOR_OPERATORS, "Gt", "Lt")
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 INT32: Final = 2**31 - 1
 INT64: Final = 2**63 - 1
+_COMPARISONS: Final = ("Gt", "Lt")
+_DECIMAL: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})\Z", re.ASCII)
+
+
+def decimal_int64(text: str | None) -> int | None:
+    """Return the number that a text is in its one decimal form, None for other texts and for numbers beyond 64 bits."""
+    value = int(text) if _DECIMAL.match(text or "") and text else None
+    return value if value is not None and -INT64 - 1 <= value <= INT64 else None
 
 
 def check_choice(value: str | None, allowed: tuple[str, ...], path: str, out: Problems) -> None:
@@ -194,8 +204,21 @@ def affinity_problems(found: objects.Affinity | None, path: str = "spec.affinity
     return out
 
 
-def spec_problems(spec: objects.PodSpec, path: str = "spec") -> Problems:
-    """Problems of a pod's spec but for its affinity and volumes."""
+def _toleration(toleration: objects.Toleration, path: str, gates: FeatureGates | None, out: Problems) -> None:
+    """Gt and Lt are kept where they were stored, and taken anew with their gate only (KEP-5471)."""
+    operator, gate = toleration.operator, "TaintTolerationComparisonOperators"
+    compares = operator in _COMPARISONS
+    if compares and gates is not None and not gates.enabled(gate):
+        out.append(f"{path}.operator: got {operator}, expected Exists or Equal (the feature gate {gate} is off)")
+    elif compares and gates is not None and decimal_int64(toleration.value) is None:
+        out.append(f"{path}.value: got {shorten(toleration.value or '')}, expected a whole number with operator {operator}")
+    elif not compares:
+        check_choice(operator, ("Exists", "Equal"), f"{path}.operator", out)
+    check_choice(toleration.effect, EFFECTS, f"{path}.effect", out)
+
+
+def spec_problems(spec: objects.PodSpec, path: str = "spec", gates: FeatureGates | None = None) -> Problems:
+    """Problems of a pod's spec but for its affinity and volumes. ``gates``: of the API server that is to take it, None if one has it."""
     out: Problems = []
     if not spec.containers:
         out.append(f"{path}.containers: missing, expected at least one container")
@@ -212,8 +235,7 @@ def spec_problems(spec: objects.PodSpec, path: str = "spec") -> Problems:
     _requirements(spec.resources, f"{path}.resources", out)
     check_resources(spec.overhead, f"{path}.overhead", out)
     for index, toleration in enumerate(spec.tolerations or ()):
-        check_choice(toleration.operator, ("Exists", "Equal"), f"{path}.tolerations[{index}].operator", out)
-        check_choice(toleration.effect, EFFECTS, f"{path}.tolerations[{index}].effect", out)
+        _toleration(toleration, f"{path}.tolerations[{index}]", gates, out)
     _spread(spec.topologySpreadConstraints, f"{path}.topologySpreadConstraints", out)
     if not out:
         _total(spec, path, out)

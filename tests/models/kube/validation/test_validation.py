@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from models.kube.feature_gates import FeatureGates
 from models.kube.quantity import INT64_MAX
 from models.snapshot.snapshot import InputError, from_objects
 
@@ -392,3 +393,41 @@ def test_nulls_are_absent_and_zero_values_in_maps_and_lists() -> None:
 def test_labels_are_not_judged() -> None:
     strange = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"": "é" * 500}}, "spec": pod()["spec"]}
     assert from_objects([strange]).pods[0].metadata.labels == {"": "é" * 500}
+
+
+# --- tolerations that compare numbers (KEP-5471) ------------------------------------------------------------------------
+
+COMPARING = FeatureGates("1.36", (("TaintTolerationComparisonOperators", True),))
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+
+
+def comparing(value: str, operator: str = "Gt") -> Object:
+    return pod(tolerations=[{"key": "k", "operator": operator, "value": value, "effect": "NoSchedule"}])
+
+
+@pytest.mark.parametrize("operator", ["Gt", "Lt"])
+@pytest.mark.parametrize("value", ["5", "no number", ""])
+def test_stored_tolerations_may_compare_numbers_whatever_the_gates_are(operator: str, value: str) -> None:
+    found = from_objects([comparing(value, operator)]).pods[0].spec.tolerations or []
+    assert (found[0].operator, found[0].value) == (operator, value)
+
+
+@pytest.mark.parametrize("operator", ["Gt", "Lt"])
+@pytest.mark.parametrize("nested", [False, True], ids=["Pod", "Deployment"])
+def test_new_tolerations_may_compare_numbers_where_the_gate_is_on(operator: str, nested: bool) -> None:
+    one = comparing("5", operator)
+    new = {**DEPLOYMENT, "spec": {"selector": {}, "template": {"spec": one["spec"]}}} if nested else one
+    from_objects([new], manifests=True, gates=COMPARING)
+    with pytest.raises(InputError, match=rf"tolerations\[0\].operator: got {operator}, expected Exists or Equal .*is off"):
+        from_objects([new], manifests=True)
+
+
+@pytest.mark.parametrize("value", ["", "+5", "05", "-0", "1.0", "1e3", str(2**63), str(-(2**63) - 1), "\u0665", "5\n"])
+def test_new_tolerations_compare_with_whole_numbers_only(value: str) -> None:
+    with pytest.raises(InputError, match=r"tolerations\[0\].value: got .*, expected a whole number with operator Gt"):
+        from_objects([comparing(value)], manifests=True, gates=COMPARING)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", str(2**63 - 1), str(-(2**63))])
+def test_new_tolerations_compare_with_all_whole_numbers_of_64_bits(value: str) -> None:
+    from_objects([comparing(value)], manifests=True, gates=COMPARING)
