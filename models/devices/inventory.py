@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.kube import device_objects
+from models.kube.selectors import Bools
+
 Ids = NDArray[np.int32]
 
+#: (type, values) of an attribute: "int", "bool", "string" or "version"; versions compare as text. One value, but for lists.
+Attribute = tuple[str, tuple[int | bool | str, ...]]
 
-#: (type, value) of an attribute: "int", "bool", "string" or "version"; versions compare as text.
-Attribute = tuple[str, int | bool | str]
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Capacity:
     """One entry of a device's capacity, in the resource's own units. ``default``, ``least``, ``most``, ``step``, ``values``: the request
     policy, None or empty where it has none."""
@@ -27,38 +31,160 @@ class Capacity:
     step: Fraction | None = None
     values: tuple[Fraction, ...] = ()
 
+    def amount(self, requested: Fraction | None) -> Fraction | None:
+        """Return what a request takes of it, rounded up as the policy says, or None where the policy refuses that. ``requested``: None if it
+        names no amount."""
+        amount = self._rounded(requested)
+        if amount == self.default:
+            return amount
+        if (self.most is not None and amount > self.most) or (self.values and amount not in self.values):
+            return None
+        if self.step is not None and self.least is not None and (ceil(amount) - ceil(self.least)) % ceil(self.step):
+            return None
+        return amount
 
-@dataclass(frozen=True, eq=False)
-class Device:
-    """One device of a pool. ``id``: its position in ``Inventory.devices``. ``attributes``, ``capacity``: by full name, ``domain/name``.
-    ``counters``: (id of the counter in ``Inventory.counters``, amount). ``shared``: allowMultipleAllocations."""
+    def _rounded(self, requested: Fraction | None) -> Fraction:
+        if requested is None:
+            return self.value if self.default is None else self.default
+        if self.least is not None:
+            if requested < self.least or self.step is None:
+                return max(requested, self.least)
+            least, step = ceil(self.least), ceil(self.step)
+            return Fraction(least + -((least - ceil(requested)) // step) * step)
+        return next((value for value in self.values if value >= requested), requested)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Kind:
+    """Devices that no request of the instance can tell apart, but for counters and for what is allocated of them.
+
+    ``attributes``: those that constraints read, by full name (``domain/name``). ``capacity``: by name as the slice writes it. ``taints``:
+    those that block, (key, value, effect). ``shared``: may be allocated several times. ``example``: one of its devices as published, which
+    selectors are evaluated on. ``usable``: False where a feature gate that is off keeps it from everybody.
+    """
 
     id: int
     driver: str
+    example: device_objects.Device
+    attributes: Mapping[str, Attribute]
+    capacity: Mapping[str, Capacity]
+    taints: tuple[tuple[str, str, str], ...] = ()
+    shared: bool = False
+    usable: bool = True
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Device:
+    """One device of a pool. ``id``: its position in ``Inventory.devices``. ``unit``: what is allocated; devices of the same driver, pool and
+    name are one unit, though slices for different nodes may publish it twice. ``kind``: position in ``Inventory.kinds``. ``counters``: what
+    it consumes, (position in ``Inventory.counters``, amount). ``node``: an allocation of it is tied to the node where it is made; else to
+    those that ``selector`` (position in ``Inventory.selectors``, None for all nodes) matches."""
+
+    id: int
+    unit: int
+    kind: int
+    driver: str
     pool: str
     name: str
-    attributes: dict[str, Attribute]
-    capacity: dict[str, Capacity]
     counters: tuple[tuple[int, Fraction], ...] = ()
-    taints: tuple[tuple[str, str, str], ...] = ()  # (key, value, effect), those that block
-    shared: bool = False
-    binding_conditions: bool = False
+    node: bool = True
+    selector: int | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Site:
+    """What some nodes see. ``visible``: ids of devices in the order in which the allocator looks at them. ``elsewhere``: those of them that
+    serve other nodes only (they are looked at, and never taken). ``broken``: why a request for all devices is an error, None if it is not.
+    ``counters``: ids of all counters of its pools, grouped by pool."""
+
+    visible: Ids
+    elsewhere: frozenset[int] = frozenset()
+    broken: str | None = None
+    counters: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass
+class Books:
+    """What is allocated. ``in_use``: units that are allocated as a whole. ``consumed``: (unit, capacity) -> what shares take of it.
+    ``shares``: unit -> number of shares. ``left``: per counter what is left of it, which may be negative."""
+
+    in_use: set[int] = field(default_factory=set)
+    consumed: dict[tuple[int, str], Fraction] = field(default_factory=dict)
+    shares: dict[int, int] = field(default_factory=dict)
+    left: list[Fraction] = field(default_factory=list)
+
+    def copy(self) -> Books:
+        return Books(set(self.in_use), dict(self.consumed), dict(self.shares), list(self.left))
 
 
 @dataclass
 class Inventory:
-    """Every device of the snapshot that some node can use.
+    """Every device of the snapshot that some node can see.
 
-    ``visible``: per node the ids of the devices that its pods can get, in the order in which the allocator looks at them (int32).
-    ``broken``: per node why a request for all devices is an error there (an incomplete or invalid pool), None if it is not.
-    ``counters``: total less what allocated devices consume. ``in_use``: ids of devices that are allocated as a whole.
-    ``consumed``: (id, name of the capacity) -> what shares take of it. ``shares``: ids of shared devices with at least one share.
+    ``site_of``: int32[N], per node its position in ``sites``. ``units``: (driver, pool, name) -> unit. ``counters``: totals.
+    ``consumption``: unit -> what it takes of counters as long as any of it is allocated. ``selectors``: masks of nodes, bool[N], that
+    devices refer to. ``books``: what the claims of the snapshot have allocated.
     """
 
     devices: list[Device] = field(default_factory=list)
-    visible: list[Ids] = field(default_factory=list)
-    broken: list[str | None] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
+    site_of: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    units: dict[tuple[str, str, str], int] = field(default_factory=dict)
     counters: list[Fraction] = field(default_factory=list)
-    in_use: set[int] = field(default_factory=set)
-    consumed: dict[tuple[int, str], Fraction] = field(default_factory=dict)
-    shares: set[int] = field(default_factory=set)
+    consumption: dict[int, tuple[tuple[int, Fraction], ...]] = field(default_factory=dict)
+    selectors: list[Bools] = field(default_factory=list)
+    books: Books = field(default_factory=Books)
+
+    def site(self, n: int) -> Site:
+        return self.sites[int(self.site_of[n])]
+
+    def visible(self, n: int) -> Ids:
+        """Return the ids of the devices that pods on node n may get, in the order of the search."""
+        site = self.site(n)
+        if not site.elsewhere:
+            return site.visible
+        return np.array([i for i in site.visible.tolist() if i not in site.elsewhere], dtype=np.int32)
+
+    def kind(self, device: int) -> Kind:
+        return self.kinds[self.devices[device].kind]
+
+    def book(self, books: Books, picks: Iterable[Pick], times: int = 1) -> None:
+        """Add allocated devices to the books, or with ``times`` -1 take them out again. Admin access is not booked."""
+        for pick in picks:
+            if pick.admin:
+                continue
+            unit = self.devices[pick.device].unit
+            before = unit in books.in_use or unit in books.shares
+            if pick.share:
+                count = books.shares.get(unit, 0) + times
+                if count:
+                    books.shares[unit] = count
+                else:
+                    del books.shares[unit]
+                for name, amount in pick.consumed:
+                    taken = books.consumed.get((unit, name), Fraction(0)) + times * amount
+                    if count:
+                        books.consumed[unit, name] = taken
+                    else:
+                        books.consumed.pop((unit, name), None)
+            elif times > 0:
+                books.in_use.add(unit)
+            else:
+                books.in_use.discard(unit)
+            if before != (unit in books.in_use or unit in books.shares):
+                for counter, amount in self.consumption.get(unit, ()):
+                    books.left[counter] -= times * amount
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A device that a request gets. ``claim``: position among the claims that were asked for. ``request``: its name. ``share``: the device
+    is shared, and the request takes ``consumed`` of it, by name of the capacity."""
+
+    claim: int
+    request: str
+    device: int
+    admin: bool = False
+    share: bool = False
+    consumed: tuple[tuple[str, Fraction], ...] = ()
