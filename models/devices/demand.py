@@ -12,8 +12,8 @@ Toleration = tuple[str, str, str, str]
 @dataclass(frozen=True, slots=True)
 class Request:
     """Devices of one kind. ``name``: as results name it, ``request`` or ``request/alternative``. ``device_class``: of that DeviceClass.
-    ``count``: None asks for all that match. ``selectors``: expressions, those of the class first. ``capacity``: requested amounts by name, as
-    the claim writes it (full, or bare for the driver's own)."""
+    ``count``: None asks for all that match. ``selectors``: expressions, those of the class first. ``capacity``: requested amounts by name,
+    as the claim writes it (full, or bare for the driver's own)."""
 
     name: str
     device_class: str
@@ -26,8 +26,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """``attribute``: full name. ``distinct``: values differ pairwise; else all are the same. ``requests``: names that it is about, empty for
-    all."""
+    """``attribute``: full name. ``distinct``: values differ pairwise; else all are the same. ``requests``: names that it is about, empty
+    for all."""
 
     attribute: str
     distinct: bool
@@ -41,8 +41,8 @@ class Constraint:
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A claim that is to be allocated. ``requests``: alternatives each, the first that works is taken; most have one. ``key``:
-    ``namespace/name`` of a claim that several pods may share, None for one that each pod of the class has of its own. ``entry``: the name of
-    the pod's entry in spec.resourceClaims (of the first pod that has it), empty for the claim that extended resources make."""
+    ``namespace/name`` of a claim that several pods may share, None for one that each pod of the class has of its own. ``entry``: the name
+    of the pod's entry in spec.resourceClaims (of the first pod that has it), empty for the claim that extended resources make."""
 
     requests: tuple[tuple[Request, ...], ...]
     constraints: tuple[Constraint, ...] = ()

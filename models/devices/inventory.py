@@ -32,8 +32,8 @@ class Capacity:
     values: tuple[Fraction, ...] = ()
 
     def amount(self, requested: Fraction | None) -> Fraction | None:
-        """Return what a request takes of it, rounded up as the policy says, or None where the policy refuses that. ``requested``: None if it
-        names no amount."""
+        """Return what a request takes of it, rounded up as the policy says, or None where the policy refuses that. ``requested``: None if
+        it names no amount."""
         amount = self._rounded(requested)
         if amount == self.default:
             return amount
@@ -75,10 +75,10 @@ class Kind:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Device:
-    """One device of a pool. ``id``: its position in ``Inventory.devices``. ``unit``: what is allocated; devices of the same driver, pool and
-    name are one unit, though slices for different nodes may publish it twice. ``kind``: position in ``Inventory.kinds``. ``counters``: what
-    it consumes, (position in ``Inventory.counters``, amount). ``node``: an allocation of it is tied to the node where it is made; else to
-    those that ``selector`` (position in ``Inventory.selectors``, None for all nodes) matches."""
+    """One device of a pool. ``id``: its position in ``Inventory.devices``. ``unit``: what is allocated; devices of the same driver, pool
+    and name are one unit, though slices for different nodes may publish it twice. ``kind``: position in ``Inventory.kinds``. ``counters``:
+    what it consumes, (position in ``Inventory.counters``, amount). ``node``: an allocation of it is tied to the node where it is made; else
+    to those that ``selector`` (position in ``Inventory.selectors``, None for all nodes) matches."""
 
     id: int
     unit: int

@@ -13,11 +13,10 @@ from models.kube.selectors import Bools
 @dataclass
 class DeviceTable:
     """``allowed``: ``namespace/name`` of allocated claims that pods name -> bool[N], the nodes that they allow. ``provided``: extended
-    resource that a DeviceClass backs -> bool[N], nodes where devices must provide it. ``listed``: other extended resources -> bool[N], nodes
-    whose allocatable lists them. ``names``: pod (index into ``snapshot.pods``) -> per claim of its demand how documents call it. ``held``:
-    running pod that may be moved -> the devices that it has, by position of the claim. ``matches``: whether all selectors of a request hold
-    for devices of a kind, remembered; raises CelError.
-    """
+    resource that a DeviceClass backs -> bool[N], nodes where devices must provide it. ``listed``: other extended resources -> bool[N],
+    nodes whose allocatable lists them. ``names``: pod (index into ``snapshot.pods``) -> per claim of its demand how documents call it.
+    ``held``: running pod that may be moved -> the devices that it has, by position of the claim. ``matches``: whether all selectors of a
+    request hold for devices of a kind, remembered; raises CelError."""
 
     inventory: Inventory
     matches: Callable[[tuple[str, ...], int], bool]
