@@ -38,10 +38,10 @@ class Result:
         return len(self.pods) / max(1, self.pending)
 
 
-def schedule(snapshot: Snapshot, *, seed: int = 0) -> Result:
-    """Schedule the pending pods of a snapshot."""
+def schedule(snapshot: Snapshot, *, seed: int = 0, first: bool = False) -> Result:
+    """Schedule the pending pods of a snapshot; ``first``: to the first node that takes a pod, instead of the one with the highest score."""
     gang_cluster = compile_cluster(snapshot, select(snapshot))
-    loop = _Loop(gang_cluster, seed)
+    loop = _Loop(gang_cluster, seed, first=first)
     waiting = sorted((i, g) for g, cls in enumerate(gang_cluster.classes) for i in cls.pods)
     pods: dict[int, str] = {}
     moved = True
@@ -55,7 +55,8 @@ def schedule(snapshot: Snapshot, *, seed: int = 0) -> Result:
 
 
 class _Loop:
-    def __init__(self, cluster: Cluster, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int, *, first: bool) -> None:
+        self._first = first
         # Rules that know of gangs judge their members as a unit; here nobody does.
         self.cluster = replace(cluster, gangs=[], classes=[replace(c, gang=None) for c in cluster.classes])
         self.placed = [0] * cluster.n_classes
@@ -92,6 +93,8 @@ class _Loop:
         nodes = np.flatnonzero(~blocked)
         if not len(nodes):
             return None
+        if self._first:
+            return int(nodes[0])
         score = self._score(g, nodes)
         return int(self._rng.choice(nodes[score == score.max()].tolist()))
 
