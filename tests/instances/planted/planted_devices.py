@@ -15,7 +15,7 @@ Pods come in random order, and request ``usage`` percent of the CPU of each node
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -125,11 +125,11 @@ def drawn_devices(nodes: int, pods: int, seed: int, *, per_node: int = 8) -> lis
     return [*found, _class("groups"), *_asking(asked)]
 
 
-def _asking(pods: list[tuple[Ask | None, int]]) -> Iterator[Object]:
+def _asking(pods: Sequence[tuple[Ask | None, int]]) -> Iterator[Object]:
     """Templates, pods in this order, and their claims, from what each pod asks for and its mCPU."""
     templates = {ask: f"claim-{i}" for i, ask in enumerate(dict.fromkeys(ask for ask, _ in pods if ask is not None))}
-    for ask, name in templates.items():
-        yield _template(name, ask)
+    for asked, name in templates.items():
+        yield _template(name, asked)
     for number, (ask, cpu) in enumerate(pods):
         yield from _pod(number, cpu, None if ask is None else (templates[ask], ask))
 
