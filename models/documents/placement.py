@@ -15,6 +15,8 @@ from models.kube.lenient_decode import shorten
 
 API_VERSION: Final = "kubestow.dev/v1alpha1"
 
+_DEVICES: Final = "The devices of its claims that are not allocated yet; a claim that pods share is with each of them."
+
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 
@@ -81,6 +83,27 @@ class ContainerZones(Doc):
     zones: Annotated[list[str], Meta(description="The names of its NUMA zones.")]
 
 
+class DeviceResult(Doc, omit_defaults=True):
+    """A device that a pod gets for one request of a claim."""
+
+    claim: Annotated[
+        str,
+        Meta(
+            description="The ResourceClaim, namespace/name; of one that does not exist yet the pod and its entry, namespace/name/entry; "
+            "of extended resources namespace/name/extended-resources."
+        ),
+    ]
+    request: Annotated[str, Meta(description="The request of the claim, with the alternative that is taken: request/alternative.")]
+    driver: Annotated[str, Meta(description="The driver of the device.")]
+    pool: Annotated[str, Meta(description="The pool that it is in.")]
+    device: Annotated[str, Meta(description="Its name in the pool.")]
+    adminAccess: Annotated[bool, Meta(description="Whether it is taken with admin access, which leaves it to others.")] = False
+    shareID: Annotated[
+        str | None, Meta(description="Which share of a device it is; the scheduler draws another UUID. Null: the device as a whole.")
+    ] = None
+    consumedCapacity: Annotated[dict[str, str], Meta(description="What it takes of the capacity of a device, by name.")] = {}
+
+
 class Assignment(Doc):
     """A pod and the node that it goes to."""
 
@@ -89,6 +112,7 @@ class Assignment(Doc):
     order: Annotated[int, Meta(description="Its position in the bind order, from 1; pods of one gang may share it.")]
     gang: Annotated[str | None, Meta(description="The gang of the pod, namespace/name, null if it is in none.")] = None
     containers: Annotated[list[ContainerZones], Meta(description="The containers that get NUMA zones.")] = []
+    devices: Annotated[list[DeviceResult], Meta(description=_DEVICES)] = []
 
 
 class Reason(Doc):
@@ -161,12 +185,13 @@ class Cause(Doc, omit_defaults=True):
     waysOut: Annotated[list[Remedy], Meta(description="Changes that were tried and work, the cheapest first.")] = []
 
 
-class RolloutPod(Doc):
+class RolloutPod(Doc, omit_defaults=True):
     """A pod of the new revision and the node that it goes to."""
 
     pod: Annotated[str, Meta(description="The pod, namespace/name.")]
     node: Annotated[str, Meta(description="The name of its node.")]
     order: Annotated[int, Meta(description="Its position in the bind order of the whole rollout, from 1.")]
+    devices: Annotated[list[DeviceResult], Meta(description=_DEVICES)] = []
 
 
 class Wave(Doc):
@@ -279,8 +304,11 @@ _ORDER: Final = (
 
 def to_builtins(placement: Placement) -> dict[str, Any]:
     """Return plain dicts and lists, in the document's order. What a run does not have (``seconds`` and ``search`` of a deterministic one,
-    ``preferences``, ``policy``, ``rollout``) is left out."""
+    ``preferences``, ``policy``, ``rollout``) is left out, and so are the devices of pods that get none."""
     plain = msgspec.to_builtins(placement)
+    for assignment in plain["assignments"]:
+        if not assignment["devices"]:
+            del assignment["devices"]
     return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
 
 
