@@ -14,6 +14,7 @@ from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
+from report.documents import devices
 from report.documents.node_rows import zone_of
 from report.documents.output import one_line
 from report.documents.results import nodes_per_rule
@@ -46,14 +47,14 @@ def placement(result: Placement, snapshot: Snapshot) -> bytes:
         for a in sorted(result.assignments, key=lambda a: a.order):
             containers = "; ".join(f"{c.name}={'+'.join(c.zones)}" for c in a.containers)
             where = a.node, zones.get(a.node), a.order, waves.get(a.pod), a.gang, containers
-            yield "placed", a.pod, workload.get(a.pod), *where, None, None, None
+            yield "placed", a.pod, workload.get(a.pod), *where, None, None, None, devices.listed(a.devices)
         for u in result.unplaced:
             told = _told(causes.get(u.pod))
-            yield "gated" if u.gated else "pending", u.pod, workload.get(u.pod), *[None] * 4, u.gang, None, _reasons(u), *told
+            yield "gated" if u.gated else "pending", u.pod, workload.get(u.pod), *[None] * 4, u.gang, None, _reasons(u), *told, None
         for pod, wave in gone.items():
-            yield "deleted", pod, workload.get(pod), None, None, None, wave, *[None] * 5
+            yield "deleted", pod, workload.get(pod), None, None, None, wave, *[None] * 6
 
-    header = "status", "pod", "workload", "node", "zone", "order", "wave", "gang", "numa_zones", "reasons", "cause", "remedies"
+    header = "status", "pod", "workload", "node", "zone", "order", "wave", "gang", "numa_zones", "reasons", "cause", "remedies", "devices"
     return encode(header, rows())
 
 

@@ -15,6 +15,7 @@ from models.documents.placement import Assignment, Placement, Preferences, TierR
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
+from report.documents import devices
 from report.documents.node_rows import zone_of
 from report.documents.numbers import amount
 from report.documents.output import counted
@@ -220,7 +221,9 @@ def _listed(found: Sequence[Assignment], title: str, snapshot: Snapshot, surface
         columns["gang"] = lambda a: plain(a.gang or "")
     if any(a.containers for a in found):
         columns["NUMA zones"] = lambda a: plain(numa_zones(a))
-    table = grid(*columns, right=(0,), title=title)
+    if any(a.devices for a in found):
+        columns["devices"] = lambda a: plain((devices.listed if surface.wide else devices.counted)(a.devices))
+    table = grid(*columns, right=(0,), prose=(list(columns).index("devices"),) if "devices" in columns else (), title=title)
     for a in shown:
         table.add_row(*(cell(a) for cell in columns.values()))
     yield Padding(table, (0, 0, 0, 2))

@@ -4,15 +4,17 @@ from collections.abc import Callable
 
 import pytest
 
-from models.documents.placement import Assignment, Placement, TierResult, Unmodelled, Unplaced
+from models.documents.placement import Assignment, DeviceResult, Placement, TierResult, Unmodelled, Unplaced
 from models.kube.objects import Node, Pod
 from models.snapshot.snapshot import Snapshot
 from report.terminal import placement as terminal_placement
 from report.terminal.canvas import Surface, render
 
 
-def draw(placement: Placement, snapshot: Snapshot, width: int = 80, *, colour: bool = False, encoding: str = "utf-8") -> str:
-    surface = Surface(width, colour, encoding)
+def draw(
+    placement: Placement, snapshot: Snapshot, width: int = 80, *, colour: bool = False, encoding: str = "utf-8", wide: bool = False
+) -> str:
+    surface = Surface(width, colour, encoding, wide=wide)
     return render(list(terminal_placement.placement(placement, snapshot, surface)), surface).decode(encoding)
 
 
@@ -122,6 +124,15 @@ def test_long_lists_are_cut_and_say_so(placement: Placement, snapshot: Snapshot)
     text = draw(placement, snapshot)
     assert "... and 60 more (--all lists all)" in text
     assert "gang" in text
+
+
+def test_pods_with_devices_say_how_many_and_where_there_is_room_which(placement: Placement, snapshot: Snapshot) -> None:
+    assert "devices" not in draw(placement, snapshot)
+    found = [DeviceResult("prod/p/c", "gpus", "gpu.example.com", "n1", name) for name in ("gpu-0", "gpu-1")]
+    placement.assignments = [Assignment("prod/p", "n1", 1, devices=found)]
+    assert "2 gpu.example.com" in draw(placement, snapshot, 120)
+    text = draw(placement, snapshot, 200, wide=True)
+    assert "gpus: gpu.example.com/n1/gpu-0, gpu.example.com/n1/gpu-1" in text
 
 
 def test_an_empty_placement_is_no_error(placement: Placement) -> None:

@@ -1,0 +1,30 @@
+"""Devices of claims as they are written in tables, in comma-separated values and on the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from models.documents.placement import DeviceResult
+
+
+def named(device: DeviceResult) -> str:
+    """Return a device by driver, pool and name, as a claim's status has them, with what of it is taken:
+    ``gpu.example.com/n1/gpu-0 (10Gi memory)``."""
+    taken = [f"{amount} {name}" for name, amount in sorted(device.consumedCapacity.items())]
+    taken += ["a share"] if device.shareID is not None and not taken else []
+    taken += ["admin access"] if device.adminAccess else []
+    return f"{device.driver}/{device.pool}/{device.device}" + (f" ({', '.join(taken)})" if taken else "")
+
+
+def listed(devices: Iterable[DeviceResult]) -> str:
+    """Return all devices of a pod with the requests that they are for: ``gpu: gpu.example.com/n1/gpu-0, gpu.example.com/n1/gpu-1``."""
+    requests: dict[tuple[str, str], list[str]] = {}
+    for device in devices:
+        requests.setdefault((device.claim, device.request), []).append(named(device))
+    return "; ".join(f"{request}: {', '.join(names)}" for (_, request), names in requests.items())
+
+
+def counted(devices: Iterable[DeviceResult]) -> str:
+    """Return how many devices a pod gets of each driver: ``2 gpu.example.com, 1 nic.example.com``."""
+    return ", ".join(f"{count} {driver}" for driver, count in sorted(Counter(device.driver for device in devices).items()))
