@@ -30,6 +30,12 @@ class Exclusions:
     def __init__(self, snapshot: Snapshot, guards: Guards, lifted: Collection[str], policy: Policy) -> None:
         self._guards, self._lifted = guards, frozenset(lifted)
         self._ganged = frozenset(_ganged(snapshot, policy))
+        self._claimants = frozenset(
+            owner.uid
+            for claim in snapshot.resource_claims.values()
+            for owner in claim.metadata.ownerReferences or ()
+            if owner.controller and owner.kind == "Pod"
+        )
 
     def of(self, pod: objects.Pod) -> Exclusion | None:
         """Return the first reason that holds against moving the pod, were it running; None if it may be moved."""
@@ -51,6 +57,8 @@ class Exclusions:
             return "gang"
         if "local-storage" not in self._lifted and notes.get(_SAFE) != "true" and _EVICT not in notes and _is_local(pod):
             return "local-storage"
+        if pod.spec.resourceClaims or (pod.metadata.uid and pod.metadata.uid in self._claimants):
+            return "devices"
         guards = [] if ignored(pod) else self._guards.of(pod)
         if len(guards) > 1 or any(guard.guards(pod) and not guard.allowed for guard in guards):
             return "budgets"

@@ -29,7 +29,7 @@ def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Se
     pkg/descheduler/evictions and the Eviction API (a pod that several budgets select, or one that allows nothing, is refused).
     """
     nodes = {node.metadata.name for node in snapshot.nodes}
-    gangs, refused = set(_gang_members(snapshot, tiers)), _refused(snapshot)
+    gangs, refused, claiming = set(_gang_members(snapshot, tiers)), _refused(snapshot), _claiming(snapshot)
     found: dict[int, Exclusion] = {}
     for i, pod in enumerate(snapshot.pods):
         if pod.spec.nodeName in nodes and not objects.is_terminal(pod):
@@ -38,6 +38,8 @@ def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Se
                 reason = "gang"
             if reason is None and "local-storage" not in also_move and _keeps_local_data(pod):
                 reason = "local-storage"
+            if reason is None and (pod.spec.resourceClaims or (pod.metadata.uid and pod.metadata.uid in claiming)):
+                reason = "devices"
             if reason is None and i in refused:
                 reason = "budgets"
             if reason is not None:
@@ -87,6 +89,12 @@ def _gang_members(snapshot: Snapshot, tiers: Sequence[str]) -> Iterator[int]:
             needed = len(found) if declared.minimum is None else declared.minimum
             if needed > 1 or (declared.topology is not None and declared.topology[1]):
                 yield from found
+
+
+def _claiming(snapshot: Snapshot) -> set[str]:
+    """Return the uids of pods for which ResourceClaims were made: of templates, or for extended resources that a DeviceClass backs."""
+    owners = [owner for claim in snapshot.resource_claims.values() for owner in claim.metadata.ownerReferences or ()]
+    return {owner.uid for owner in owners if owner.controller and owner.kind == "Pod" and owner.uid}
 
 
 def _refused(snapshot: Snapshot) -> set[int]:

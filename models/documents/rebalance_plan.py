@@ -18,7 +18,7 @@ PlanStatus = Literal["optimal", "feasible"]
 
 #: Why a running pod is left where it is, in the order in which the first that holds is given.
 Exclusion = Literal[
-    "terminating", "mirror", "daemonset", "do-not-disrupt", "bare", "owner", "gang", "local-storage", "budgets"
+    "terminating", "mirror", "daemonset", "do-not-disrupt", "bare", "owner", "gang", "local-storage", "devices", "budgets"
 ]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ _WHY = {
     "do-not-disrupt": "an annotation forbids to disrupt it",
     "gang": "it is a member of a running gang",
     "local-storage": "it keeps data on the node (--also-move local-storage)",
+    "devices": "it holds devices, which plans do not move",
     "terminating": "it is being deleted",
 }
 

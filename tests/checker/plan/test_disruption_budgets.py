@@ -161,6 +161,14 @@ def _bare(**spec: Any) -> Object:
     return thing
 
 
+_CLAIM = {
+    "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {"devices": {}},
+    "metadata": {
+        "name": "c", "namespace": "default",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a-0", "uid": "u", "controller": True}],
+    },
+}  # fmt: skip
+
 EXCLUSIONS: list[tuple[str | None, list[Object], list[str]]] = [
     (None, [running("a-0", "n0")], []),
     ("terminating", [_noted(_bare(), deletionTimestamp="2026-01-01T00:00:00Z")], []),
@@ -181,6 +189,8 @@ EXCLUSIONS: list[tuple[str | None, list[Object], list[str]]] = [
     ("local-storage", [running("a-0", "n0", volumes=[{"name": "v", "hostPath": {"path": "/x"}}])], []),
     (None, [running("a-0", "n0", volumes=[{"name": "v", "emptyDir": {"medium": "Memory"}}])], []),
     (None, [_noted(running("a-0", "n0", volumes=_DISK), annotations={_SAFE: "true"})], []),
+    ("devices", [running("a-0", "n0", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]), budget("a", maxUnavailable=0)], []),
+    ("devices", [_noted(running("a-0", "n0"), uid="u"), _CLAIM], []),
     ("budgets", [running("a-0", "n0"), budget("a", minAvailable=0), _noted(budget("a", minAvailable=0), name="b")], []),
     ("budgets", [running("a-0", "n0"), budget("a", maxUnavailable=0)], []),
     (None, [_with(running("a-0", "n0"), phase="Pending"), budget("a", maxUnavailable=0)], []),

@@ -111,6 +111,27 @@ def test_local_storage(volumes: list[Object], stays: bool) -> None:
     assert reason(running("p", volumes=volumes), "local-storage") is None
 
 
+def claim(owner: Object | None = None) -> Object:
+    metadata: Object = {"name": "c", "namespace": "default"}
+    if owner is not None:
+        metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "controller": True, **owner}]
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": {}}}
+
+
+def test_devices() -> None:
+    assert reason(running("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])) == "devices"
+    assert reason(running("p", volumes=LOCAL, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])) == "local-storage"
+
+
+@pytest.mark.parametrize(("owner", "stays"), [({"uid": "u"}, True), ({"uid": "v"}, False), ({"uid": "u", "controller": False}, False)])
+def test_devices_of_claims_that_the_spec_does_not_name(owner: Object, stays: bool) -> None:
+    """As for extended resources that a DeviceClass backs."""
+    made = running("p")
+    made["metadata"]["uid"] = "u"
+    assert exclusions(cluster(made, claim(owner))).get(0) == ("devices" if stays else None)
+    assert exclusions(cluster(made, claim())) == {}
+
+
 def test_local_storage_that_its_owner_gives_up() -> None:
     assert reason(running("p", volumes=LOCAL, annotations={SAFE: "true"})) is None
     assert reason(running("p", volumes=LOCAL, annotations={EVICT: ""})) is None
