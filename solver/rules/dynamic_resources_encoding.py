@@ -1,8 +1,36 @@
-"""The encoding of claims for devices, for :mod:`solver.rules.dynamic_resources`."""
+"""The encoding of claims for devices, for :mod:`solver.rules.dynamic_resources`: some allocation serves all pods, in whatever order.
+
+Pods are added up by what they ask for (bundles, :mod:`solver.devices.claim_modes`) and by what their nodes see (sites). Per mode of a
+bundle there is the number of pods that are served in it, and per request and group of devices how many devices it takes, where that is
+not given. Rows count devices, counters, and the capacity of shared devices. A claim that pods share is a pod of its own, once at most.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import gcd, lcm
+from typing import TYPE_CHECKING
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.devices.demand import Claim
+from models.devices.inventory import Books
+from models.kube.selectors import Bools
+from solver.devices.claim_modes import Bundle, Mode, Take, bundles, modes, values
+from solver.devices.device_groups import DeviceGroups, Group, amounts
+from solver.rules.graph import connected
+
+if TYPE_CHECKING:
+    from solver.cpsat.model import PlacementModel
+
+#: Factors of a row beyond this are rounded.
+_LARGEST = 2**40
+#: A part of a sum: (variable, factor, its upper bound).
+Term = tuple[cp_model.IntVar, Fraction | int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +49,336 @@ class SharedClaim:
     serve."""
 
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where a shared claim may be allocated: on one node, or on any of a site's that see the same devices. ``nodes``: of its pods."""
+
+    key: str
+    site: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class _Part:
+    """Constraints that are stated together. ``equations``: Σ terms == 0, or <= 0. ``pools``: those that several nodes share."""
+
+    equations: list[tuple[list[Term], str]] = field(default_factory=list)
+    classes: set[int] = field(default_factory=set)
+    nodes: set[int] = field(default_factory=set)
+    drivers: set[str] = field(default_factory=set)
+    pools: set[str] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class _Row(_Part):
+    """Σ terms ≤ room."""
+
+    room: Fraction = Fraction(0)
+    terms: list[Term] = field(default_factory=list)
+
+    @property
+    def slack(self) -> bool:
+        return sum(factor * upper for _, factor, upper in self.terms) <= self.room
+
+
+@dataclass(eq=False)
+class _Load(_Part):
+    """Pods (Σ terms) that ask for a bundle at a site, or a claim that pods share. ``rows``: what they use."""
+
+    terms: list[Term] = field(default_factory=list)
+    rows: dict[Hashable, None] = field(default_factory=dict)
+
+
+class DeviceEncoder:
+    """Claims in a model. ``books``: in the state that the model is built in. ``asked``: per class what it asks for, by nodes that are asked
+    the same: bool[N], claims. ``serves``: shared claims that are allocated in that state -> bool[N], the nodes where they serve."""
+
+    def __init__(
+        self,
+        encoding: PlacementModel,
+        groups: DeviceGroups,
+        books: Books,
+        asked: Mapping[int, Sequence[tuple[Bools, tuple[Claim, ...]]]],
+        serves: Mapping[str, Bools],
+    ) -> None:
+        self._e, self._groups, self._books = encoding, groups, books
+        self._inventory = groups.inventory
+        self._asked, self._serves = asked, serves
+        self._loads: dict[tuple[int, Bundle, Anchor | None], _Load] = {}
+        self._rows: dict[Hashable, _Row] = {}
+        self._ways: dict[tuple[int, Bundle], list[Mode]] = {}
+        self._first: dict[int, cp_model.IntVar] = {}  # of a shared device: whether it has shares, where counters wait for the first
+        self._present: dict[tuple[str, int], cp_model.IntVar] = {}  # whether pods of a shared claim are on a node
+        self._bundles: dict[Claim, list[Bundle]] = {}
+        self.loose = False  # whether the model asks for less than claims do
+
+    def run(self) -> None:
+        users: dict[str, dict[int, list[int]]] = {}  # claim -> node -> classes
+        shared: dict[str, Claim] = {}
+        for g, variants in self._asked.items():
+            nodes = self._e.nodes_of(g)
+            for mask, claims in variants:
+                here = nodes[mask[nodes]].tolist()
+                for claim in claims:
+                    if claim.key is None:
+                        for n in here:
+                            self._ask(g, n, claim)
+                    elif here:
+                        shared[claim.key] = claim
+                        for n in here:
+                            users.setdefault(claim.key, {}).setdefault(n, []).append(g)
+        for key, at in users.items():
+            with self._e.about(SharedClaim(key), sorted({g for here in at.values() for g in here})):
+                self._share(shared[key], at)
+        for (site, bundle, anchor), load in list(self._loads.items()):
+            self._serve(site, bundle, anchor, load)
+        self._emit()
+
+    def _ask(self, g: int, n: int, claim: Claim) -> None:
+        for bundle in self._parts(claim):
+            load = self._loads.setdefault((int(self._inventory.site_of[n]), bundle, None), _Load())
+            load.terms.append((self._e.x[g, n], 1, self._e.upper(g, n)))
+            load.classes.add(g)
+            load.nodes.add(n)
+
+    def _parts(self, claim: Claim) -> list[Bundle]:
+        found = self._bundles.get(claim)
+        if found is None:
+            found = self._bundles[claim] = bundles(claim)
+        return found
+
+    # --- claims that pods share -------------------------------------------------------------------------------------------------
+
+    def _share(self, claim: Claim, at: Mapping[int, Sequence[int]]) -> None:
+        """A claim is allocated once at most, where one of its pods is; the others are where that allocation serves. ``at``: the classes of
+        its pods by node."""
+        model, key = self._e.model, claim.key
+        assert key is not None
+        allocated = self._serves.get(key)
+        if allocated is not None:
+            model.add(self._e.sum([self._e.x[g, n] for n, here in at.items() if not allocated[n] for g in here]) == 0)
+            return
+        for n, here in at.items():
+            present = self._e.any_of(self._e.cells(here, [n]))
+            assert present is not None
+            self._present[key, n] = present
+        literals: dict[Anchor, cp_model.IntVar] = {}
+        ways: dict[int, list[cp_model.IntVar]] = {n: [] for n in at}
+        for anchor in self._anchors(claim, at):
+            literal = literals[anchor] = model.new_bool_var("")
+            model.add_bool_or([~literal, *(self._present[key, n] for n in anchor.nodes)])
+            reach = self._reach(claim, anchor)
+            for n in at:
+                if reach[n]:
+                    ways[n].append(literal)
+            for bundle in self._parts(claim):
+                load = self._loads.setdefault((anchor.site, bundle, anchor), _Load())
+                load.terms.append((literal, 1, 1))
+                load.classes.update(g for here in at.values() for g in here)
+                load.nodes.update(anchor.nodes)
+        model.add(self._e.sum(list(literals.values())) <= 1)
+        for n, possible in ways.items():
+            model.add_bool_or([~self._present[key, n], *possible])
+
+    def _anchors(self, claim: Claim, at: Iterable[int]) -> list[Anchor]:
+        assert claim.key is not None
+        nodes: dict[int, list[int]] = {}
+        for n in at:
+            nodes.setdefault(int(self._inventory.site_of[n]), []).append(n)
+        found = []
+        for site, here in nodes.items():
+            apart = any(group.node for group in self._groups.of_site[site])
+            found += [Anchor(claim.key, site, (n,)) for n in here] if apart else [Anchor(claim.key, site, tuple(here))]
+        return found
+
+    def _reach(self, claim: Claim, anchor: Anchor) -> Bools:
+        """bool[N]: nodes that an allocation made there may serve."""
+        reach = np.ones(self._e.cluster.n_nodes, dtype=bool)
+        for bundle in self._parts(claim):
+            some = np.zeros_like(reach)
+            for mode in self._modes(anchor.site, bundle):
+                whole = np.ones_like(reach)
+                for take in mode.takes:
+                    masks = [self._served(group) for group in take.groups]
+                    whole &= np.logical_and.reduce(masks) if take.every else np.logical_or.reduce(masks)
+                some |= whole
+            reach &= some
+        reach[list(anchor.nodes)] = True
+        return reach
+
+    def _served(self, group: Group) -> Bools:
+        """bool[N]: nodes that an allocation of these devices serves, beside the node where it is made."""
+        if group.node or group.selector is None:
+            return np.full(self._e.cluster.n_nodes, not group.node)
+        return self._inventory.selectors[group.selector]
+
+    def _bind(self, anchor: Anchor, group: Group, terms: Sequence[Term]) -> None:
+        """No pod of a shared claim is where a device of it does not serve."""
+        served = self._served(group)
+        away = [present for (key, n), present in self._present.items() if key == anchor.key and n not in anchor.nodes and not served[n]]
+        if away and terms:
+            used = self._e.model.new_bool_var("")
+            self._e.model.add(_total(terms) == 0).only_enforce_if(~used)
+            for present in away:
+                self._e.model.add_bool_or([~used, ~present])
+
+    # --- modes ------------------------------------------------------------------------------------------------------------------
+
+    def _modes(self, site: int, bundle: Bundle) -> list[Mode]:
+        found = self._ways.get((site, bundle))
+        if found is None:
+            broken = self._inventory.sites[site].broken is not None
+            found, loose = modes(bundle, site, self._groups, self._books, broken=broken)
+            self._ways[site, bundle] = found
+            self.loose |= loose
+        return found
+
+    def _serve(self, site: int, bundle: Bundle, anchor: Anchor | None, load: _Load) -> None:
+        """Pods by mode, and what they take in each."""
+        ways = self._modes(site, bundle)
+        if len(ways) == 1:
+            self._serve_in(ways[0], anchor, load, load.terms)
+            return
+        upper = _most(load.terms)
+        chosen: list[Term] = [(self._integer(upper), 1, upper) for _ in ways]
+        load.equations.append(([*load.terms, *_times(chosen, -1)], "=="))
+        for mode, pods in zip(ways, chosen, strict=True):
+            self._serve_in(mode, anchor, load, [pods])
+
+    def _integer(self, upper: int) -> cp_model.IntVar:
+        return self._e.model.new_int_var(0, upper, "")
+
+    def _serve_in(self, mode: Mode, anchor: Anchor | None, load: _Load, pods: Sequence[Term]) -> None:
+        """What pods (Σ) take in a mode."""
+        parts = [self._take(load, take, pods) for take in mode.takes]
+        for take, part in zip(mode.takes, parts, strict=True):
+            for group, terms in part.items():
+                load.drivers.add(group.kind.driver)
+                if group.pool:
+                    load.pools.add(group.pool)
+                if not take.admin:
+                    self._charge(load, take, group, terms)
+                if anchor is not None:
+                    with self._e.about(SharedClaim(anchor.key), sorted(load.classes)):
+                        self._bind(anchor, group, terms)
+        for tied, attribute in mode.distinct:
+            columns: dict[object, list[Term]] = {}
+            for i in tied:
+                for group, terms in parts[i].items():
+                    for value in values(group, attribute):
+                        columns.setdefault(value, []).extend(terms)
+            load.equations += [([*column, *_times(pods, -1)], "<=") for column in columns.values()]
+
+    def _take(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[Group, list[Term]]:
+        """Return how many devices of each group a request takes."""
+        if take.every:
+            return {group: _times(pods, len(group.units)) for group in take.groups}
+        if len(take.groups) == 1:
+            return {take.groups[0]: _times(pods, take.count)}
+        upper = _most(pods)
+        found: dict[Group, list[Term]] = {}
+        for group in take.groups:
+            there = len(group.units) if take.admin else group.free(self._books)
+            again = group.kind.shared or take.admin  # several pods may have the same device, each of them once
+            most = upper * min(there, take.count) if again else min(there, upper * take.count)
+            if most:
+                term: Term = (self._integer(most), 1, most)
+                found[group] = [term]
+                if again and there < take.count:
+                    load.equations.append(([term, *_times(pods, -there)], "<="))
+        load.equations.append(([t for terms in found.values() for t in terms] + _times(pods, -take.count), "=="))
+        return found
+
+    # --- what there is ----------------------------------------------------------------------------------------------------------
+
+    def _charge(self, load: _Load, take: Take, group: Group, terms: list[Term]) -> None:
+        """Book devices of a group in the rows of what they use up."""
+        if not group.kind.shared:
+            self._add(load, group.row, group, group.free(self._books), terms)
+            for counter, amount in group.counters:
+                self._add(load, ("counter", counter), group, self._books.left[counter], _times(terms, amount))
+            return
+        unit = group.units[0]
+        for name, amount in amounts(take.wish, group.kind) or ():
+            room = group.kind.capacity[name].value - self._books.consumed.get((unit, name), Fraction(0))
+            self._add(load, ("capacity", unit, name), group, room, _times(terms, amount))
+        if group.counters and unit not in self._books.shares:
+            self._first_share(load, group, terms)
+
+    def _first_share(self, load: _Load, group: Group, terms: list[Term]) -> None:
+        """Counters are consumed once, for however many shares."""
+        used = self._first.get(group.units[0])
+        if used is None:
+            used = self._first[group.units[0]] = self._e.model.new_bool_var("")
+            for counter, amount in group.counters:
+                self._add(load, ("counter", counter), group, self._books.left[counter], [(used, amount, 1)])
+        for counter, _ in group.counters:
+            self._add(load, ("counter", counter), group, self._books.left[counter], [])
+        most = _most(terms)
+        load.equations.append(([*terms, (used, -most, 1)], "<="))
+
+    def _add(self, load: _Load, key: Hashable, group: Group, room: Fraction | int, terms: Iterable[Term]) -> None:
+        row = self._rows.setdefault(key, _Row(room=max(Fraction(room), Fraction(0))))
+        row.drivers.add(group.kind.driver)
+        if group.pool:
+            row.pools.add(group.pool)
+        row.terms += terms
+        row.classes |= load.classes
+        row.nodes |= load.nodes
+        load.rows[key] = None
+
+    # --- constraints ------------------------------------------------------------------------------------------------------------
+
+    def _emit(self) -> None:
+        """State rows that can be short of something, and what ties pods to what they take, in parts that hang together."""
+        tight = {key: row for key, row in self._rows.items() if not row.slack}
+        parts: list[_Part] = [*tight.values()]
+        place = {key: i for i, key in enumerate(tight)}
+        links = []
+        for load in self._loads.values():
+            if load.equations:
+                links.append([len(parts), *(place[key] for key in load.rows if key in place)])
+                parts.append(load)
+        for members in connected(links, range(len(parts))):
+            together = [parts[i] for i in members]
+            with self._about(together):
+                for part in together:
+                    for terms, sign in part.equations:
+                        self._e.model.add(_total(terms) == 0 if sign == "==" else _total(terms) <= 0)
+                    if isinstance(part, _Row):
+                        factors, room = _scaled(part.terms, part.room)
+                        self._e.model.add(cp_model.LinearExpr.weighted_sum([v for v, _, _ in part.terms], factors) <= room)
+
+    def _about(self, parts: Sequence[_Part]) -> AbstractContextManager[None]:
+        drivers = sorted({driver for part in parts for driver in part.drivers})
+        pools = sorted({pool for part in parts for pool in part.pools})
+        nodes = {n for part in parts for n in part.nodes}
+        classes = sorted({g for part in parts for g in part.classes})
+        pool = ", ".join(pools) if pools else None
+        return self._e.about(DeviceShortage(tuple(drivers), pool), classes, nodes.pop() if len(nodes) == 1 else None)
+
+
+def _times(terms: Iterable[Term], factor: Fraction | int) -> list[Term]:
+    return [(variable, factor * f, upper) for variable, f, upper in terms]
+
+
+def _most(terms: Iterable[Term]) -> int:
+    return int(sum(factor * upper for _, factor, upper in terms))
+
+
+def _total(terms: Sequence[Term]) -> cp_model.LinearExprT:
+    return cp_model.LinearExpr.weighted_sum([variable for variable, _, _ in terms], [int(factor) for _, factor, _ in terms])
+
+
+def _scaled(terms: Sequence[Term], room: Fraction) -> tuple[list[int], int]:
+    """Return the factors and the room of Σ terms ≤ room in integers: in units of the gcd of the factors. Where they are too many, in larger
+    ones, rounded down on both sides."""
+    factors = [Fraction(factor) for _, factor, _ in terms]
+    whole = lcm(*(factor.denominator for factor in factors))
+    unit = Fraction(gcd(*(int(factor * whole) for factor in factors)), whole)
+    largest = max(*factors, room) / unit
+    if largest > _LARGEST:
+        unit *= -(-largest // _LARGEST)
+    return [int(factor / unit) for factor in factors], int(room / unit)

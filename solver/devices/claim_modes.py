@@ -1,0 +1,154 @@
+"""The ways to serve the requests of a claim that depend on each other: which alternative each takes, and which values have to match.
+
+Requests that no constraint ties together are bundles of their own. Under one mode of a bundle every request takes its devices from groups
+that are named, and nothing but the number of devices, and attributes that have to be distinct, is left open. Any numbers of devices
+that add up for many pods together can be dealt to them one by one: by integer decomposition of totally unimodular polyhedra (Baum and
+Trotter 1978), as long as distinct values are asked of each request by one constraint at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from models.devices.demand import Claim, Constraint, Request
+from models.devices.inventory import Books
+from solver.devices.device_groups import DeviceGroups, Group, Wish, wish
+
+#: Modes of one bundle at one site. Beyond, attributes with the most values are not asked to match; if alternatives alone are as many, the
+#: bundle asks for nothing.
+MOST_MODES = 200
+
+Value = tuple[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Requests that constraints tie together, or a single one. Names are left out where nothing refers to them."""
+
+    requests: tuple[tuple[Request, ...], ...]
+    constraints: tuple[Constraint, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Take:
+    """What one request takes. ``count``: of all groups together, or (``every``) all devices of each. ``admin``: whether they stay free."""
+
+    wish: Wish
+    groups: tuple[Group, ...]
+    count: int
+    admin: bool = False
+    every: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Mode:
+    """``distinct``: takes, by position, and the attribute of which their devices have pairwise different values."""
+
+    takes: list[Take]
+    distinct: list[tuple[tuple[int, ...], str]]
+
+
+def bundles(claim: Claim) -> list[Bundle]:
+    """Return the requests of a claim in parts that no constraint ties together."""
+    parts: list[tuple[set[int], list[Constraint]]] = [({i}, []) for i in range(len(claim.requests))]
+    for constraint in claim.constraints:
+        tied = {i for i, ways in enumerate(claim.requests) if any(constraint.about(request.name) for request in ways)}
+        if not tied:
+            continue
+        joined = [part for part in parts if part[0] & tied]
+        parts = [part for part in parts if not part[0] & tied]
+        parts.append((set().union(*(p[0] for p in joined)), [*(c for p in joined for c in p[1]), constraint]))
+    found = []
+    for members, constraints in sorted(parts, key=lambda part: min(part[0])):
+        requests = [claim.requests[i] for i in sorted(members)]
+        if not constraints:
+            requests = [tuple(replace(request, name="", device_class="") for request in ways) for ways in requests]
+        found.append(Bundle(tuple(requests), tuple(constraints)))
+    return found
+
+
+def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> tuple[list[Mode], bool]:
+    """Return the modes in which a bundle can be served at a site, and whether they ask for less than the bundle does, for there would be
+    too many. ``broken``: requests for all devices fail there."""
+    found: list[Mode] = []
+    loose = False
+    if prod(len(ways) for ways in bundle.requests) > MOST_MODES:
+        return [Mode([], [])], True
+    for ways in product(*bundle.requests):
+        takes = [_take(request, site, groups, books, broken=broken) for request in ways]
+        if any(take is None for take in takes):
+            continue
+        mode = Mode([take for take in takes if take is not None], [])
+        matching = []
+        for constraint in bundle.constraints:
+            tied = tuple(i for i, request in enumerate(ways) if constraint.about(request.name))
+            for i in tied:
+                _with_attribute(mode.takes[i], constraint.attribute)
+            if not tied or (len(tied) == 1 and mode.takes[tied[0]].count == 1 and not mode.takes[tied[0]].every):
+                continue
+            if constraint.distinct:
+                mode.distinct.append((tied, constraint.attribute))
+            else:
+                matching.append((tied, constraint.attribute, _common([mode.takes[i] for i in tied], constraint.attribute)))
+        matching.sort(key=lambda match: len(match[2]))
+        while prod(len(match[2]) for match in matching) > MOST_MODES:
+            matching.pop()
+            loose = True
+        found += [narrowed for narrowed in _matched(mode, matching) if all(_enough(take, books) for take in narrowed.takes)]
+    if len(found) > MOST_MODES:
+        return [Mode([], [])], True
+    return found, loose
+
+
+def _take(request: Request, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> Take | None:
+    """What a request takes; None where it can never be served."""
+    asked = wish(request)
+    serving = groups.serving(asked, site)
+    if request.count is not None:
+        return Take(asked, serving, request.count, request.admin)
+    whole = groups.matching(asked, site)
+    if broken or not whole or len(whole) != len(serving):
+        return None
+    return Take(asked, serving, sum(len(group.units) for group in serving), request.admin, every=True)
+
+
+def values(group: Group, attribute: str) -> tuple[Value, ...]:
+    """Return the values of an attribute of the group's devices, with their type; devices without it have none."""
+    found = group.kind.attributes.get(attribute)
+    return () if found is None else tuple((found[0], value) for value in found[1])
+
+
+def _with_attribute(take: Take, attribute: str) -> None:
+    """Leave devices out that lack the attribute."""
+    kept = tuple(group for group in take.groups if values(group, attribute))
+    if take.every and len(kept) < len(take.groups):
+        kept = ()
+    take.groups = kept
+
+
+def _common(takes: Sequence[Take], attribute: str) -> list[Value]:
+    """Return the values that each of these requests finds some device with."""
+    found: dict[Value, None] = dict.fromkeys(v for group in takes[0].groups for v in values(group, attribute))
+    for take in takes[1:]:
+        here = {v for group in take.groups for v in values(group, attribute)}
+        found = dict.fromkeys(v for v in found if v in here)
+    return list(found)
+
+
+def _matched(mode: Mode, matching: Sequence[tuple[tuple[int, ...], str, list[Value]]]) -> Iterator[Mode]:
+    for chosen in product(*(match[2] for match in matching)):
+        takes = [replace(take) for take in mode.takes]
+        for (tied, attribute, _), value in zip(matching, chosen, strict=True):
+            for i in tied:
+                kept = tuple(group for group in takes[i].groups if value in values(group, attribute))
+                takes[i].groups = () if takes[i].every and len(kept) < len(takes[i].groups) else kept
+        yield Mode(takes, mode.distinct)
+
+
+def _enough(take: Take, books: Books) -> bool:
+    """Return whether there are devices for one pod."""
+    there = sum(len(group.units) if take.admin else group.free(books) for group in take.groups)
+    return there >= take.count

@@ -1,0 +1,250 @@
+"""Random tables of devices and claims, small enough that brute force can say whether some allocation serves all pods."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from models.devices.demand import Claim, Constraint, Request
+from models.devices.inventory import Attribute, Books, Capacity, Device, Inventory, Kind, Site
+from models.devices.table import DeviceTable
+from models.kube import device_objects
+
+SELECTORS = ("s0", "s1", "s2", "s3")
+ATTRIBUTES = ("d/a", "d/b")
+
+
+@dataclass
+class Instance:
+    """``claims``: per class. ``table``: devices of ``nodes`` nodes."""
+
+    nodes: int
+    table: DeviceTable
+    claims: list[tuple[Claim, ...]]
+
+
+def instance(seed: int, *, nodes: int = 2, classes: int = 3) -> Instance:
+    rng = random.Random(seed)
+    inventory = Inventory()
+    hits = {}
+    for k in range(rng.randint(1, 4)):
+        inventory.kinds.append(_kind(rng, k))
+        for selector in SELECTORS:
+            hits[selector, k] = rng.random() < 0.75
+    lists: list[list[int]] = [[] for _ in range(nodes)]
+    for n in range(nodes):
+        counters = _counters(rng, inventory, 0.3)
+        for _ in range(rng.choice((0, 1, 2, 3, 4))):
+            lists[n].append(_device(rng, inventory, f"n{n}", counters, node=True, selector=None))
+    if rng.random() < 0.5:
+        counters = _counters(rng, inventory, 0.2)
+        mask = np.array([rng.random() < 0.7 for _ in range(nodes)])
+        inventory.selectors.append(mask)
+        for _ in range(rng.choice((1, 2))):
+            everywhere = rng.random() < 0.4
+            device = _device(rng, inventory, "network", counters, node=rng.random() < 0.2, selector=None if everywhere else 0)
+            for n in range(nodes):
+                if everywhere or mask[n]:
+                    lists[n].append(device)
+    for n in range(nodes):
+        broken = "broken" if rng.random() < 0.03 else None
+        inventory.sites.append(Site(np.array(lists[n], dtype=np.int32), broken=broken))
+    inventory.site_of = np.arange(nodes, dtype=np.int32)
+    _book(rng, inventory)
+    table = DeviceTable(inventory, lambda selectors, kind: all(hits[s, kind] for s in selectors))
+    shared = _claim(rng, key="default/shared")
+    return Instance(nodes, table, [_demand(rng, shared) for _ in range(classes)])
+
+
+def _kind(rng: random.Random, k: int) -> Kind:
+    attributes: dict[str, Attribute] = {}
+    for name in ATTRIBUTES:
+        if rng.random() < 0.85:
+            values = rng.sample((0, 1, 2), 1 if rng.random() < 0.9 else 2)
+            attributes[name] = ("int", tuple(values))
+    capacity = {}
+    if rng.random() < 0.5:
+        capacity["memory"] = Capacity(Fraction(rng.choice((4, 5, 8))), default=rng.choice((None, Fraction(2))))
+    taints = (("t", "", "NoSchedule"),) if rng.random() < 0.15 else ()
+    return Kind(k, "d", device_objects.Device("x"), attributes, capacity, taints, rng.random() < 0.3, rng.random() < 0.97)
+
+
+def _counters(rng: random.Random, inventory: Inventory, chance: float) -> list[int]:
+    if rng.random() > chance:
+        return []
+    first = len(inventory.counters)
+    for _ in range(rng.choice((1, 2))):
+        inventory.counters.append(Fraction(rng.choice((3, 4, 6)), rng.choice((1, 1, 2))))
+    return list(range(first, len(inventory.counters)))
+
+
+def _device(rng: random.Random, inventory: Inventory, pool: str, counters: list[int], *, node: bool, selector: int | None) -> int:
+    i = len(inventory.devices)
+    consumed = tuple((c, Fraction(rng.choice((1, 2, 3)), rng.choice((1, 1, 2)))) for c in counters if rng.random() < 0.8)
+    inventory.devices.append(
+        Device(i, i, rng.randrange(len(inventory.kinds)), "d", pool, f"x{i}", consumed, node, None if node else selector)
+    )
+    if consumed:
+        inventory.consumption[i] = consumed
+    return i
+
+
+def _book(rng: random.Random, inventory: Inventory) -> None:
+    books = inventory.books = Books(left=list(inventory.counters))
+    for device in inventory.devices:
+        if rng.random() < 0.15:
+            if inventory.kinds[device.kind].shared:
+                books.shares[device.unit] = 1
+                books.consumed[device.unit, "memory"] = Fraction(2)
+            else:
+                books.in_use.add(device.unit)
+            for counter, amount in device.counters:
+                books.left[counter] -= amount
+
+
+def _request(rng: random.Random, name: str) -> Request:
+    return Request(
+        name, "class", None if rng.random() < 0.07 else rng.choice((1, 1, 1, 2)),
+        tuple(rng.sample(SELECTORS, rng.choice((0, 0, 1)))),
+        (("", "Exists", "", ""),) if rng.random() < 0.3 else (),
+        (("memory", Fraction(rng.choice((1, 3, 4)))),) if rng.random() < 0.2 else (),
+    )  # fmt: skip
+
+
+def _claim(rng: random.Random, key: str | None = None) -> Claim:
+    requests = []
+    for i in range(rng.choice((1, 1, 2))):
+        if rng.random() < 0.2:
+            requests.append(tuple(_request(rng, f"r{i}/{j}") for j in range(2)))
+        else:
+            requests.append((_request(rng, f"r{i}"),))
+    constraints = []
+    for _ in range(rng.choice((0, 0, 1, 1, 2))):
+        about = rng.choice(((), (), ("r0",), ("r1", "r0"), ("r0/1",)))
+        constraints.append(Constraint(rng.choice(ATTRIBUTES), rng.random() < 0.4, about))
+    return Claim(tuple(requests), tuple(constraints), key)
+
+
+def _demand(rng: random.Random, shared: Claim) -> tuple[Claim, ...]:
+    claims = [_claim(rng) for _ in range(rng.choice((1, 1, 2)))]
+    if rng.random() < 0.3:
+        claims[rng.randrange(len(claims))] = shared
+    return tuple(claims)
+
+
+# --- brute force --------------------------------------------------------------------------------------------------------------------
+
+
+def can_serve(found: Instance, pods: Sequence[tuple[int, int]]) -> bool:
+    """Return whether some allocation serves these pods, (class, node) each; a shared claim has one allocation, made on the node of one of
+    its pods."""
+    own = [(claim, n) for g, n in pods for claim in found.claims[g] if claim.key is None]
+    users = [n for g, n in pods if any(claim.key for claim in found.claims[g])]
+    shared = next((claim for g, _ in pods for claim in found.claims[g] if claim.key), None)
+    if shared is None:
+        return _allocate(found, own, 0, found.table.inventory.books.copy())
+    for anchor in dict.fromkeys(users):
+        for books, devices in _ways(found, shared, anchor, found.table.inventory.books.copy()):
+            if all(_reaches(found, devices, anchor, n) for n in users) and _allocate(found, own, 0, books.copy()):
+                return True
+    return False
+
+
+def _reaches(found: Instance, devices: Sequence[int], anchor: int, n: int) -> bool:
+    if n == anchor:
+        return True
+    inventory = found.table.inventory
+    chosen = [inventory.devices[i] for i in devices]
+    return all(not d.node and (d.selector is None or bool(inventory.selectors[d.selector][n])) for d in chosen)
+
+
+def _allocate(found: Instance, claims: Sequence[tuple[Claim, int]], i: int, books: Books) -> bool:
+    if i == len(claims):
+        return True
+    claim, n = claims[i]
+    return any(_allocate(found, claims, i + 1, after.copy()) for after, _ in _ways(found, claim, n, books))
+
+
+def _ways(found: Instance, claim: Claim, n: int, books: Books) -> Iterator[tuple[Books, list[int]]]:
+    """Every way to allocate a claim: the books afterwards, the devices."""
+
+    def visit(i: int, chosen: list[tuple[str, int]]) -> Iterator[tuple[Books, list[int]]]:
+        if i == len(claim.requests):
+            yield books, [device for _, device in chosen]
+            return
+        for request in claim.requests[i]:
+            for devices in _choices(found, request, n):
+                more = [*chosen, *((request.name, device) for device in devices)]
+                if _constrained(found, claim, more):
+                    undo = _take(found, request, devices, books)
+                    if undo is not None:
+                        yield from visit(i + 1, more)
+                        _restore(books, undo)
+
+    yield from visit(0, [])
+
+
+def _choices(found: Instance, request: Request, n: int) -> Iterator[tuple[int, ...]]:
+    inventory, site = found.table.inventory, found.table.inventory.site(n)
+    matching = [i for i in site.visible.tolist() if found.table.matches(request.selectors, inventory.devices[i].kind)]
+    good = [i for i in matching if _good(request, inventory.kind(i))]
+    if request.count is not None:
+        yield from combinations(good, request.count)
+    elif matching and good == matching and site.broken is None:
+        yield tuple(good)
+
+
+def _good(request: Request, kind: Kind) -> bool:
+    if kind.taints and not request.tolerations:
+        return False
+    return kind.usable and all(name in kind.capacity and amount <= kind.capacity[name].value for name, amount in request.capacity)
+
+
+def _take(found: Instance, request: Request, devices: Sequence[int], books: Books) -> Books | None:
+    """Book devices; the books before, or None where there is no room (and nothing is booked)."""
+    before = books.copy()
+    inventory = found.table.inventory
+    for i in devices:
+        device, kind = inventory.devices[i], inventory.kind(i)
+        fits = device.unit not in books.in_use
+        if kind.shared:
+            first = device.unit not in books.shares
+            books.shares[device.unit] = books.shares.get(device.unit, 0) + 1
+            for name, capacity in kind.capacity.items():
+                asked = dict(request.capacity).get(name)
+                amount = asked if asked is not None else capacity.default if capacity.default is not None else capacity.value
+                books.consumed[device.unit, name] = books.consumed.get((device.unit, name), Fraction(0)) + amount
+                fits &= books.consumed[device.unit, name] <= capacity.value
+        else:
+            first = True
+            books.in_use.add(device.unit)
+        for counter, amount in device.counters if first else ():
+            books.left[counter] -= amount
+            fits &= amount == 0 or books.left[counter] >= 0
+        if not fits:
+            _restore(books, before)
+            return None
+    return before
+
+
+def _restore(books: Books, before: Books) -> None:
+    books.in_use, books.consumed, books.shares, books.left = before.in_use, before.consumed, before.shares, before.left
+
+
+def _constrained(found: Instance, claim: Claim, chosen: Sequence[tuple[str, int]]) -> bool:
+    inventory = found.table.inventory
+    for constraint in claim.constraints:
+        here = [inventory.kind(i).attributes.get(constraint.attribute) for name, i in chosen if constraint.about(name)]
+        sets = [{(a[0], v) for v in a[1]} for a in here if a is not None]
+        if len(sets) < len(here):
+            return False
+        if not constraint.distinct and sets and not set.intersection(*sets):
+            return False
+        if constraint.distinct and any(a & b for a, b in combinations(sets, 2)):
+            return False
+    return True
