@@ -6,6 +6,7 @@ The document is versioned by ``apiVersion``; docs/cli.md shows it, docs/schema/ 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
+from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 from msgspec import Meta
@@ -102,6 +103,11 @@ class DeviceResult(Doc, omit_defaults=True):
         str | None, Meta(description="Which share of a device it is; the scheduler draws another UUID. Null: the device as a whole.")
     ] = None
     consumedCapacity: Annotated[dict[str, str], Meta(description="What it takes of the capacity of a device, by name.")] = {}
+
+
+def share_id(claim: str, request: str, driver: str, pool: str, device: str) -> str:
+    """Return what stands for the UUID that the scheduler would draw for a share of a device: the same in every run."""
+    return str(uuid5(NAMESPACE_OID, "\n".join((claim, request, driver, pool, device))))
 
 
 class Assignment(Doc):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.documents.placement import Assignment, DeviceResult, Placement, RolloutPod, SnapshotRef, from_builtins, to_builtins
+from models.documents.placement import Assignment, DeviceResult, Placement, RolloutPod, SnapshotRef, from_builtins, share_id, to_builtins
 
 REF = SnapshotRef("0" * 64, 1, 1, 1)
 SHARE = DeviceResult("default/c", "r/b", "gpu.example.com", "p", "d", shareID="x", consumedCapacity={"memory": "10Gi"})
@@ -33,3 +33,10 @@ def test_a_document_from_before_devices_is_read() -> None:
 def test_a_pod_of_a_rollout_may_have_devices() -> None:
     assert RolloutPod("default/p", "n1", 1).devices == []
     assert RolloutPod("default/p", "n1", 1, [SHARE]).devices[0].shareID == "x"
+
+
+def test_shares_have_names_that_stay_and_differ() -> None:
+    names = [share_id("default/c", "r", "gpu.example.com", "p", "d"), share_id("default/c", "r", "gpu.example.com", "p", "e")]
+    names += [share_id("default/c", "s", "gpu.example.com", "p", "d"), share_id("default/b", "r", "gpu.example.com", "p", "d")]
+    assert names[0] == "9aa9ef82-f0fb-57ab-b29e-34ebfb75d247"
+    assert len(set(names)) == 4
