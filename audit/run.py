@@ -90,6 +90,8 @@ def examine(
             len(snapshot.pods),
             len(pending),
             daemonNamespaces=list(view.exempt),
+            kubernetesVersion=snapshot.gates.version,
+            featureGates=dict(snapshot.gates.given),
         ),
         {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES},
         findings,

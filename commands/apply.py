@@ -46,6 +46,7 @@ def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 @click.option("--kubeconfig", metavar="FILE", type=options.READ, help="The kubeconfig; default: as for kubectl.")
 @options.output_file("Write what would be done to FILE")
 @options.everything
+@options.versions
 @options.strict
 @options.max_input
 @options.noise()
@@ -76,7 +77,7 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
     asked = reviewed.read(streams, choices)
     _check_document(asked)
     if not choices.yes:
-        output.write_table(streams, lambda surface: steps(asked.document, asked.snapshot, surface), asked.snapshot.capture)
+        output.write_table(streams, lambda surface: steps(asked.document, asked.snapshot, surface), asked.snapshot)
     if nowhere is not None:
         say(f"note: the cluster was not compared with the snapshot: {nowhere}")
         raise click.exceptions.Exit(DONE)

@@ -104,6 +104,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.table_output("junit")
 @options.policy
 @options.daemon_namespaces
+@options.versions
 @options.strict
 @options.max_input
 @options.noise()
@@ -137,7 +138,7 @@ def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_o
         lambda: to_builtins(found),
         csv=lambda: csv_rows.audit(found),
         junit=lambda: terminal.junit(found, titles, fail_on),
-        capture=snapshot.capture,
+        snapshot=snapshot,
     )
     line = f"{terminal.audit_line(found)}, {run.seconds():.1f} s"
     if selecting.write_baseline is not None:

@@ -58,6 +58,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @options.table_output()
 @options.policy
 @options.scope
+@options.versions
 @options.strict
 @options.max_input
 @options.noise()
@@ -101,9 +102,9 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
             *answers.explanation(verdicts, surface, per_node=per_node, owned=owned()),
             *causes_text(causes, owned()),
         ],
-        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=snapshot.notes),
+        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=snapshot.notes, gates=snapshot.gates),
         csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
-        capture=snapshot.capture,
+        snapshot=snapshot,
     )
     run.end(DONE)
 
@@ -127,7 +128,7 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
         lambda _: answers.affinity_table(found),
         lambda: results.affinity_document(found),
         csv=lambda: csv_rows.affinity(found),
-        capture=snapshot.capture,
+        snapshot=snapshot,
     )
     raise click.exceptions.Exit(DONE)
 

@@ -21,6 +21,7 @@ _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-
 )
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with such labels, and the pods on them: pool=old,zone!=a.")
 @options.output("table", "wide", "csv", "json", "yaml")
+@options.versions
 @options.strict
 @options.max_input
 @options.noise()
@@ -50,7 +51,7 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None) -> None:
         lambda surface: terminal.nodes_table(found, surface),
         lambda: results.nodes_document(found),
         csv=lambda: csv_rows.nodes(found),
-        capture=snapshot.capture,
+        snapshot=snapshot,
     )
     if not streams.quiet:
         say(terminal.nodes_line(found))

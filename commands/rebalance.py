@@ -39,6 +39,7 @@ _GAIN = click.IntRange(0, 10**6)
 @options.search
 @options.policy
 @options.scope
+@options.versions
 @options.strict
 @options.max_input
 @options.noise()
@@ -75,7 +76,7 @@ def rebalance(
         lambda surface: plan_table(plan, snapshot, surface),
         lambda: results.plan_document(plan),
         csv=lambda: csv_rows.plan(plan, snapshot),
-        capture=snapshot.capture,
+        snapshot=snapshot,
     )
     searching.warn_of_gates(streams, choices, "carry the plan out")
     run.end(INCOMPLETE if plan.obstacles else DONE, plan_line(plan, run.seconds()))

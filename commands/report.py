@@ -23,6 +23,7 @@ from commands.common.options import PolicyChoices, Streams, bundled
 @options.time_limit(10.0, "Seconds for causes, where there is no result.")
 @options.policy
 @options.scope
+@options.versions
 @options.strict
 @options.max_input
 @options.noise()
@@ -45,7 +46,9 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
     result = judging.read_result(streams.result, streams, "shown") if streams.result is not None else None
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    original = inputs.load(streams, policy if result is None else None)
+    original = inputs.load(streams, policy if result is None else None, result=result.snapshot if result is not None else None)
+    if result is not None:
+        inputs.note_gates(original, result.snapshot, streams)
     shown: dict[str, Any] = {"original": original, "version": VERSION}
     if result is None:
         snapshot = inputs.edit(original, streams, inputs.what_if({"partial": False, "namespace": namespace}, streams)).snapshot

@@ -36,6 +36,7 @@ _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas")
 )
 @options.policy
 @options.scope
+@options.versions
 @options.strict
 @options.max_input
 @options.noise()
@@ -60,7 +61,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
     snapshot = inputs.load(streams, policy)
-    revision = inputs.load_manifests([template] if template else [], streams, changes)
+    revision = inputs.load_manifests([template] if template else [], streams, snapshot.gates, changes)
     with sources.keeping() as files:
         edited = inputs.edit(snapshot, streams, changes)
     before, snapshot, run.loaded = snapshot, edited.snapshot, run.seconds()
@@ -91,7 +92,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
         csv=lambda: csv_rows.placement(placement, snapshot),
         kubectl=lambda: results.bindings(placement, snapshot),
         manifests=lambda: manifests.manifests(asked_for),
-        capture=snapshot.capture,
+        snapshot=snapshot,
     )
     searching.warn_of_gates(streams, choices, "create the bindings")
     for text in results.without_binding(placement, snapshot) if streams.wants("kubectl") else ():

@@ -27,6 +27,7 @@ from commands.common.options import Streams, bundled
     help="A snapshot of the cluster after that run; repeatable for its files.",
 )
 @options.output("table", "json", "yaml")
+@options.versions
 @options.strict
 @options.max_input
 @options.noise()
@@ -53,7 +54,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     expected = inputs.checked(lambda: policy.read(expect_policy)) if expect_policy is not None else None
     result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
     says = assumptions(result)
-    snapshot = inputs.load(streams)
+    snapshot = inputs.load(streams, result=result.snapshot)
     judged = judging.judge(snapshot, result, streams)
     found = judged.violations
     found += policy_faults(result, expected) if expected is not None else ()
@@ -72,7 +73,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
             *(carried_out.carried_out(told, surface) if told is not None else ()),
         ],
         lambda: violations_document(found, says, judged.open, snapshot.notes, told),
-        capture=snapshot.capture,
+        snapshot=snapshot,
     )
     for clause in says:
         say(f"note: the document says: {clause}")

@@ -208,6 +208,7 @@ def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placeme
         snapshot=doc.SnapshotRef(
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(cluster.scope.pending),
             fromScratch=options.from_scratch, includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
+            kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
             workloads=list(options.workloads), edits=options.edits,
         ),
         engine=answer.engine,

@@ -37,9 +37,12 @@ def not_checked(result: Placement | RebalancePlan, unjudged: int = 0) -> list[st
 
 
 def assumptions(result: Placement | RebalancePlan) -> list[str]:
-    """Return what the document was made under other than the defaults, by its own account, a clause each."""
+    """Return by whose rules the document was made, and under what other than the defaults, by its own account, a clause each."""
     ref = result.snapshot
     found = []
+    if ref.kubernetesVersion is not None or ref.featureGates:
+        gates = ", ".join(f"{gate} {'on' if on else 'off'}" for gate, on in ref.featureGates.items())
+        found.append(f"the rules are those of Kubernetes {ref.kubernetesVersion or ''}{' with ' if gates else ''}{gates}")
     if ref.daemonNamespaces:
         found.append(f"pods of these namespaces are exempt from required anti-affinity: {', '.join(ref.daemonNamespaces)}")
     found += [f"the policy has {field} {_brief(value)} instead of {_brief(usual)}" for field, value, usual in _policy(result, DEFAULT)]

@@ -13,7 +13,9 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Manifests and what-if": (
         "manifests", "namespace", "allow_unknown_fields", "partial", "gates", "addNodes", "removeNodes", "removeDomains", "replicas",
     ),
-    "Rules and preferences": ("policy_file", "strategy", "shorthand", "daemon_namespaces", "include_gated"),
+    "Rules and preferences": (
+        "kubernetes_version", "feature_gates", "policy_file", "strategy", "shorthand", "daemon_namespaces", "include_gated",
+    ),
     "Search": ("time_limit", "engine", "seed", "deterministic", "workers"),
     "Input": ("max_input", "strict"),
     "Output": ("output", "form", "forms", "everything", "quiet", "verbose", "help"),

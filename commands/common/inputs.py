@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import click
 import msgspec
 
 from commands.common.exit_codes import VIOLATED, fail, refuse, say
@@ -14,9 +15,10 @@ from models.documents import policy as policies
 from models.documents.placement import Edits, SnapshotRef
 from models.documents.policy import Policy
 from models.kube import kinds
+from models.kube.feature_gates import FeatureGates, GateError
 from models.numa.annotations import has_hints
+from models.snapshot import settling, sources
 from models.snapshot import snapshot as snapshots
-from models.snapshot import sources
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.checks import given_as_snapshot
 from models.workloads.expand import Expansion
@@ -72,15 +74,19 @@ def read_policy(choices: PolicyChoices) -> Policy:
     return msgspec.structs.replace(policy, **{name: value for name, value in instead.items() if value is not None})
 
 
-def load(streams: Streams, policy: Policy | None = None, *, whole: bool = True, gangs: bool = True) -> Snapshot:
+def load(
+    streams: Streams, policy: Policy | None = None, *, whole: bool = True, gangs: bool = True, result: SnapshotRef | None = None
+) -> Snapshot:
     """Read the snapshot and say what is odd about it; with a ``policy`` also about what the policy asks of it.
 
+    ``result``: what a result says that it is of, by whose version and feature gates the snapshot is judged then.
     ``whole``: the snapshot is to be a cluster's, with nodes; else it is only asked about annotations, by what tells of these itself.
     ``gangs``: pending pods whose gang annotations cannot be read lose them; without it they are left for the audit to name.
     """
     snapshot = checked(lambda: snapshots.load(streams.snapshots))
     if whole:
         _check_whole(snapshot, streams)
+    snapshot.assumed += _set_gates(snapshot, streams, result)
     warnings = list(snapshot.warnings)
     if whole and any(has_hints(pod) for pod in snapshot.pods):
         from models.numa import container_classes
@@ -109,6 +115,48 @@ def load(streams: Streams, policy: Policy | None = None, *, whole: bool = True, 
     return snapshot
 
 
+def _set_gates(snapshot: Snapshot, streams: Streams, result: SnapshotRef | None) -> list[str]:
+    """Set by which version and feature gates a snapshot is judged, and return what is to be said of that."""
+    asked, given = streams.kubernetes_version, dict(streams.feature_gates)
+    if result is None or not (result.kubernetesVersion or result.featureGates):
+        try:
+            snapshot.gates, notes = settling.gates_of(snapshot.capture, snapshot.nodes, asked, given)
+        except GateError as error:
+            raise click.UsageError(f"--feature-gate: {error}") from None
+        return notes
+    server, notes = snapshot.gates.version, checked(lambda: set_gates_of(snapshot, result))
+    said = snapshot.gates
+    refuse(asked not in (None, said.version), f"--kubernetes-version {asked}: the result is of {said}, by which it is judged")
+    for gate, on in given.items():
+        refuse(said.enabled(gate) != on, f"--feature-gate {gate}={str(on).lower()}: the result is of {said}, by which it is judged")
+    if snapshot.capture is not None and snapshot.capture.server_version and server != said.version:
+        notes.append(f"the result is of {said}, the snapshot of a server of {snapshot.capture.server_version}")
+    return notes
+
+
+def set_gates_of(snapshot: Snapshot, result: SnapshotRef) -> list[str]:
+    """Have a snapshot judged by the version and feature gates of a result, and return what is to be said of that. A result of other
+    versions of kubestow may tell none: then the snapshot stays as it is.
+
+    Raises:
+        InputError: there is no such version or gate.
+    """
+    if result.kubernetesVersion is None and not result.featureGates:
+        return []
+    try:
+        gates, notes = settling.gates_of(snapshot.capture, snapshot.nodes, result.kubernetesVersion, result.featureGates)
+    except GateError as error:
+        raise InputError([f"the result: snapshot: {error}"]) from None
+    snapshot.gates = gates
+    return notes
+
+
+def note_gates(snapshot: Snapshot, result: SnapshotRef, streams: Streams) -> None:
+    """Say by whose rules a result is judged, where it tells."""
+    if not streams.quiet and (result.kubernetesVersion is not None or result.featureGates):
+        say(f"note: judged by the rules of {snapshot.gates}, as the result says")
+
+
 def load_later(paths: Sequence[str], streams: Streams) -> Snapshot:
     """Read another snapshot of a cluster, of which nothing is said that was said of the first."""
     found = checked(lambda: snapshots.load(paths))
@@ -133,12 +181,13 @@ def _held(snapshot: Snapshot) -> str:
     return f" (but {', '.join(f'{kind} {count}' for kind, count in sorted(counts.items()))})" if counts else ""
 
 
-def load_manifests(paths: Sequence[str], streams: Streams, edits: Edits | None = None) -> Snapshot | None:
-    """Read manifests, where there are any, in the namespace that the edits say."""
+def load_manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, edits: Edits | None = None) -> Snapshot | None:
+    """Read manifests, where there are any, for an API server with these gates, in the namespace that the edits say."""
     if not paths:
         return None
     namespace = edits.namespace if edits is not None else None
-    found = checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=streams.allow_unknown_fields, namespace=namespace))
+    unknown = streams.allow_unknown_fields
+    found = checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=unknown, namespace=namespace, gates=gates))
     if not found.pods and not found.workloads:
         where = ", ".join(map(sources.label, paths))
         fail([f"{where}: holds nothing that creates pods{_held(found)}, expected a Pod or {' or '.join(kinds.WORKLOADS)}"])
@@ -163,7 +212,7 @@ def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None) ->
 
 def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Expansion:
     """Return the snapshot with the manifests and what-if edits, and say what is odd about them."""
-    added = load_manifests(streams.manifests, streams, edits)
+    added = load_manifests(streams.manifests, streams, snapshot.gates, edits)
     if added is None and edits is None:
         return Expansion(snapshot)
     from models.edits.edits import apply

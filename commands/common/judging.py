@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from checker.claims.statement import not_checked
 from checker.violation import Violation
 from commands.common.exit_codes import fail, refuse
-from commands.common.inputs import checked, edit, load_manifests
+from commands.common.inputs import checked, edit, load_manifests, set_gates_of
 from commands.common.options import PolicyChoices, Streams
 from commands.common.searching import Run
 from models.cluster import unmodelled
@@ -68,7 +68,7 @@ def judge(snapshot: Snapshot, result: Placement | RebalancePlan, streams: Stream
     from checker.rollout import verify_rollout
 
     edited = edit(snapshot, replace(streams, manifests=()), ref.edits).snapshot
-    revision = load_manifests(manifests, streams, ref.edits)
+    revision = load_manifests(manifests, streams, snapshot.gates, ref.edits)
     return Judged(edited, revision, checked(lambda: list(verify_rollout(edited, result, revision))), not_checked(result))
 
 
@@ -79,6 +79,7 @@ def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Reje
     from live.apply.drift import Rejection
 
     try:
+        set_gates_of(snapshot, left.snapshot)
         if isinstance(left, RebalancePlan):
             from checker.plan.rest import rest_faults as plan_faults
 

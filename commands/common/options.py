@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ FILE = click.Path(allow_dash=True, readable=False)
 #: A file that is read, never standard input.
 READ = click.Path(readable=False)
 SEED = click.IntRange(0, 2**31 - 1)
+#: :data:`models.kube.feature_gates.VERSIONS`, which takes longer to import than ``--help`` may.
+_VERSIONS = ("1.34", "1.35", "1.36", "1.37")
 #: What kubectl takes after -o, and formats of our own.
 _FORMS = frozenset(
     {"json", "yaml", "kyaml", "wide", "name", "csv", "table", "kubectl", "junit", "template", "templatefile"}
@@ -48,7 +51,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Streams:
-    """What a command reads, where it writes, and how much it says on standard error. ``forms``: of -f, as ``FORMAT[=FILE]`` has them."""
+    """What a command reads, and by which version's rules; where it writes, and how much it says on standard error. ``forms``: of -f, as
+    ``FORMAT[=FILE]`` has them."""
 
     snapshots: tuple[str, ...] = ()
     manifests: tuple[str, ...] = ()
@@ -60,6 +64,8 @@ class Streams:
     verbose: bool = False
     strict: bool = False
     allow_unknown_fields: bool = False
+    kubernetes_version: str | None = None
+    feature_gates: tuple[tuple[str, bool], ...] = ()
 
     @property
     def targets(self) -> list[Target]:
@@ -326,6 +332,45 @@ search = _in_order(
     click.option("--seed", type=SEED, default=0, metavar="N", help="Seed of the search."),
     click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds."),
     click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Parallel searches.  [default: one per core]"),
+)
+
+
+class _Version(click.Choice[str]):
+    """One of the versions whose rules are known, also as ``v1.36.2``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = re.fullmatch(r"v?(\d+\.\d+)([.+-].*)?", str(value))
+        return super().convert(found[1] if found else value, param, ctx)
+
+
+def _gates(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, bool], ...]:
+    from models.kube.feature_gates import GateError, parse_gate
+
+    found: dict[str, bool] = {}
+    for text in (part.strip() for each in value for part in each.split(",")):
+        try:
+            gate, on = parse_gate(text)
+        except GateError as error:
+            raise click.BadParameter(str(error)) from None
+        if found.setdefault(gate, on) != on:
+            raise click.BadParameter(f"{gate} is both true and false")
+    return tuple(found.items())
+
+
+versions = _in_order(
+    click.option(
+        "--kubernetes-version",
+        type=_Version(_VERSIONS),
+        help="Judge by the rules of this version.  [default: the server's, if the snapshot tells; else the newest kubelet's; else 1.36]",
+    ),
+    click.option(
+        "--feature-gate",
+        "feature_gates",
+        multiple=True,
+        callback=_gates,
+        metavar="NAME=true|false",
+        help="Judge with a feature gate of Kubernetes on or off; repeatable.  [default: as the version has it]",
+    ),
 )
 
 strict: Decorator = click.option(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from commands.common.options import Streams, on_terminal
-from models.snapshot.capture_info import Capture
+from models.snapshot.snapshot import Snapshot
 from report.documents.origin import origin
 from report.documents.output import write_file, write_files, write_stdout
 
@@ -17,11 +17,11 @@ def write_document(
     streams: Streams,
     table: Callable[[Any], Iterable[Any]],
     document: Callable[[], object],
-    capture: Capture | None = None,
+    snapshot: Snapshot,
     **others: Callable[[], bytes],
 ) -> None:
-    """Write a result in each form that -f asks for: drawn by ``table`` on a surface (also for the format wide) below what ``capture`` says
-    of the cluster, as the JSON or YAML of ``document``, or in one of ``others``, named by its format.
+    """Write a result in each form that -f asks for: drawn by ``table`` on a surface (also for the format wide) below what the
+    ``snapshot`` says of the cluster, as the JSON or YAML of ``document``, or in one of ``others``, named by its format.
 
     By default it is a table on a terminal, and JSON elsewhere. All files are written, or none.
     """
@@ -29,7 +29,7 @@ def write_document(
     for target in streams.targets:
         form = target.form or ("table" if target.printed and on_terminal() else "json")
         if form in ("table", "wide"):
-            data = _drawn(table, form, streams, printed=target.printed, header=origin(capture))
+            data = _drawn(table, form, streams, printed=target.printed, header=origin(snapshot))
         elif form in others:
             data = others[form]()
         else:
@@ -43,10 +43,10 @@ def write_document(
     write_files([(str(target.file), [data]) for target, data in made if not target.printed])
 
 
-def write_table(streams: Streams, table: Callable[[Any], Iterable[Any]], capture: Capture | None = None) -> None:
+def write_table(streams: Streams, table: Callable[[Any], Iterable[Any]], snapshot: Snapshot) -> None:
     """Write what has no other form than a table to where -o says."""
     printed = streams.output in (None, "-")
-    write(streams, [_drawn(table, "wide" if streams.wants("wide") else "table", streams, printed=printed, header=origin(capture))])
+    write(streams, [_drawn(table, "wide" if streams.wants("wide") else "table", streams, printed=printed, header=origin(snapshot))])
 
 
 def _drawn(table: Callable[[Any], Iterable[Any]], form: str, streams: Streams, *, printed: bool, header: str) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 
 from commands.common import carrying_out
 from commands.common.exit_codes import DONE, INCOMPLETE, say
+from commands.common.inputs import set_gates_of
 from commands.common.reviewed import Reviewed
 from live.api.live_cluster import LiveCluster
 from live.apply.lease import Lease
@@ -84,6 +85,7 @@ async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number:
     text = _held(cluster.document(), stays)
     stem = asked.path.removesuffix(f".round-{number - 1}.json")
     snapshot = from_json(text, f"{stem}.round-{number}.snapshot.json")
+    set_gates_of(snapshot, asked.document.snapshot)
     say(f"round {number}: planning anew for the cluster as it is now")
     document = await asyncio.to_thread(_search, snapshot, asked.document, outcome)
     encoded = results.encode(

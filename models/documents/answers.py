@@ -119,6 +119,8 @@ class Explanation(Doc, omit_defaults=True):
     pods: Annotated[list[PodCounts], Meta(description="The pods asked about.")]
     causes: Annotated[list[Cause], Meta(description="Why pods that fit nowhere do not, and what would help; absent if all fit.")] = []
     notes: Annotated[list[str], Meta(description="What of the input is not taken into account; absent if all is.")] = []
+    kubernetesVersion: Annotated[str, Meta(description="The version of Kubernetes by whose rules it was judged.")] = ""
+    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that were set otherwise than is the version's default.")] = {}
 
 
 class PodNodes(Doc, omit_defaults=True):
@@ -135,6 +137,8 @@ class NodeExplanation(Doc, omit_defaults=True):
 
     pods: Annotated[list[PodNodes], Meta(description="The pods asked about.")]
     notes: Annotated[list[str], Meta(description="What of the input is not taken into account; absent if all is.")] = []
+    kubernetesVersion: Annotated[str, Meta(description="The version of Kubernetes by whose rules it was judged.")] = ""
+    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that were set otherwise than is the version's default.")] = {}
 
 
 class ContainerPair(Doc):
@@ -188,3 +192,5 @@ class NodeTable(Doc, omit_defaults=True):
     rows: Annotated[list[NodeRow], Meta(description="The nodes, zones or namespaces, in the order asked for.")]
     total: Annotated[NodeRow, Meta(description="All nodes that were chosen together.")]
     notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
+    kubernetesVersion: Annotated[str, Meta(description="The version of Kubernetes by whose rules it was judged.")] = ""
+    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that were set otherwise than is the version's default.")] = {}

@@ -51,6 +51,8 @@ class SnapshotRef(Doc, omit_defaults=True):
     rollout: Annotated[str | None, Meta(description="The Deployment whose new revision is placed, as it was named.")] = None
     cluster: Annotated[str | None, Meta(description="The cluster that was captured, where the snapshot names it.")] = None
     capturedAt: Annotated[str | None, Meta(description="When it was captured, RFC 3339, where the snapshot tells.")] = None
+    kubernetesVersion: Annotated[str | None, Meta(description="The version of Kubernetes by whose rules it was judged.")] = None
+    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that were set otherwise than is the version's default.")] = {}
 
 
 class TierResult(Doc, omit_defaults=True):

@@ -24,7 +24,7 @@ from models.kube.feature_gates import DEFAULT as DEFAULT_GATES
 from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import plain, shorten
 from models.kube.validation.kinds import problems as validation_problems
-from models.snapshot import api_types, bundles, duplicate_keys, interning, sources, workload_status
+from models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
 from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
 from models.snapshot.gc_pause import no_gc
@@ -35,8 +35,6 @@ from models.snapshot.yaml_reader import YamlError, documents
 _YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
 #: YAML beyond this is worth a hint: it reads about a hundred times slower than JSON.
 _LARGE_YAML: Final = 10_000_000
-#: Names listed in one warning line.
-_LISTED: Final = 3
 #: Documents of our own, and the options that take them.
 _OWN: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
 
@@ -331,13 +329,16 @@ class _Intake:
         Raises:
             InputError: anything was wrong.
         """
-        if self._manifests:
+        if self._taken_by is not None:
+            self._snapshot.gates = self._taken_by
             self._name_foreign()
             self._snapshot.sources = {_identity(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
         else:
             self._priorities()
-            self._storage_classes()
-            self._lost_pods()
+            found = self._snapshot
+            settling.storage_classes(found.storage_classes.values(), found.persistent_volume_claims.values())
+            found.warnings += settling.lost_pods(found.nodes, found.pods)
+            found.gates, _ = settling.gates_of(found.capture, found.nodes)
             for api_version, kind in self._foreign:
                 if api_types.is_own_group(api_version):
                     self.warn(f"{plain(api_version)} of Kubernetes has no kind {shorten(kind)} that is known here: it is not read")
@@ -385,23 +386,6 @@ class _Intake:
         message = f"no PriorityClass {shorten(pod.spec.priorityClassName)} in the input, expected it or spec.priority"
         self.problem(self._seen["Pod"][key][1], f"Pod {key}", f"spec.priorityClassName: {message}")
 
-    def _storage_classes(self) -> None:
-        default = defaults.default_storage_class(self._snapshot.storage_classes.values())
-        if default is None:
-            return
-        for claim in self._snapshot.persistent_volume_claims.values():
-            if claim.spec is not None and claim.spec.storageClassName is None and not claim.spec.volumeName:
-                claim.spec.storageClassName = default
-
-    def _lost_pods(self) -> None:
-        nodes = {node.metadata.name for node in self._snapshot.nodes}
-        lost = [
-            p.spec.nodeName for p in self._snapshot.pods if p.spec.nodeName and p.spec.nodeName not in nodes and not objects.is_terminal(p)
-        ]
-        if lost:
-            run = "pods run" if len(lost) > 1 else "pod runs"
-            self.warn(f"{len(lost)} {run} on nodes that the snapshot lacks: {_list(list(dict.fromkeys(lost)))}")
-
 
 def _key(kind: kinds.Kind, obj: Any) -> str:
     name = obj.metadata.name or ""
@@ -414,10 +398,5 @@ def _identity(kind: kinds.Kind, obj: Any) -> str:
     return identity(kind.name, {"name": obj.metadata.name, "namespace": obj.metadata.namespace})
 
 
-def _list(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
 def _some(names: Sequence[str], noun: str) -> str:
-    return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({_list(names)})"
+    return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({settling.some(names)})"

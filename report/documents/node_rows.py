@@ -60,7 +60,8 @@ def table(snapshot: Snapshot, nodes: Iterable[str] | None = None, *, by: By = "n
     found = list(spaces.values()) if by == "namespace" else list(rows.values()) if by == "node" else _by_zone(rows.values())
     total = _sum("", rows.values())
     total.pending = sum(space.pending for space in spaces.values())
-    return NodeTable(by, _sorted(found, sort, total if by == "namespace" else None), total)
+    listed = _sorted(found, sort, total if by == "namespace" else None)
+    return NodeTable(by, listed, total, kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given))
 
 
 def _asked(pod: Pod, memo: dict[int, tuple[dict[str, int], dict[str, int]]]) -> tuple[dict[str, int], dict[str, int]]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from models.snapshot.capture_info import Capture
+from models.snapshot.snapshot import Snapshot
 from report.documents.output import one_line
 
 
-def origin(capture: Capture | None) -> str:
-    """Return ``cluster prod, captured 2026-11-20 10:00 UTC``, as far as the snapshot tells; empty if it does not."""
+def origin(snapshot: Snapshot) -> str:
+    """Return ``cluster prod, Kubernetes 1.36, captured 2026-11-20 10:00 UTC``, as far as the snapshot tells; empty if it does not tell of
+    its capture. The version is the one by whose rules it is judged."""
+    capture = snapshot.capture
     if capture is None:
         return ""
-    parts = [f"cluster {capture.cluster}" if capture.cluster else "", f"captured {_moment(capture.time)}" if capture.time else ""]
+    cluster = f"cluster {capture.cluster}" if capture.cluster else ""
+    parts = [cluster, str(snapshot.gates), f"captured {_moment(capture.time)}" if capture.time else ""]
     return one_line(", ".join(part for part in parts if part))
 
 

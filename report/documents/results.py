@@ -17,6 +17,8 @@ from models.documents import rebalance_plan as plans
 from models.documents.placement import API_VERSION, Cause, Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.execution.scheduler_needed import scheduler_needed
+from models.kube.feature_gates import DEFAULT as DEFAULT_GATES
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import pod_key
 from models.snapshot import duplicate_keys, sources, yaml_reader
 from models.snapshot.snapshot import InputError, Snapshot
@@ -79,19 +81,26 @@ def nodes_per_rule(verdict: PodVerdict) -> dict[str, int]:
 
 
 def explain_document(
-    verdicts: Iterable[PodVerdict], *, per_node: bool, causes: Sequence[Cause] = (), notes: Sequence[str] = ()
+    verdicts: Iterable[PodVerdict],
+    *,
+    per_node: bool,
+    causes: Sequence[Cause] = (),
+    notes: Sequence[str] = (),
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> dict[str, Any]:
     """Return per pod the nodes left and, for every other node, all rules that reject it (:class:`answers.NodeExplanation`); or both as
     numbers of nodes, with causes where there are any (:class:`answers.Explanation`)."""
+    version, given = gates.version, dict(gates.given)
     if per_node:
         # Pods that are alike share their lists, which a deep copy would multiply.
         each = [answers.PodNodes(v.pod, v.feasible, v.rejected, v.runs_on) for v in verdicts]
         pods = [{field: value for field, value in msgspec.structs.asdict(pod).items() if value is not None} for pod in each]
-        return {"pods": pods} | ({"notes": list(notes)} if notes else {})
+        said = {"notes": list(notes), "kubernetesVersion": version, "featureGates": given}
+        return {"pods": pods} | {field: value for field, value in said.items() if value}
     counts = [
         answers.PodCounts(v.pod, len(v.feasible), nodes_per_rule(v), v.runs_on, list(v.rejected.get(v.runs_on or "", []))) for v in verdicts
     ]
-    return _plain(answers.Explanation(counts, list(causes), list(notes)))
+    return _plain(answers.Explanation(counts, list(causes), list(notes), version, given))
 
 
 def nodes_document(found: answers.NodeTable) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def build(
     scratch, gated = (reference.fromScratch, reference.includeGated) if reference is not None else (False, False)
     chosen = scope.select(snapshot, from_scratch=scratch, include_gated=gated)
     sha256, pending = (reference.sha256, reference.pending) if reference is not None else (snapshot.sha256, len(chosen.pending))
-    source = origin(snapshot.capture)
+    source = origin(snapshot)
     found = places.find(snapshot, result, original)
     names, of_pod = owners.of_pods(snapshot, found.pods)
     shapes = Shapes(snapshot, found.pods, of_pod, [name for name, _ in names], policy, chosen)

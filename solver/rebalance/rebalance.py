@@ -101,6 +101,7 @@ def _document(
         snapshot=doc.SnapshotRef(
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(select(snapshot, include_gated=options.include_gated).pending),
             includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
+            kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
         ),
         goals=[*(["drain"] if asked.drain else []), *asked.goals],
         engine=found.engine,

@@ -126,6 +126,7 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(keys), daemonNamespaces=list(options.exempt),
             edits=options.edits,
             rollout=name,
+            kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
         ),
         engine="exact",
         status=status,

@@ -212,7 +212,7 @@ def test_the_same_object_twice_is_no_problem(tmp_path: Path) -> None:
     first, second = write(tmp_path / "1.json", node("n"), pod("p")), write(tmp_path / "2.json", pod("p"), node("n"))
     result = CliRunner().invoke(cli.main, ["explain", str(first), str(second), "-f", "json"])
     assert result.exit_code == 0
-    assert json.loads(result.stdout) == {"pods": [{"pod": "default/p", "feasible": 1, "rejected": {}}]}
+    assert json.loads(result.stdout) == {"pods": [{"pod": "default/p", "feasible": 1, "rejected": {}}], "kubernetesVersion": "1.36"}
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

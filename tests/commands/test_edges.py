@@ -406,7 +406,7 @@ def test_explaining_a_bound_pod_takes_it_off_its_node_first(tmp_path: Path) -> N
     assert set(explained(snapshot)) == {"default/pending"}
     counted = json.loads(run("explain", snapshot, "--pod", "default/web-1", "-f", "json").stdout)
     rejected = {"InterPodAffinity": 1, "NodePorts": 1, "NodeResourcesFit": 2}
-    assert counted == {"pods": [{"pod": "default/web-1", "feasible": 1, "rejected": rejected, "node": "n1"}]}
+    assert counted == {"pods": [{"pod": "default/web-1", "feasible": 1, "rejected": rejected, "node": "n1"}], "kubernetesVersion": "1.36"}
 
 
 def test_explaining_a_pod_bound_to_a_missing_node(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from tests.commands.fakes import Fakes, Run
 
 def test_explain_forms(run: Run, fakes: Fakes) -> None:
     fakes.verdicts = [explaining.PodVerdict("prod/x", ["n1"], {"n2": ["NodePorts", "NodeResourcesFit"]}, {"NodePorts": "port 80"})]
-    total = {"pods": [{"pod": "prod/x", "feasible": 1, "rejected": {"NodePorts": 1, "NodeResourcesFit": 1}}]}
-    each = {"pods": [{"pod": "prod/x", "feasible": ["n1"], "rejected": {"n2": ["NodePorts", "NodeResourcesFit"]}}]}
+    version = {"kubernetesVersion": "1.36"}
+    total = {"pods": [{"pod": "prod/x", "feasible": 1, "rejected": {"NodePorts": 1, "NodeResourcesFit": 1}}], **version}
+    each = {"pods": [{"pod": "prod/x", "feasible": ["n1"], "rejected": {"n2": ["NodePorts", "NodeResourcesFit"]}}], **version}
     assert json.loads(run("explain", "x").stdout) == total
     assert yaml.safe_load(run("explain", "x", "--per-node", "-f", "yaml").stdout) == each
     assert "1 of 2 nodes feasible" in run("explain", "x", "-f", "table").stdout

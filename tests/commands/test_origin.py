@@ -9,11 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import cli
+from models.kube.feature_gates import FeatureGates
 from models.snapshot.capture_info import Capture
+from models.snapshot.snapshot import Snapshot
 from report.documents.origin import origin
 from tests.objects import node, pod
 
-HEADER = "cluster prod-eu, captured 2026-11-20 10:05 UTC"
+HEADER = "cluster prod-eu, Kubernetes 1.36, captured 2026-11-20 10:05 UTC"
 
 
 def run(*arguments: str | Path) -> Result:
@@ -78,7 +80,12 @@ def test_a_snapshot_that_was_not_captured_has_no_such_header(tmp_path: Path) -> 
 
 
 def test_words() -> None:
-    assert origin(None) == ""
-    assert origin(Capture(cluster="a\x1b[2J")) == "cluster a\\x1b[2J"
-    assert origin(Capture(time="yesterday")) == "captured yesterday"
-    assert origin(Capture(time="2026-11-20T10:05:00Z")) == "captured 2026-11-20 10:05 UTC"
+    assert origin(Snapshot()) == ""
+    gates = FeatureGates("1.35", (("VolumeLimitScaling", True),))
+    for capture, words in (
+        (Capture(cluster="a\x1b[2J"), "cluster a\\x1b[2J, {}"),
+        (Capture(time="yesterday"), "{}, captured yesterday"),
+        (Capture(time="2026-11-20T10:05:00Z"), "{}, captured 2026-11-20 10:05 UTC"),
+    ):
+        assert origin(Snapshot(capture=capture)) == words.format("Kubernetes 1.36")
+        assert origin(Snapshot(capture=capture, gates=gates)) == words.format("Kubernetes 1.35 with VolumeLimitScaling=true")

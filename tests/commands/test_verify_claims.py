@@ -21,6 +21,8 @@ _APART = {
     }
 }
 
+RULES = "the rules are those of Kubernetes 1.36"
+
 
 def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli.main, [str(each) for each in arguments], catch_exceptions=False)
@@ -108,7 +110,7 @@ def test_a_document_that_exempts_a_namespace_says_so_whatever_it_is_asked(snapsh
     clause = "pods of these namespaces are exempt from required anti-affinity: default"
     for options in ((), ("-q",)):
         code, answer, said = verified(snapshot, document, *options)
-        assert (code, answer["says"]) == (0, [clause])
+        assert (code, answer["says"]) == (0, [RULES, clause])
         assert f"note: the document says: {clause}\n" in said
     code, answer, _ = verified(snapshot, document, "--expect-no-exemptions")
     assert code == 4
@@ -116,8 +118,12 @@ def test_a_document_that_exempts_a_namespace_says_so_whatever_it_is_asked(snapsh
     assert clause in run("verify", snapshot, "--result", snapshot.with_name("result.json"), "-f", "table").stdout
 
 
-def test_a_document_without_anything_of_its_own_says_nothing(snapshot: Path) -> None:
-    code, answer, said = verified(snapshot, solved(snapshot), "--expect-no-exemptions", "-q")
+def test_a_document_without_anything_of_its_own_says_by_whose_rules_it_is(snapshot: Path) -> None:
+    document = solved(snapshot)
+    code, answer, said = verified(snapshot, document, "--expect-no-exemptions", "-q")
+    assert (code, answer["says"], said) == (0, [RULES], f"note: the document says: {RULES}\n")
+    del document["snapshot"]["kubernetesVersion"]  # as other versions of kubestow have it
+    code, answer, said = verified(snapshot, document, "--expect-no-exemptions", "-q")
     assert (code, "says" in answer, said) == (0, False, "")
     assert any("bounds" in clause for clause in answer["notChecked"])
 
@@ -128,7 +134,7 @@ def test_the_policy_that_is_expected(snapshot: Path, tmp_path: Path) -> None:
     other.write_text("multipliers: {taints: 2}\ndaemonNamespaces: [kube-system]\n")
     document = solved(snapshot, "--policy", str(mine))
     code, answer, _ = verified(snapshot, document, "--expect-policy", mine)
-    assert (code, answer["says"]) == (0, ["the policy has multipliers.taints 3 instead of 1"])
+    assert (code, answer["says"]) == (0, [RULES, "the policy has multipliers.taints 3 instead of 1"])
     code, answer, _ = verified(snapshot, document, "--expect-policy", other)
     assert [each["why"] for each in answer["violations"]] == [
         "the policy has multipliers.taints 3, expected 2",
@@ -143,9 +149,9 @@ def test_the_policy_that_is_expected(snapshot: Path, tmp_path: Path) -> None:
 
 def test_edits_and_scope_are_said(snapshot: Path) -> None:
     document = solved(snapshot, "--add-nodes", "1:n1")
-    assert verified(snapshot, document)[1]["says"] == ["the snapshot is edited: addNodes 1:n1"]
+    assert verified(snapshot, document)[1]["says"] == [RULES, "the snapshot is edited: addNodes 1:n1"]
     document = solved(snapshot, "--from-scratch")
-    assert verified(snapshot, document)[1]["says"] == ["running pods that may move are placed again"]
+    assert verified(snapshot, document)[1]["says"] == [RULES, "running pods that may move are placed again"]
 
 
 def test_obstacles_of_a_plan(snapshot: Path) -> None:

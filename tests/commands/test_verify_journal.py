@@ -88,8 +88,8 @@ def test_a_run_that_did_all_is_valid_and_told(files: Files) -> None:
     told = json.loads(result.stdout)["journal"]
     assert told["moves"] == {"done": 5, "of": 5}
     assert told["end"] == {"missed": [], "foreign": []}
-    assert result.stderr.splitlines()[0] == "valid: 5 moves, 2 waves"
-    assert result.stderr.splitlines()[1].startswith("journal: 5 of 5 moves done; the run of 2026-11-22T13:00:01Z, ended at ")
+    assert result.stderr.splitlines()[1] == "valid: 5 moves, 2 waves"
+    assert result.stderr.splitlines()[2].startswith("journal: 5 of 5 moves done; the run of 2026-11-22T13:00:01Z, ended at ")
     table = files.verify("--end", files.path("end.json"), "-f", "table").stdout
     for words in ("5 evictions, 5 Bindings", "3 nodes closed for the run, all are open again", "The end is as the document says"):
         assert words in table

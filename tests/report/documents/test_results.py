@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from models.documents.placement import Assignment, Placement
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import Pod
 from models.snapshot.snapshot import InputError, Snapshot, from_objects
 from report.documents import results
@@ -53,9 +54,13 @@ def test_yaml_of_a_placement_is_what_the_json_is(placement: Placement) -> None:
 
 def test_explain_documents() -> None:
     counts = {"pod": "prod/x", "feasible": 1, "rejected": {"InterPodAffinity": 1, "NodeResourcesFit": 2}}
-    assert results.explain_document([VERDICT], per_node=False) == {"pods": [counts]}
+    assert results.explain_document([VERDICT], per_node=False) == {"pods": [counts], "kubernetesVersion": "1.36"}
     each = {"pod": "prod/x", "feasible": ["n1"], "rejected": VERDICT.rejected}
-    assert results.explain_document([VERDICT], per_node=True) == {"pods": [each]}
+    assert results.explain_document([VERDICT], per_node=True) == {"pods": [each], "kubernetesVersion": "1.36"}
+    gates = FeatureGates("1.37", (("VolumeLimitScaling", True),))
+    for per_node in (False, True):
+        said = results.explain_document([VERDICT], per_node=per_node, gates=gates)
+        assert (said["kubernetesVersion"], said["featureGates"]) == ("1.37", {"VolumeLimitScaling": True})
 
 
 def test_violations_document() -> None:

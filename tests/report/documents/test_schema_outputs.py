@@ -195,7 +195,7 @@ def test_verdicts(command: str, snapshot: str, policy: str) -> None:
     document = printed(f"{command} instances/{snapshot}.yaml {policy}")
     Path("result.json").write_text(json.dumps(document))
     verdict = printed(f"verify instances/{snapshot}.yaml --result result.json")
-    assert (verdict["valid"], verdict["violations"], bool(verdict.get("says"))) == (True, [], bool(policy))
+    assert (verdict["valid"], verdict["violations"], len(verdict["says"]) > 1) == (True, [], bool(policy))
     check("verify", verdict)
     for entries, field in (("assignments", "node"), ("moves", "to")):
         for entry in document.get(entries, []):
@@ -231,11 +231,11 @@ def test_yaml_is_valid_as_json_is(name: str, command: str) -> None:
 
 def test_fields_are_printed_in_the_order_of_the_answers() -> None:
     counts, nodes = (printed(f"explain instances/rules/node-ports.yaml{more}") for more in ("", " --per-node"))
-    assert list(counts) == ["pods", "causes"]
-    assert list(nodes) == ["pods"]
+    assert list(counts) == ["pods", "causes", "kubernetesVersion"]
+    assert list(nodes) == ["pods", "kubernetesVersion"]
     for document in (counts, nodes):
         assert {tuple(pod) for pod in document["pods"]} == {("pod", "feasible", "rejected")}
     matrix = printed(f"explain {AFFINITIES[0]}")
     assert list(matrix) == ["pod", "containers", "affinity"]
     assert {tuple(pair) for pair in matrix["affinity"]} == {("from", "to", "weight")}
-    assert list(printed("explain instances/quickstart.yaml --node a1")) == ["pods"]
+    assert list(printed("explain instances/quickstart.yaml --node a1")) == ["pods", "kubernetesVersion"]

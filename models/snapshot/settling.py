@@ -1,0 +1,65 @@
+"""What of a snapshot depends on several of its objects: default storage classes, pods on nodes that are not there, the version."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from models.kube import defaults, objects
+from models.kube.feature_gates import DEFAULT_VERSION, FeatureGates, GateError, feature_gates, nearest, newest
+from models.kube.lenient_decode import shorten
+from models.kube.storage_objects import PersistentVolumeClaim, StorageClass
+from models.snapshot.capture_info import Capture
+
+#: Names listed in one warning line.
+_LISTED: Final = 3
+
+
+def storage_classes(classes: Collection[StorageClass], claims: Collection[PersistentVolumeClaim]) -> None:
+    """Give claims that name no class the default one."""
+    default = defaults.default_storage_class(classes)
+    if default is None:
+        return
+    for claim in claims:
+        if claim.spec is not None and claim.spec.storageClassName is None and not claim.spec.volumeName:
+            claim.spec.storageClassName = default
+
+
+def lost_pods(nodes: Sequence[objects.Node], pods: Sequence[objects.Pod]) -> list[str]:
+    """Return a warning where pods run on nodes that are not there."""
+    names = {node.metadata.name for node in nodes}
+    lost = [p.spec.nodeName for p in pods if p.spec.nodeName and p.spec.nodeName not in names and not objects.is_terminal(p)]
+    run = "pods run" if len(lost) > 1 else "pod runs"
+    return [f"{len(lost)} {run} on nodes that the snapshot lacks: {some(list(dict.fromkeys(lost)))}"] if lost else []
+
+
+def gates_of(
+    capture: Capture | None, nodes: Sequence[objects.Node], version: str | None = None, given: Mapping[str, bool] | None = None
+) -> tuple[FeatureGates, list[str]]:
+    """Return by which version and feature gates a snapshot is judged, and what is to be said of that.
+
+    ``version``: what is asked for; None: the server's, where the snapshot has it, else that of the newest kubelet, than which no server is
+    older, else the default. A version whose rules are not known is judged by the nearest one.
+
+    Raises:
+        GateError: this is no version, or it has no such gate, or has it locked otherwise.
+    """
+    server = capture.server_version if capture is not None else None
+    found = newest([version or server])
+    if version is not None and found is None:
+        raise GateError(f"kubernetesVersion: got {shorten(version)}, expected a version such as {DEFAULT_VERSION}")
+    notes = []
+    if found is None:
+        found = newest(node.status.nodeInfo.kubeletVersion for node in nodes if node.status and node.status.nodeInfo)
+        if found is not None:
+            notes.append(f"the snapshot does not tell the server's version: taken for that of the newest kubelet, Kubernetes {found}")
+    judged = DEFAULT_VERSION if found is None else nearest(found)
+    if found not in (None, judged):
+        notes.append(f"the rules of Kubernetes {found} are not known: judged by those of {judged}, the nearest that is")
+    return feature_gates(judged, given or {}), notes
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
