@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from models.execution.scheduler_needed import devices_wanted
 from models.kube.objects import Pod, controller_of, pod_key
 from models.snapshot.snapshot import InputError, Snapshot
 
@@ -42,7 +43,8 @@ class Origin:
 @dataclass(frozen=True, slots=True)
 class Step:
     """``number`` and ``wave`` as the document has them (for a Placement the bind order, and one wave); ``pod`` as it names it; ``after``:
-    the steps before it have to be done first, since a rule of the pod counts them."""
+    the steps before it have to be done first, since a rule of the pod counts them, or the devices that it gets depend on what others took;
+    ``devices``: only the scheduler allocates what it needs."""
 
     number: int
     wave: int
@@ -53,6 +55,7 @@ class Step:
     origin: Origin
     gang: str | None = None
     after: bool = False
+    devices: bool = False
 
     @property
     def id(self) -> tuple[int, str]:
@@ -70,7 +73,11 @@ def waves(document: RebalancePlan | Placement, snapshot: Snapshot) -> list[list[
     if problems:
         raise InputError(problems)
     pods = {pod_key(pod): pod for pod in snapshot.pods}
-    found = list(_placed(document, pods, problems) if isinstance(document, Placement) else _planned(document, pods, problems))
+    needy = {key for key, pod in pods.items() if not pod.spec.nodeName and devices_wanted(pod, snapshot) is not None}
+    if isinstance(document, Placement):
+        found = list(_placed(document, pods, needy, problems))
+    else:
+        found = list(_planned(document, pods, needy, problems))
     if problems:
         raise InputError(problems)
     by_wave: dict[int, list[Step]] = {}
@@ -91,12 +98,14 @@ def _obstacles(document: RebalancePlan | Placement) -> Iterator[str]:
         yield "the Placement is of a cluster with what-if edits, not of the one in the snapshot"
 
 
-def _planned(plan: RebalancePlan, pods: Mapping[str, Pod], problems: list[str]) -> Iterator[Step]:
+def _planned(plan: RebalancePlan, pods: Mapping[str, Pod], needy: Collection[str], problems: list[str]) -> Iterator[Step]:
+    """Yield the steps of a plan. ``needy``: pending pods that need devices."""
     for listed in (plan.moves, plan.evictions):
         for entry in listed:
             origin = _origin(entry.pod, pods, problems)
             if origin is not None:
-                yield _step(entry, origin)
+                step = _step(entry, origin)
+                yield replace(step, after=True, devices=True) if entry.pod in needy else step
 
 
 def _step(entry: Move | Eviction, origin: Origin) -> Step:
@@ -106,7 +115,7 @@ def _step(entry: Move | Eviction, origin: Origin) -> Step:
     return Step(entry.step, entry.wave, entry.pod, entry.source, entry.to, kind, origin, entry.gang)
 
 
-def _placed(placement: Placement, pods: Mapping[str, Pod], problems: list[str]) -> Iterator[Step]:
+def _placed(placement: Placement, pods: Mapping[str, Pod], needy: Collection[str], problems: list[str]) -> Iterator[Step]:
     elsewhere = []
     for entry in placement.assignments:
         origin = _origin(entry.pod, pods, problems)
@@ -114,7 +123,9 @@ def _placed(placement: Placement, pods: Mapping[str, Pod], problems: list[str]) 
             continue
         now = pods[entry.pod].spec.nodeName or None
         if now is None:
-            yield Step(entry.order, 1, entry.pod, None, entry.node, "bind", origin, entry.gang, _counts_others(pods[entry.pod]))
+            needs = entry.pod in needy
+            after = needs or _counts_others(pods[entry.pod])
+            yield Step(entry.order, 1, entry.pod, None, entry.node, "bind", origin, entry.gang, after, needs)
         elif now != entry.node:
             elsewhere.append(entry.pod)
     if elsewhere:

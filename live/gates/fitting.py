@@ -13,7 +13,7 @@ from live.apply.drift import Rejection
 from live.gates.crews import Cluster, crews
 from live.gates.held import is_held, key_of, node_of
 from models.documents.placement import Assignment, Placement
-from models.execution.scheduler_needed import scheduler_needed
+from models.execution.scheduler_needed import devices_wanted, scheduler_needed
 from models.execution.template_nodes import TemplateNodes
 from models.gangs.gangs import GANG, MIN_MEMBER
 from models.gangs.markers import marker
@@ -90,6 +90,23 @@ class Fitting:
         pod = self._pods.get(release.key)
         return pod is None or scheduler_needed(pod, self.snapshot) is not None
 
+    def in_turn(self, accepted: Sequence[Release]) -> list[Release]:
+        """Return those that may go now: of pods that need devices those of the first group in bind order, and none as long as one that
+        went before waits for the scheduler, as it takes the first devices that serve."""
+        needy = [release for release in accepted if self._wants_devices(release.key)]
+        waiting = [key_of(pod) for t in self.templates for crew in crews(self.cluster, t) for pod in crew.pods if _waits(pod)]
+        waiting = [key for key in waiting if self._wants_devices(key)]
+        turn = None if waiting or not needy else min(needy, key=lambda release: release.order).group
+        for release in needy:
+            if release.group != turn:
+                what = f"pod {waiting[0]}, which has been let go," if waiting else f"the pods of {turn}"
+                self.why[release.group] = f"the devices that {what} gets from the scheduler are not known yet"
+        return [release for release in accepted if release not in needy or release.group == turn]
+
+    def _wants_devices(self, key: str) -> bool:
+        pod = self._pods.get(key)
+        return pod is not None and devices_wanted(pod, self.snapshot) is not None
+
     def _closed(self, release: Release) -> bool:
         """Return whether a run of ``apply`` keeps the node closed at the moment: the pod would wait there for its end."""
         node = self.cluster.named("Node", release.node) or {"metadata": {}}
@@ -118,6 +135,11 @@ class Fitting:
 
     def _members(self, gang: str) -> int:
         return sum(sum(t.nodes.values()) for t in self.templates if t.gang == gang and not t.one_by_one)
+
+
+def _waits(pod: Object) -> bool:
+    """Return whether a pod was let go to a node, and is not bound."""
+    return not is_held(pod) and not pod["spec"].get("nodeName") and bool(node_of(pod))
 
 
 def _as_given(pod: Pod, node: str | None, marks: dict[str, str] | None) -> Pod:

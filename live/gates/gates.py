@@ -143,6 +143,7 @@ class Gates:
             for release in behind:
                 accepted += self._elsewhere(fitting, release, accepted)
             keys = {release.key for release in accepted}
+            accepted = fitting.in_turn(accepted)
             self._why = [*found.waiting, *dict.fromkeys(fitting.why.values())]
             went = await self._let_go(accepted, fitting)
             freed += [each.pod for each in behind if each.key not in keys and free_after is not None and self._is_late(each, free_after)]

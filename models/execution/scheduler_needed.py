@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from models.kube.objects import Pod
 from models.snapshot.snapshot import Snapshot
+
+#: The name of every DeviceClass as an extended resource begins so (KEP-5004).
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 
 
 def scheduler_needed(pod: Pod, snapshot: Snapshot) -> str | None:
@@ -25,6 +30,20 @@ def scheduler_needed(pod: Pod, snapshot: Snapshot) -> str | None:
             return f"the snapshot lacks its claim {name}"
         if claim.spec is None or not claim.spec.volumeName:
             return f"its claim {name} has no volume yet"
+    return devices_wanted(pod, snapshot)
+
+
+def devices_wanted(pod: Pod, snapshot: Snapshot) -> str | None:
+    """Return why a pod may need devices that only the scheduler allocates, None if it needs none: it has claims of them, or requests
+    extended resources that a DeviceClass backs, on whatever nodes."""
     if pod.spec.resourceClaims:
         return "it has resource claims"
+    if not snapshot.gates.enabled("DRAExtendedResource"):
+        return None
+    backed = {cls.spec.extendedResourceName for cls in snapshot.device_classes.values() if cls.spec is not None}
+    for container in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ())):
+        for part in (container.resources.requests, container.resources.limits) if container.resources is not None else ():
+            for name in sorted(part or ()):
+                if name in backed or name.startswith(IMPLICIT):
+                    return f"it requests {name}, which devices may provide"
     return None

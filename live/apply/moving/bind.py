@@ -48,7 +48,7 @@ async def place(step: Step, pod: Object, work: Work, deadline: float) -> bool:
             raise Ended(f"pod {key_of(found)} has scheduling gates, and can be bound only when they are gone")
         await _require_fit(step, found, work)
         claims = list(open_claims(found, work))
-        if claims or (found.get("spec") or {}).get("resourceClaims"):
+        if claims or step.devices or (found.get("spec") or {}).get("resourceClaims"):
             return await _let_in(step, found, claims, work, deadline)
         found = await _bind(step, found, work, deadline)
         if found is None:

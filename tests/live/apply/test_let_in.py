@@ -204,3 +204,34 @@ def test_a_pod_whose_volume_is_being_made_is_not_given_up(tmp_path: Path) -> Non
 
     world.after_request = choose
     assert Run(world, placed("a"), tmp_path)(Options(timeout=60, pause=0.01, patience=0.02)).state == "done"
+
+
+def test_pods_with_devices_are_let_in_one_by_one_in_their_order_and_never_bound_by_hand(tmp_path: Path) -> None:
+    """The devices that one gets depend on those that others took."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    extended = [{"name": "c", "image": "i", "resources": {"requests": {"a.b/gpu": "1"}, "limits": {"a.b/gpu": "1"}}}]
+    cls = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"extendedResourceName": "a.b/gpu"},
+    }
+    pods = [waiting(name, resourceClaims=claims) for name in "abcd"]
+    world = SmallWorld(*nodes("n1", "n2"), cls, *pods, waiting("e", containers=extended), waiting("plain"))
+    world.scheduler = False
+    ordered = ["d", "plain", "b", "e", "a", "c"]
+    assignments = [Assignment(f"default/{name}", "n1", order) for order, name in enumerate(ordered, 1)]
+
+    def scheduling() -> None:
+        """Bind the pod for which the node is open, a moment later for each of them: who came first came first."""
+        for uid in let_in(world)[-1:]:
+            name = uid.removeprefix("uid-")
+            if world.at(name) is None:
+                world.bound_by_scheduler.append((name, "n1"))
+                world.bind(name, "n1")
+
+    world.after_request = scheduling
+    outcome = Run(world, Placement(SnapshotRef("", 0, 0, 0), "greedy", "feasible", [], assignments), tmp_path)(LONG)
+    assert outcome.state == "done", outcome.message
+    assert [name for name, _ in world.bound_by_scheduler] == ["d", "b", "e", "a", "c"]
+    assert [path.split("/")[-2] for _, path, _ in world.sent if path.endswith("/binding")] == ["plain"]

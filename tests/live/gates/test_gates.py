@@ -235,6 +235,19 @@ def test_volumes_are_bound_by_the_scheduler_on_the_planned_node(tmp_path: Path) 
     assert [each["status"]["phase"] for each in stage.world.all("PersistentVolumeClaim")] == ["Bound", "Bound"]
 
 
+def test_pods_with_devices_are_let_go_one_after_the_other_in_bind_order(tmp_path: Path) -> None:
+    """The next one goes when the one before is bound: what it gets depends on what the scheduler gave that one."""
+    train = workload("Deployment", replicas=3)
+    train["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    template = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "one", "namespace": "default"}}
+    stage = Stage([*NODES, {**template, "spec": {"spec": {"devices": {}}}}], [train], ["n3", "n1", "n2"])
+    stage.apply()
+    assert go(stage, tmp_path).state == "done"
+    told = [(entry.verb, entry.key) for entry in stage.world.log if entry.actor != "devices" and entry.verb in ("patch", "bind")]
+    assert [verb for verb, _ in told] == ["patch", "bind"] * 3
+    assert [stage.pods()[key.partition("/")[2]] for verb, key in told if verb == "bind"] == ["n3", "n1", "n2"]
+
+
 def test_a_rollout_of_what_runs_goes_pod_by_pod(tmp_path: Path) -> None:
     before = workload("Deployment", replicas=3)
     del before["spec"]["template"]["spec"]["schedulingGates"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.execution.scheduler_needed import scheduler_needed
+from models.kube.feature_gates import FeatureGates
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
@@ -41,3 +42,26 @@ def test_volumes_without_a_place_are_the_schedulers(volume: Object, claims: list
 def test_devices_are_the_schedulers() -> None:
     snapshot = from_objects([node("n"), pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}]), pod("q")])
     assert [scheduler_needed(p, snapshot) for p in snapshot.pods] == ["it has resource claims", None]
+
+
+def _requesting(name: str, resource: str) -> Object:
+    return pod(name, containers=[{"name": "c", "image": "i", "resources": {"requests": {resource: "1"}, "limits": {resource: "1"}}}])
+
+
+def test_extended_resources_that_a_class_backs_are_the_schedulers() -> None:
+    """Where their gate is on; other extended resources are not."""
+    cls = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"extendedResourceName": "a.b/gpu"},
+    }
+    names = ["a.b/gpu", "deviceclass.resource.kubernetes.io/gpu", "a.b/nic"]
+    snapshot = from_objects([node("n"), cls, *(_requesting(f"p{i}", name) for i, name in enumerate(names))])
+    assert [scheduler_needed(p, snapshot) for p in snapshot.pods] == [
+        "it requests a.b/gpu, which devices may provide",
+        "it requests deviceclass.resource.kubernetes.io/gpu, which devices may provide",
+        None,
+    ]
+    snapshot.gates = FeatureGates("1.35")
+    assert [scheduler_needed(p, snapshot) for p in snapshot.pods] == [None] * 3
