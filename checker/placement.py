@@ -18,7 +18,7 @@ from checker.claims.document import document_claims
 from checker.claims.preferences import preference_claims
 from checker.objective.tiers import objective_faults
 from checker.placement_document import document_faults, units, why_not_movable, why_not_pending
-from checker.rules import admission, affinity, gangs, matching, resources, spread, volumes
+from checker.rules import admission, affinity, gangs, matching, node_rules, resources, spread, volumes
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Assignment, Placement
 from models.documents.policy import DEFAULT
@@ -78,7 +78,7 @@ class Judge:
         self._asked = resources.Shared()
         namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespace_labels, exempt)
-        self._spread = spread.SpreadState(self.nodes)
+        self._spread = spread.SpreadState(self.nodes, snapshot.gates)
         self._reader = affinity.Reader()
         self._volumes = volumes.VolumeState(snapshot)
         judged = {id(pod) for pod in candidates}
@@ -180,7 +180,7 @@ class Judge:
         """All rules but InterPodAffinity and PodTopologySpread."""
         name = node.metadata.name or ""
         spec = pod.spec
-        found = matching.node_faults(spec, node)
+        found = node_rules.node_faults(spec, node, self._snapshot.gates)
         if self._refused and (refusal := self._refused.get(objects.pod_key(pod))) is not None:
             found.append(refusal)
         if spec.nodeName and spec.nodeName != name and objects.pod_key(pod) not in self._free:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
+from models.kube.feature_gates import FeatureGates
+
 Object = dict[str, Any]
 
 ZONE: Final = "zone"
 HOST: Final = "kubernetes.io/hostname"
 RACK: Final = "rack"
 APPS: Final = ("a", "b", "c")
-KINDS: Final = ("static", "resources", "ports", "affinity", "anti", "spread", "volumes", "mixed")
+KINDS: Final = ("static", "resources", "ports", "affinity", "anti", "spread", "volumes", "gated", "mixed")
+#: Rules that came with 1.35 and 1.36: what tolerations with Gt and Lt, and missing CSI drivers, mean is decided by these feature gates.
+GATES: Final = FeatureGates("1.36", (("TaintTolerationComparisonOperators", True), ("VolumeLimitScaling", True)))
+FEATURES: Final = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "SomethingNewer")
 
 
 def snapshot(seed: int, kind: str, *, nodes: int = 3, pods: int = 4) -> list[Object]:
@@ -103,7 +108,7 @@ class _Maker:
     def on(self, kind: str, chance: float = 0.6) -> bool:
         if self.kind == "mixed":
             chance *= 0.5
-        return self.kind in (kind, "mixed") and self.rng.random() < chance
+        return self.kind in ((kind,) if kind == "gated" else (kind, "mixed")) and self.rng.random() < chance
 
     def make(self, most_nodes: int, most_pods: int) -> list[Object]:
         rng = self.rng
@@ -113,7 +118,7 @@ class _Maker:
         names = [f"n{i}" for i in range(count)]
         for name in names:
             self.objects.append(self.node(name))
-        if self.kind in ("volumes", "mixed"):
+        if self.kind in ("volumes", "gated", "mixed"):
             self.storage(names)
         for i in range(rng.randint(0, 3)):
             self.objects.append(self.pod(f"fixed-{i}", rng.choice(names)))
@@ -142,12 +147,17 @@ class _Maker:
         allocatable = {"cpu": str(rng.randint(1, 3)), "memory": f"{rng.randint(1, 3)}Gi", "pods": str(rng.choice((2, 3, 10)))}
         if self.on("resources", 0.3):
             allocatable["example.com/gpu"] = "1"
+        status: Object = {"allocatable": allocatable}
+        if self.on("gated", 0.8):
+            status["declaredFeatures"] = rng.sample(FEATURES, rng.randint(0, 3))
+        if self.on("gated", 0.5):
+            spec["taints"] = [{"key": "sla", "value": rng.choice(("1", "2", "3", "-1", "02", "gold")), "effect": "NoSchedule"}]
         return {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": labels},
             "spec": spec,
-            "status": {"allocatable": allocatable},
+            "status": status,
         }
 
     def selector(self) -> Object | None:
@@ -202,10 +212,14 @@ class _Maker:
             if rng.random() < 0.5:
                 init["restartPolicy"] = "Always"
             spec["initContainers"] = [init]
+        if self.on("gated", 0.3):
+            container["restartPolicyRules"] = [{"action": rng.choice(("Restart", "RestartAllContainers", "RestartAllContainers"))}]
+        if self.on("gated", 0.3):
+            spec |= {"hostNetwork": rng.random() < 0.7, "hostUsers": rng.random() < 0.3}
         if rng.random() < 0.4:
             spec["priority"] = rng.choice((0, 10, 100))
         self.placement(spec)
-        if self.kind in ("volumes", "mixed") and rng.random() < (0.8 if self.kind == "volumes" else 0.2):
+        if self.kind in ("volumes", "gated", "mixed") and rng.random() < {"volumes": 0.8, "gated": 0.5, "mixed": 0.2}.get(self.kind, 0):
             claims = rng.sample(self.claims, rng.choice((1, 1, 2)) if len(self.claims) > 1 else 1)
             spec["volumes"] = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": c}} for i, c in enumerate(claims)]
         metadata: Object = {"name": name, "namespace": "default" if rng.random() < 0.8 or "volumes" in spec else "other", "labels": labels}
@@ -229,6 +243,9 @@ class _Maker:
             }
         if self.on("static", 0.4):
             spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+        if self.on("gated", 0.8):
+            operator, value = rng.choice(("Gt", "Gt", "Lt")), rng.choice(("0", "1", "2", "+1"))
+            spec["tolerations"] = [{"key": rng.choice(("sla", "sla", "other")), "operator": operator, "value": value}]
         if self.on("affinity", 0.7):
             terms = [self.term((ZONE, HOST, RACK)) for _ in range(rng.choice((1, 1, 1, 2)))]
             affinity["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
@@ -278,6 +295,9 @@ class _Maker:
                 self.objects.append(
                     {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}}
                 )
+        if self.on("gated", 0.8):
+            driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "csi.example.com"}}
+            self.objects.append({**driver, "spec": {"preventPodSchedulingIfMissing": rng.random() < 0.8}})
         if rng.random() < 0.1:
             self.claims.append("missing")
 

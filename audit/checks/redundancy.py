@@ -177,12 +177,12 @@ class _Cluster:
 
     def takes(self, subject: Subject) -> Bools:
         """bool[N]: nodes that the pods' selector, required node affinity and tolerations admit."""
-        spec, nodes = subject.pod.spec, self.view.nodes
+        spec, nodes, gates = subject.pod.spec, self.view.nodes, self.view.snapshot.gates
         affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
         key = _encoder.encode((spec.nodeSelector, affinity, spec.tolerations))
         found = self._takes.get(key)
         if found is None:
-            found = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(Tolerations(spec.tolerations), HARD_EFFECTS)
+            found = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(Tolerations(spec.tolerations, gates), HARD_EFFECTS)
             for required in (
                 affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None,
                 affinity.requiredDuringSchedulingRequiredDuringExecution if affinity is not None else None,

@@ -15,7 +15,7 @@ from checker.claims.document import controller_name
 from checker.objective.image_locality import ImageLocality
 from checker.objective.kinds import Kind, Kinds, labels_of, taints_of
 from checker.objective.preferences import TAINT_POINTS, preferred_terms
-from checker.rules import affinity, matching
+from checker.rules import affinity, matching, node_rules
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Placement, Preferences
 from models.documents.policy import DEFAULT, Policy
@@ -194,7 +194,7 @@ class _Book:
                     self._enter(pod, "nodeAffinity", f"preferred node affinity of weight {weight}", weight)
                 else:
                     self._gain(pod, "nodeAffinity", weight)
-            met = sum(not matching.tolerated(pod.spec.tolerations, taint) for taint in soft[name])
+            met = sum(not node_rules.tolerated(pod.spec.tolerations, taint, self._snapshot.gates) for taint in soft[name])
             self._enter(pod, "taints", "PreferNoSchedule taints that it does not tolerate", -TAINT_POINTS * met)
             self._gain(pod, "taints", TAINT_POINTS * met)
             if locality is not None:

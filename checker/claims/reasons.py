@@ -25,8 +25,9 @@ from models.snapshot.snapshot import Snapshot
 #: Rules that are asked again here.
 JUDGED: Final = frozenset(
     {
-        "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeName", "NodePorts", "NodeResourcesFit", "NodeUnschedulable",
-        "NodeVolumeLimits", "PodTopologySpread", "ResourceQuota", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+        "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts", "NodeResourcesFit",
+        "NodeUnschedulable", "NodeVolumeLimits", "PodTopologySpread", "ResourceQuota", "TaintToleration", "VolumeBinding",
+        "VolumeRestrictions", "VolumeZone",
     }
 )  # fmt: skip
 GANG: Final = "GangScheduling"

@@ -19,11 +19,12 @@ from typing import Final, NamedTuple
 from checker.objective.image_locality import ImageLocality
 from checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity, taints_of
 from checker.objective.soft_spread import SoftSpread, UsableNodes
-from checker.rules import affinity, matching
+from checker.rules import affinity, matching, node_rules
 from checker.rules import gangs as rules_gangs
 from models.documents.policy import Policy
 from models.gangs.gangs import TOGETHER, Gang
 from models.kube import objects
+from models.kube.feature_gates import FeatureGates
 from models.snapshot.snapshot import Snapshot
 
 #: Points of one PreferNoSchedule taint that is not tolerated.
@@ -74,7 +75,7 @@ def score(
     gone, wanted = frozenset(absent), frozenset(pending)
     gangs = rules_gangs.read(snapshot, wanted, policy).gangs if gangs is None else gangs
     kinds = Kinds()
-    points = _NodePoints(nodes, images=bool(policy.multipliers.imageLocality))
+    points = _NodePoints(nodes, snapshot.gates, images=bool(policy.multipliers.imageLocality))
     pairs = _Pairs(snapshot, nodes, policy.hardPodAffinityWeight)
     fixed: list[objects.Pod] = []
     waiting: list[tuple[objects.Pod, Kind]] = []
@@ -94,7 +95,7 @@ def score(
             fixed.append(pod)
         else:
             points.add(key, pod, node)
-    usable = UsableNodes(nodes, fixed)
+    usable = UsableNodes(nodes, fixed, snapshot.gates)
     spread = SoftSpread(snapshot, nodes, policy, usable)
     for pod, kind in waiting:
         spread.carry(pod, kind)
@@ -116,12 +117,12 @@ def score(
 class _NodePoints:
     """Points of placed pods for their nodes: preferred node affinity, soft taints, and images where they count."""
 
-    def __init__(self, nodes: Nodes, *, images: bool) -> None:
+    def __init__(self, nodes: Nodes, gates: FeatureGates, *, images: bool) -> None:
         self.affinity = 0
         self.images = 0
         self.taints = 0
         self.pods: dict[str, int] = {}
-        self._nodes = nodes
+        self._nodes, self._gates = nodes, gates
         self._locality = ImageLocality(nodes) if images else None
         self._soft = {name: [t for t in taints_of(node) if t.effect == _SOFT_TAINT] for name, node in nodes.items()}
 
@@ -143,7 +144,7 @@ class _NodePoints:
     def _untolerated(self, spec: objects.PodSpec, node: str) -> int:
         if not self._soft[node]:
             return 0
-        met = [taint for taint in self._soft[node] if not matching.tolerated(spec.tolerations, taint)]
+        met = [taint for taint in self._soft[node] if not node_rules.tolerated(spec.tolerations, taint, self._gates)]
         return TAINT_POINTS * len(met)
 
 

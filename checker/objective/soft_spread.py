@@ -11,10 +11,11 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity
-from checker.rules import matching, resources, spread
+from checker.rules import matching, node_rules, resources, spread
 from checker.violation import is_mirror
 from models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
 from models.kube import objects
+from models.kube.feature_gates import FeatureGates
 from models.snapshot.snapshot import Snapshot
 
 #: Points of one pod above what a spread constraint allows.
@@ -46,15 +47,15 @@ def _requests_text(pod: objects.Pod, *, bound: bool) -> bytes | str:
 
 
 def _rules_text(spec: objects.PodSpec) -> bytes | str:
-    return matching.text(spec.nodeSelector, node_affinity(spec), spec.tolerations)
+    return matching.text(spec.nodeSelector, node_affinity(spec), spec.tolerations, sorted(node_rules.features_asked(spec)))
 
 
 class UsableNodes:
     """Which nodes a pod could use, alone beside the pods that stay: NodeUnschedulable, NodeName (mirror pods), TaintToleration,
-    NodeAffinity and NodeResourcesFit."""
+    NodeAffinity, NodeDeclaredFeatures and NodeResourcesFit."""
 
-    def __init__(self, nodes: Nodes, fixed: Sequence[objects.Pod]) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: Nodes, fixed: Sequence[objects.Pod], gates: FeatureGates) -> None:
+        self._nodes, self._gates = nodes, gates
         self._fixed = fixed
         self._pods: Counter[str] = Counter()
         self._used: dict[str, resources.Amounts] = {}
@@ -81,7 +82,9 @@ class UsableNodes:
         answers = self._memo.setdefault(carrier, {})
         if node not in answers:
             answers[node] = (
-                carrier.pinned in (None, node) and not matching.node_faults(pod.spec, self._nodes[node]) and self._fits(carrier, pod, node)
+                carrier.pinned in (None, node)
+                and not node_rules.node_faults(pod.spec, self._nodes[node], self._gates)
+                and self._fits(carrier, pod, node)
             )
         return answers[node]
 
@@ -101,7 +104,7 @@ class SoftSpread:
         self._nodes = nodes
         self._defaults = _Defaults(snapshot, policy)
         self._usable = usable
-        self._eligible = spread.Eligible(nodes)
+        self._eligible = spread.Eligible(nodes, snapshot.gates)
         self._noted: set[tuple[object, ...]] = set()
         self._carriers: dict[_Constraint, dict[_Carrier, objects.Pod]] = {}
         self._read: dict[tuple[object, ...], list[_Constraint]] = {}

@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 
 from checker.rules import spread
 from models.kube import objects
+from models.kube.feature_gates import FeatureGates
 
 Counts = Mapping[str, int]
 Levels = Mapping[int, int]
@@ -111,8 +112,8 @@ class Flow:
 class Tallies(spread.SpreadState):
     """The constraints of all pods that run or will, all read before the first is counted."""
 
-    def __init__(self, nodes: Mapping[str, objects.Node]) -> None:
-        super().__init__(nodes)
+    def __init__(self, nodes: Mapping[str, objects.Node], gates: FeatureGates) -> None:
+        super().__init__(nodes, gates)
         self._nodes = nodes
         self._watches: dict[tuple[spread.Count, int], Watch] = {}
         self._by_tally: dict[spread.Count, list[Watch]] = {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from checker.plan.affinity import Asks, State
 from checker.plan.spread import Stake, Tallies
 from checker.plan.volumes import Volumes, claims
-from checker.rules import affinity, matching, resources, spread
+from checker.rules import affinity, node_rules, resources, spread
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 
@@ -80,7 +80,7 @@ class Board:
         self.capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self.held = {name: Held() for name in self.nodes}
         self.volumes = Volumes(snapshot)
-        self.tallies = Tallies(self.nodes)
+        self.tallies = Tallies(self.nodes, snapshot.gates)
         asked = resources.Shared()
         self.requests, self.ports = asked.requests, asked.ports
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
@@ -171,7 +171,7 @@ class Board:
         """Return every rule of this class that may reject the pod, which is nowhere now, on a node. ``others``: pods counted there now that
         may as well be away."""
         pod, node = runner.pod, self.nodes[name]
-        found: list[Fault] = matching.node_faults(pod.spec, node)
+        found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
         ports, held = self.ports(pod), self.held[name]
         clash = resources.clashing_port(ports, held.ports) if ports else None
         if clash:
@@ -208,7 +208,7 @@ class Board:
         if there is None:
             return frozenset()
         pod, node, member = runner.pod, self.nodes[there.node], runner.member
-        found = {rule for rule, _ in matching.node_faults(pod.spec, node, running=True)}
+        found = {rule for rule, _ in node_rules.node_faults(pod.spec, node, self.snapshot.gates, running=True)}
         if not self.fits(runner, there.node):
             found.add("NodeResourcesFit")
         ports = self.ports(pod)

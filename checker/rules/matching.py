@@ -1,8 +1,8 @@
-"""Label selectors, node selectors, taints and tolerations, as the checker reads them.
+"""Label selectors and node selectors, as the checker reads them.
 
 The checker has matching code of its own on purpose: it shares none with the solver, so that a fault there cannot hide here.
 
-Source: k8s.io/apimachinery/pkg/labels, k8s.io/component-helpers/scheduling/corev1 and k8s.io/api/core/v1 (toleration.go).
+Source: k8s.io/apimachinery/pkg/labels and k8s.io/component-helpers/scheduling/corev1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ Profile = tuple[str, frozenset[tuple[str, str]]]  # namespace and labels: all th
 _VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?\Z")
 _WHOLE: Final = re.compile(r"[0-9]+\Z")
 _INT64_LIMIT: Final = 2**63
-_HARD: Final = frozenset({"NoSchedule", "NoExecute"})
 _LABEL_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _NODE_OPERATORS: Final = _LABEL_OPERATORS | {"Gt", "Lt"}
 #: What is looked through one by one, and how many objects are remembered together with what was made of them.
@@ -92,8 +91,6 @@ class Requirement(NamedTuple):
         return at < len(self.values) and self.values[at] == value
 
 
-_CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-_CORDONED: Final = (_CORDON,)
 #: Requirements in a canonical order, all of which must hold; ``None`` selects nothing, ``()`` everything.
 Selector = tuple[Requirement, ...] | None
 
@@ -254,75 +251,6 @@ def node_affinity_fault(spec: objects.PodSpec, node: objects.Node) -> str | None
         if not node_selector_holds(selector, labels, node.metadata.name or ""):
             return f"no term of nodeAffinity.{field} matches the node"
     return None
-
-
-def tolerates(toleration: objects.Toleration, taint: objects.Taint) -> bool:
-    """Return whether one toleration covers one taint; an empty key or effect of the toleration covers all keys or effects."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in (None, "", "Equal") and (toleration.value or "") == (taint.value or "")
-
-
-_First = Once[Sequence[objects.Taint], objects.Taint | None]
-
-
-class _Tolerations:
-    """Many tolerations, filed by key and value: which effects they cover. Those that ask for no value have the value None."""
-
-    def __init__(self, tolerations: Sequence[objects.Toleration]) -> None:
-        self._effects: dict[tuple[str, str | None], set[str]] = {}
-        for each in tolerations:
-            if each.operator in (None, "", "Equal", "Exists"):
-                value = None if each.operator == "Exists" else each.value or ""
-                self._effects.setdefault((each.key or "", value), set()).add(each.effect or "")
-        self.first_untolerated: _First = Once(lambda taints: self._first(taints, None))
-        self.first_but_cordon: _First = Once(lambda taints: self._first(taints, _CORDON.key))
-
-    def cover(self, taint: objects.Taint) -> bool:
-        found = (self._effects.get((key, value), ()) for key in (taint.key, "") for value in (taint.value or "", None))
-        return any(taint.effect in effects or "" in effects for effects in found)
-
-    def _first(self, taints: Sequence[objects.Taint], but: str | None) -> objects.Taint | None:
-        return next((taint for taint in taints if taint.effect in _HARD and taint.key != but and not self.cover(taint)), None)
-
-
-_filed: Final = Once(_Tolerations)
-
-
-def tolerated(tolerations: Sequence[objects.Toleration] | None, taint: objects.Taint) -> bool:
-    """Return whether one of the tolerations covers the taint."""
-    given = tolerations or ()
-    return any(tolerates(each, taint) for each in given) if len(given) <= _FEW else _filed(given).cover(taint)
-
-
-def untolerated_taint(
-    tolerations: Sequence[objects.Toleration] | None, taints: Sequence[objects.Taint], *, running: bool = False
-) -> objects.Taint | None:
-    """Return the first NoSchedule or NoExecute taint that no toleration covers; of a ``running`` pod but for that of a cordon."""
-    given = tolerations or ()
-    if len(given) > _FEW or len(taints) > _FEW:
-        filed = _filed(given)
-        return (filed.first_but_cordon if running else filed.first_untolerated)(taints)
-    but = _CORDON.key if running else None
-    return next((taint for taint in taints if taint.effect in _HARD and taint.key != but and not tolerated(given, taint)), None)
-
-
-def node_faults(spec: objects.PodSpec, node: objects.Node, *, running: bool = False) -> list[tuple[str, str]]:
-    """Return the rules in which no other pod has a part and that reject a pod on the node, with the reason. ``running``: it is there
-    already, and a cordon turns nobody out."""
-    found: list[tuple[str, str]] = []
-    if node.spec is not None:
-        if node.spec.unschedulable and not running and untolerated_taint(spec.tolerations, _CORDONED):
-            found.append(("NodeUnschedulable", "the node is cordoned"))
-        taint = untolerated_taint(spec.tolerations, node.spec.taints or (), running=running)
-        if taint:
-            found.append(("TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"))
-    refused = node_affinity_fault(spec, node)
-    return [*found, ("NodeAffinity", refused)] if refused else found
 
 
 def in_topology_terms(terms: Sequence[storage_objects.TopologySelectorTerm] | None, labels: Labels) -> bool:

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from checker.rules import matching
+from checker.rules import matching, node_rules
 from models.kube import objects
+from models.kube.feature_gates import FeatureGates
 
 
 class Census(NamedTuple):
@@ -72,8 +73,8 @@ NO_SPREAD = Spread()
 class Eligible:
     """The nodes on which a constraint counts: of its keys, of node affinity and of tolerations a set each, and what they share."""
 
-    def __init__(self, nodes: Mapping[str, objects.Node]) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: Mapping[str, objects.Node], gates: FeatureGates) -> None:
+        self._nodes, self._gates = nodes, gates
         self._by_label: dict[tuple[str, str], list[str]] = {}
         with_key: dict[str, list[str]] = {}
         for name, node in nodes.items():
@@ -102,7 +103,7 @@ class Eligible:
                 self._tolerated[tolerated] = frozenset(
                     name
                     for name, node in self._nodes.items()
-                    if not (taints and matching.untolerated_taint(spec.tolerations, _taints(node)))
+                    if not (taints and node_rules.untolerated_taint(spec.tolerations, _taints(node), self._gates))
                 )
             found = self._accepting[wanted].intersection(self._tolerated[tolerated], *(self._with_key.get(key, ()) for key in keys))
             self._memo[memo] = self._same.setdefault(found, found)  # one object per set: comparing it then costs nothing
@@ -139,8 +140,8 @@ class SpreadState:
     Pods that share their parts share what is read of them; they must stay as they are, and in memory: parts are known by their ids.
     """
 
-    def __init__(self, nodes: Mapping[str, objects.Node]) -> None:
-        self._eligible = Eligible(nodes)
+    def __init__(self, nodes: Mapping[str, objects.Node], gates: FeatureGates) -> None:
+        self._eligible = Eligible(nodes, gates)
         self._counts: dict[Census, Count] = {}
         self._watched: dict[str, matching.Shelf[Count]] = {}
         self._profiles: dict[matching.Profile, list[Count]] = {}

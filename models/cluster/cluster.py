@@ -109,6 +109,7 @@ class PodClass:
     soft_spread: tuple[SoftSpread, ...] = ()
     containers: ContainerClass | None = None
     gang: int | None = None
+    features: tuple[str, ...] = ()  # of the kubelet, that a node has to declare
     refused: tuple[str, str] | None = None  # the rule that keeps the pods from being created, and why
 
     @property

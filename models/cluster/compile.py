@@ -16,7 +16,7 @@ from models.cluster.volumes import VolumeTable
 from models.documents.policy import DEFAULT, Policy, node_topologies
 from models.gangs.gangs import Gang
 from models.kube import pod_requests
-from models.kube.pod_spec import claim_keys, host_ports
+from models.kube.pod_spec import claim_keys, host_ports, required_features
 from models.kube.selectors import Bools, NodeTable
 from models.snapshot.scope import Scope, is_mirror
 from models.snapshot.snapshot import InputError, Snapshot
@@ -51,7 +51,7 @@ def compile_cluster(
         template.nodes = np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods], dtype=np.int32)
     resources, allocatable, slots = _allocatable(nodes, snapshot, [*fixed, *pending])
     used, used_slots = fixed_pods.used(fixed, nodes.size, resources)
-    rules, images = NodeRules(nodes), ImageScores(snapshot.nodes if policy.multipliers.imageLocality else ())
+    rules, images = NodeRules(nodes, snapshot.gates), ImageScores(snapshot.nodes if policy.multipliers.imageLocality else ())
     classes, demand, supposed = _classes(reader, rules, images, pending)
     placed, settled = fixed_pods.placed(snapshot, fixed, nodes.size, profiles)
     return Cluster(
@@ -135,11 +135,13 @@ def _classes(
     for template, priority in zip(pending, priorities, strict=True):
         if template.gang is not None:
             lowest[template.gang] = min(priority, lowest.get(template.gang, priority))
+    prefers, declaring = bool(reader.policy.multipliers.nodeAffinity), reader.snapshot.gates.enabled("NodeDeclaredFeatures")
     matchers = reader.matchers
     hits = np.array([matchers.hits(m) for m in range(len(matchers))], dtype=bool).reshape(len(matchers), len(matchers.profiles))
     found: dict[tuple[object, ...], tuple[PodClass, dict[str, int], tuple[int, int]]] = {}
     for template, priority in zip(pending, priorities, strict=True):
-        cls = _pod_class(template, rules, hits, prefers=bool(reader.policy.multipliers.nodeAffinity))
+        cls = _pod_class(template, rules, hits, prefers=prefers)
+        cls.features = required_features(template.pod.spec) if declaring else ()
         cls.priority = priority if template.gang is None else lowest[template.gang]
         cls.images = images.row(template.pod)
         matched = np.packbits(hits[:, template.profile]).tobytes()

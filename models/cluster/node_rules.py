@@ -9,6 +9,7 @@ import numpy as np
 
 from models.cluster.cluster import HARD_EFFECTS
 from models.kube import objects
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import Pod
 from models.kube.selectors import Bools, NodeTable, Tolerations
 
@@ -18,8 +19,8 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 class NodeRules:
     """Numbers the node sets (bool[N]) and the toleration sets that pods ask for; equal ones share a number."""
 
-    def __init__(self, nodes: NodeTable) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: NodeTable, gates: FeatureGates) -> None:
+        self.nodes, self._gates = nodes, gates
         self.node_sets: list[Bools] = []
         self.toleration_sets: list[Tolerations] = []
         self._node_set_ids: dict[bytes, int] = {}
@@ -58,7 +59,7 @@ class NodeRules:
         key = _encoder.encode(ordered)
         if key not in self._toleration_ids:
             self._toleration_ids[key] = len(self.toleration_sets)
-            self.toleration_sets.append(Tolerations(ordered))
+            self.toleration_sets.append(Tolerations(ordered, self._gates))
         return self._toleration_ids[key]
 
     def prefers(self, pod: Pod) -> tuple[tuple[int, int], ...]:

@@ -32,12 +32,12 @@ _MEMBER = "\0gang"
 #: volumes as claims, gangs). Every other field, one that is added tomorrow too, tells pods apart.
 UNREAD: Final = frozenset(
     (
-        "nodeName", "priorityClassName", "preemptionPolicy", "schedulerName", "hostNetwork", "volumes", "schedulingGates",
+        "nodeName", "priorityClassName", "preemptionPolicy", "schedulerName", "volumes", "schedulingGates",
         "resourceClaims", "workloadRef", "schedulingGroup", "activeDeadlineSeconds",
     )
 )  # fmt: skip
 #: Fields that do not matter either once a pod holds its place: it neither asks for a node any more nor counts at a priority.
-UNREAD_FIXED: Final = UNREAD | {"nodeSelector", "tolerations", "topologySpreadConstraints", "priority"}
+UNREAD_FIXED: Final = UNREAD | {"nodeSelector", "tolerations", "topologySpreadConstraints", "priority", "hostNetwork", "hostUsers"}
 _PENDING_FIELDS: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in UNREAD))
 _FIXED_FIELDS: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in UNREAD_FIXED))
 

@@ -64,6 +64,20 @@ def host_ports(spec: PodSpec) -> frozenset[Port]:
     )
 
 
+def required_features(spec: PodSpec) -> tuple[str, ...]:
+    """Return the names of kubelet features that a node has to declare for a pod, sorted.
+
+    Source: k8s.io/component-helpers/nodedeclaredfeatures/features, InferForScheduling.
+    """
+    found = []
+    rules = (rule for c in (*(spec.containers or ()), *(spec.initContainers or ())) for rule in c.restartPolicyRules or ())
+    if any(rule.action == "RestartAllContainers" for rule in rules):
+        found.append("RestartAllContainersOnContainerExits")
+    if spec.hostNetwork and spec.hostUsers is False:
+        found.append("UserNamespacesHostNetworkSupport")
+    return tuple(found)
+
+
 def image_names(pod: Pod) -> tuple[str, ...]:
     """Return the images of a pod's containers and image volumes, sorted; one with neither tag nor digest is ``:latest``."""
     spec = pod.spec

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import LabelSelector, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 
 Bools = NDArray[np.bool_]
@@ -237,33 +238,44 @@ def taints_key(taints: Iterable[Taint]) -> tuple[tuple[str, str, str], ...]:
     return tuple(sorted((t.key, t.value or "", t.effect) for t in taints))
 
 
+_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,18})\Z", re.ASCII)
+
+
+def _number(text: str | None) -> int | None:
+    """The value of a taint or toleration as a number for Gt and Lt: 64 bits, without plus sign, leading zeros, or ``-0``."""
+    value = int(text) if text is not None and _NUMBER.match(text) else None
+    return value if value is not None and -(2**63) <= value < 2**63 else None
+
+
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Return whether one toleration covers one taint (core/v1 Toleration.ToleratesTaint)."""
+    """Return whether one toleration covers one taint (core/v1 Toleration.ToleratesTaint). Gt and Lt count here; whether they do in a
+    cluster is a question of its feature gates, which :class:`Tolerations` asks."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
         return False
     operator = toleration.operator or "Equal"
-    if operator == "Exists":
-        return True
-    return operator == "Equal" and (toleration.value or "") == (taint.value or "")
+    if operator in ("Gt", "Lt"):
+        offered, asked = _number(taint.value), _number(toleration.value)
+        return offered is not None and asked is not None and (offered > asked if operator == "Gt" else offered < asked)
+    return operator == "Exists" or (operator == "Equal" and (toleration.value or "") == (taint.value or ""))
 
 
 class Tolerations:
     """The tolerations of a pod, filed by what they look at: whether a taint is covered costs the same for one of them and for thousands."""
 
-    def __init__(self, tolerations: Iterable[Toleration] | None) -> None:
+    def __init__(self, tolerations: Iterable[Toleration] | None, gates: FeatureGates) -> None:
         self._exists: set[tuple[str, str]] = set()
         self._equal: set[tuple[str, str, str]] = set()
-        self._others: list[Toleration] = []
+        self._comparing: list[Toleration] = []
         for toleration in tolerations or ():
             key, effect, operator = toleration.key or "", toleration.effect or "", toleration.operator or "Equal"
             if operator == "Exists":
                 self._exists.add((key, effect))
             elif operator == "Equal":
                 self._equal.add((key, effect, toleration.value or ""))
-            else:
-                self._others.append(toleration)
+            elif operator in ("Gt", "Lt") and gates.enabled("TaintTolerationComparisonOperators"):
+                self._comparing.append(toleration)
 
     def cover(self, taint: Taint) -> bool:
         """Return whether any of them tolerates the taint; an empty key or effect stands for all."""
@@ -272,4 +284,4 @@ class Tolerations:
             for effect in (taint.effect, ""):
                 if (key, effect) in self._exists or (key, effect, value) in self._equal:
                     return True
-        return any(tolerates(each, taint) for each in self._others)
+        return any(tolerates(each, taint) for each in self._comparing)

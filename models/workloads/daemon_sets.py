@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from models.kube import objects
+from models.kube.feature_gates import FeatureGates
 from models.kube.selectors import NodeTable, Tolerations
 from models.workloads.replicas import Plan, Slot
 from models.workloads.view import Workload
@@ -35,9 +36,9 @@ def tolerations(spec: objects.PodSpec) -> list[objects.Toleration]:
     return own + [t for t in added if t not in own]
 
 
-def eligible(spec: objects.PodSpec, nodes: NodeTable) -> list[str]:
+def eligible(spec: objects.PodSpec, nodes: NodeTable, gates: FeatureGates) -> list[str]:
     """Names of the nodes that a DaemonSet of this template runs on."""
-    ok = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(Tolerations(tolerations(spec)), _HARD)
+    ok = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(Tolerations(tolerations(spec), gates), _HARD)
     affinity = spec.affinity.nodeAffinity if spec.affinity else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
     if required is not None:
@@ -67,9 +68,9 @@ def pinned(affinity: objects.Affinity | None, node: str) -> objects.Affinity:
     return msgspec.structs.replace(affinity, nodeAffinity=own)
 
 
-def plan(workload: Workload, nodes: Sequence[objects.Node], existing: Iterable[objects.Pod], revision: str) -> Plan:
+def plan(workload: Workload, nodes: Sequence[objects.Node], gates: FeatureGates, existing: Iterable[objects.Pod], revision: str) -> Plan:
     """Return a pod for each eligible node that has none."""
-    wanted = eligible(workload.spec, NodeTable(nodes))
+    wanted = eligible(workload.spec, NodeTable(nodes), gates)
     running = {target(pod) for pod in existing}
     labels = {"controller-revision-hash": revision}
     return Plan(len(wanted), [Slot(base=f"{workload.name}-", labels=labels, node=node) for node in wanted if node not in running])

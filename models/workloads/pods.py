@@ -83,7 +83,8 @@ class Maker:
             revision = self.revisions.label(workload, pods, previous, f"{name}-")
             return replicas.stateful(workload, pods, revision, lambda n: self._names.taken(namespace, n)), owner
         if kind == "DaemonSet":
-            return daemon_sets.plan(workload, self.snapshot.nodes, pods, self.revisions.label(workload, pods, previous, "")), owner
+            revision, snapshot = self.revisions.label(workload, pods, previous, ""), self.snapshot
+            return daemon_sets.plan(workload, snapshot.nodes, snapshot.gates, pods, revision), owner
         if kind in ("Job", "CronJob"):
             if replicas.suspended(workload):
                 return Plan(0, warnings=("is suspended: it makes no pods",)), None

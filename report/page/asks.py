@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from models.kube import objects, pod_requests
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import Pod
-from models.kube.pod_spec import host_ports
+from models.kube.pod_spec import host_ports, required_features
 from report.documents import numbers
 from report.page import words
 
@@ -57,6 +58,13 @@ def node_selector(spec: objects.PodSpec) -> Iterator[Rule]:
     """Yield the node labels that it requires."""
     if spec.nodeSelector:
         yield Rule("NodeAffinity", f"only on nodes with {words.labels(spec.nodeSelector)}")
+
+
+def features(spec: objects.PodSpec, gates: FeatureGates) -> Iterator[Rule]:
+    """Yield the features of the kubelet that its node has to declare."""
+    found = required_features(spec)
+    if found and gates.enabled("NodeDeclaredFeatures"):
+        yield Rule("NodeDeclaredFeatures", f"only on nodes whose kubelet declares {words.listed(found)}")
 
 
 def daemon(pod: Pod) -> bool:

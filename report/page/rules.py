@@ -28,7 +28,7 @@ class Rules:
 
     def __init__(self, snapshot: Snapshot, ties: Ties, policy: Policy) -> None:
         self._ties, self._policy = ties, policy
-        self._taints = _distinct_taints(snapshot)
+        self._taints, self._gates = _distinct_taints(snapshot), snapshot.gates
         self._defaults = DefaultSpread(snapshot, policy)
         self._memo: dict[tuple[Any, ...], list[Rule]] = {}
 
@@ -44,6 +44,7 @@ class Rules:
             ),
             *self._once(("select", id(spec.nodeSelector)), lambda: asks.node_selector(spec)),
             *self._once(("nodes", id(spec.affinity), asks.daemon(pod)), lambda: asks.node_affinity(pod)),
+            *asks.features(spec, self._gates),
             *self._once(("tolerates", id(spec.tolerations)), lambda: self._tolerations(spec)),
             *self._once(("pods", id(spec.affinity), namespace, id(labels)), lambda: self._pod_affinity(pod)),
             *self._once(
@@ -68,7 +69,7 @@ class Rules:
         if any((t.operator == "Exists") and not t.key and not t.effect for t in given):
             yield Rule("TaintToleration", "tolerates every taint")
             return
-        covered = Tolerations(given)
+        covered = Tolerations(given, self._gates)
         found = [taint for taint in self._taints if covered.cover(taint)]
         if found:
             yield Rule("TaintToleration", f"may run on nodes tainted {words.listed([words.taint(taint) for taint in found])}")

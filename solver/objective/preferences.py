@@ -22,7 +22,7 @@ from solver.objective.container_affinity import ContainerPoints
 from solver.objective.sparse_placement import Placed
 from solver.rules.base import Rule
 from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.node_static import NodeAffinity, NodeName, NodeUnschedulable, TaintToleration
+from solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, TaintToleration
 
 NODE_AFFINITY: Final = "nodeAffinity"
 TAINTS: Final = "taints"
@@ -36,7 +36,9 @@ FAMILIES: Final = (NODE_AFFINITY, TAINTS, IMAGE_LOCALITY, POD_AFFINITY, REQUIRED
 TAINT_COST: Final = 100
 SKEW_COST: Final = 100
 #: The rules that say whether a pending pod could ever use a node, for the minimum of a soft spread constraint.
-USABLE: Final[tuple[type[Rule], ...]] = (NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeResourcesFit)
+USABLE: Final[tuple[type[Rule], ...]] = (
+    NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures, NodeResourcesFit,
+)  # fmt: skip
 
 
 @dataclass

@@ -13,7 +13,15 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.node_static import LimitRanger, NodeAffinity, NodeName, NodeUnschedulable, ResourceQuota, TaintToleration
+from solver.rules.node_static import (
+    LimitRanger,
+    NodeAffinity,
+    NodeDeclaredFeatures,
+    NodeName,
+    NodeUnschedulable,
+    ResourceQuota,
+    TaintToleration,
+)
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
@@ -24,6 +32,7 @@ ALL: tuple[type[Rule], ...] = (
     NodeName,
     TaintToleration,
     NodeAffinity,
+    NodeDeclaredFeatures,
     NodePorts,
     NodeResourcesFit,
     VolumeRestrictions,

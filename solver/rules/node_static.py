@@ -1,7 +1,8 @@
-"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity; and those that keep a pod
-from being created at all: LimitRanger, ResourceQuota.
+"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures; and
+those that keep a pod from being created at all: LimitRanger, ResourceQuota.
 
-Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity}; :mod:`models.cluster.admission`.
+Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures};
+:mod:`models.cluster.admission`.
 """
 
 from __future__ import annotations
@@ -117,3 +118,24 @@ class NodeAffinity(StaticRule):
 
     def never(self, g: int) -> Bools:
         return ~self.cluster.node_sets[self.cluster.classes[g].node_rule]
+
+
+class NodeDeclaredFeatures(StaticRule):
+    """A pod whose spec needs a feature of the kubelet goes to nodes that declare it."""
+
+    name = "NodeDeclaredFeatures"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._open = np.zeros(cluster.n_nodes, dtype=bool)
+        self._masks = {wanted: self._lacking(wanted) for wanted in {cls.features for cls in cluster.classes} if wanted}
+
+    def _lacking(self, wanted: tuple[str, ...]) -> Bools:
+        statuses = [node.status for node in self.cluster.snapshot.nodes]
+        return np.array([not {*wanted} <= {*((s.declaredFeatures if s else None) or ())} for s in statuses], dtype=bool)
+
+    def never(self, g: int) -> Bools:
+        return self._masks.get(self.cluster.classes[g].features, self._open)
+
+    def message(self, g: int, rejected: Bools) -> str:
+        return f"not declared by the kubelet: {', '.join(self.cluster.classes[g].features)}"

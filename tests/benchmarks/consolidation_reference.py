@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from checker.rules import affinity, matching, resources, spread
+from checker.rules import affinity, matching, node_rules, resources, spread
 from models.disruption.evictable import exclusions
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
@@ -88,7 +88,7 @@ class State:
         self.closed: set[str] = set()
         self.steps: list[Step] = []
         self._affinity = affinity.AffinityState({name: space.metadata.labels or {} for name, space in snapshot.namespaces.items()})
-        self._spread = spread.SpreadState(named)
+        self._spread = spread.SpreadState(named, snapshot.gates)
         reader = affinity.Reader()
         pods = snapshot.pods
         self._members = {i: reader.member(pods[i]) for i in self.where}
@@ -195,7 +195,8 @@ class State:
             node = self.nodes[name].node
             own = node.spec or objects.NodeSpec()
             taints = [*(own.taints or ()), *([_CORDON] if own.unschedulable else ())]
-            known[name] = matching.untolerated_taint(spec.tolerations, taints) is None and not matching.node_affinity_fault(spec, node)
+            untolerated = node_rules.untolerated_taint(spec.tolerations, taints, self.snapshot.gates)
+            known[name] = untolerated is None and not matching.node_affinity_fault(spec, node)
         return known[name]
 
     def _broken_affinity(self, i: int) -> bool:

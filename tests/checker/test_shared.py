@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from checker.objective.preferences import score
 from checker.placement import verify
-from checker.rules import matching
+from checker.rules import matching, node_rules
 from checker.rules.spread import Census, Count, Eligible
 from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
 from models.documents.policy import DEFAULT
 from models.gangs import gangs
 from models.kube import objects as kube_objects
+from models.kube.feature_gates import DEFAULT as GATES
 from models.kube.quantity import QuantityError
 from models.snapshot.snapshot import Snapshot, from_objects
 from tests import tiny_soft
@@ -91,7 +92,7 @@ def test_eligible_nodes_are_those_of_a_look_at_every_node(
         )
         for i, (labels, tainted) in enumerate(drawn)
     }
-    eligible = Eligible(nodes)
+    eligible = Eligible(nodes, GATES)
     for selector, wanted, tolerations, keys, affinity, taints in asked:
         spec = kube_objects.PodSpec(nodeSelector=selector, affinity=kube_objects.Affinity(nodeAffinity=wanted), tolerations=tolerations)
         assert eligible.of(spec, keys, affinity=affinity, taints=taints) == {
@@ -99,7 +100,7 @@ def test_eligible_nodes_are_those_of_a_look_at_every_node(
             for name, entry in nodes.items()
             if keys <= set(entry.metadata.labels or {})
             and not (affinity and matching.node_affinity_fault(spec, entry))
-            and not (taints and matching.untolerated_taint(tolerations, (entry.spec and entry.spec.taints) or ()))
+            and not (taints and node_rules.untolerated_taint(tolerations, (entry.spec and entry.spec.taints) or (), GATES))
         }
 
 

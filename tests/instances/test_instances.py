@@ -70,6 +70,10 @@ TABLE: dict[str, Row] = {
         unplaced={"wrong-value": "TaintToleration", "wrong-effect": "TaintToleration"},
         on={"web": {"plain", "aging"}, "train": {"gpu"}, "agent": {"draining"}},
     ),
+    "rules/node-declared-features.yaml": Row(
+        unplaced={"both": "NodeDeclaredFeatures"},
+        on={"restarts": {"new", "restarting"}, "network": {"new"}},
+    ),
     "rules/node-affinity.yaml": Row(
         unplaced={"too-new": "NodeAffinity", "empty-term": "NodeAffinity"},
         on={
@@ -220,6 +224,9 @@ REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
         "gpu": ["NodeAffinity", "TaintToleration"],
         "draining": ["TaintToleration"],
     },
+    ("rules/node-declared-features.yaml", "plain"): {},
+    ("rules/node-declared-features.yaml", "restarts"): {"old": ["NodeDeclaredFeatures"]},
+    ("rules/node-declared-features.yaml", "network"): {"restarting": ["NodeDeclaredFeatures"], "old": ["NodeDeclaredFeatures"]},
     ("rules/node-affinity.yaml", "not-hdd"): {"n2": ["NodeAffinity"]},
     ("rules/node-affinity.yaml", "newer"): {n: ["NodeAffinity"] for n in ("n1", "n3", "n4")},
     ("rules/node-affinity.yaml", "empty-term"): {n: ["NodeAffinity"] for n in ("n1", "n2", "n3", "n4")},

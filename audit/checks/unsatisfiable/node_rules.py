@@ -99,7 +99,7 @@ def _node_name(view: ClusterView, subject: Subject) -> Iterator[Finding]:
 
 
 def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: Place) -> Finding:
-    own = Tolerations(subject.pod.spec.tolerations)
+    own = Tolerations(subject.pod.spec.tolerations, view.snapshot.gates)
     taints: dict[str, int] = {}
     for n in np.flatnonzero(place.selected & place.tainted).tolist():
         for taint in view.nodes.taints(n):

@@ -33,8 +33,8 @@ WORKERS = 2
 #: What an operator would rather not have to read comes first, and is left out where the rest is reason enough.
 _DROPPED_FIRST = (
     "NodeResourceTopologyMatch", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits", "VolumeBinding",
-    "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "TaintToleration", "NodeUnschedulable", "NodeName",
-    "LimitRanger", "ResourceQuota",
+    "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures", "TaintToleration",
+    "NodeUnschedulable", "NodeName", "LimitRanger", "ResourceQuota",
 )  # fmt: skip
 
 

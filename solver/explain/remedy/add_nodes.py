@@ -16,7 +16,7 @@ from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of, with_nodes
 from solver.explain.remedy.smallest_working import least
 from solver.explain.remedy.time_slices import TimeSlices
-from solver.rules.node_static import NodeAffinity, TaintToleration
+from solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, TaintToleration
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -110,10 +110,12 @@ def shapes(question: PlacementQuestion, cluster: Cluster) -> list[Shape]:
     """Return distinct shapes of nodes that could take some pod of the question if they were empty, the smallest first."""
     keys = domain_keys(question, cluster)
     fits = np.zeros(cluster.n_nodes, dtype=bool)
-    rules = [NodeAffinity(cluster), TaintToleration(cluster)]  # a new node is not cordoned
+    rules = [NodeAffinity(cluster), NodeDeclaredFeatures(cluster), TaintToleration(cluster)]  # a new node is not cordoned
     for g in range(cluster.n_classes):
         barred = np.logical_or.reduce([rule.never(g) for rule in rules])
         fits |= ~barred & (cluster.allocatable >= cluster.demand[g]).all(axis=1)
+    declared = NodeDeclaredFeatures(cluster)
+    undeclared = [declared.never(g) for g in range(cluster.n_classes) if cluster.classes[g].features]
     found: dict[object, Shape] = {}
     for n in np.flatnonzero(fits).tolist():
         node = question.snapshot.nodes[n]
@@ -122,7 +124,7 @@ def shapes(question: PlacementQuestion, cluster: Cluster) -> list[Shape]:
         listed = node.status.allocatable if node.status is not None else None
         slots = int(str((listed or {}).get("pods", 0)) or 0) if str((listed or {}).get("pods", 0)).isdigit() else 0
         size = (*cluster.allocatable[n].tolist(), slots)
-        admits = tuple(bool(mask[n]) for mask in cluster.node_sets)
+        admits = tuple(bool(mask[n]) for mask in (*cluster.node_sets, *undeclared))
         signature = (here, size, taints_key(cluster.nodes.taints(n)), admits, tuple(key in labels for key in _own_keys(cluster)))
         if signature not in found:
             found[signature] = Shape(node.metadata.name or "", here, size)
@@ -153,7 +155,7 @@ def _own_keys(cluster: Cluster) -> list[str]:
 
 def uncordoned(cluster: Cluster) -> Iterator[Remedy]:
     """Return each cordoned node that would take a pod of the question otherwise, as a remedy to be tried."""
-    rules = [NodeAffinity(cluster), TaintToleration(cluster)]
+    rules = [NodeAffinity(cluster), NodeDeclaredFeatures(cluster), TaintToleration(cluster)]
     for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():
         if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in rules) for g in range(cluster.n_classes)):
             node = cluster.nodes.names[n]

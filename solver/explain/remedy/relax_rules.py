@@ -91,7 +91,7 @@ def _templates(question: PlacementQuestion) -> Iterator[tuple[str, Pod]]:
 def _own(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
     taints = _taints(cluster)
     for owner, pod in _templates(question):
-        who, own = name(owner), Tolerations(pod.spec.tolerations)
+        who, own = name(owner), Tolerations(pod.spec.tolerations, cluster.snapshot.gates)
         for taint in taints:
             if not own.cover(taint):
                 arguments = {"workload": owner, "key": taint.key, "effect": taint.effect}

@@ -72,7 +72,7 @@ class States:
     def _excess(self, where: Where) -> dict[str, list[int | None]]:
         """By running pod, how far each of its constraints is above maxSkew in its domain; None: its node lacks the key."""
         nodes = {node.metadata.name or "": node for node in self.snapshot.nodes}
-        state, reader = spread.SpreadState(nodes), Reader()
+        state, reader = spread.SpreadState(nodes, self.snapshot.gates), Reader()
         own = {key: state.read(pod) for key, pod in self.pods.items()}
         for key, pod in self.pods.items():
             if where[key] in nodes:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from checker.rules import matching
 from models.kube import objects
-from models.kube.selectors import NodeTable, Tolerations, tolerates
+from models.kube.selectors import NodeTable
 from models.kube.storage_objects import TopologySelectorTerm
 
 
@@ -157,34 +157,6 @@ def test_shelf_offers_all_that_select_and_each_once(selectors: list[tuple[matchi
     assert {s for s in offered if matching.selects(s, labels)} == {s for s in selectors if matching.selects(s, labels)}
 
 
-@pytest.mark.parametrize(
-    ("toleration", "covered"),
-    [
-        ({"key": "gpu", "value": "yes", "effect": "NoSchedule"}, True),
-        ({"key": "gpu", "operator": "Equal", "value": "yes"}, True),
-        ({"key": "gpu", "operator": "Exists"}, True),
-        ({"operator": "Exists"}, True),
-        ({"operator": "Exists", "effect": "NoExecute"}, False),
-        ({"key": "gpu", "value": "no"}, False),
-        ({"key": "gpu"}, False),
-        ({"key": "", "operator": "Equal", "value": "yes"}, True),
-        ({"key": "cpu", "operator": "Exists"}, False),
-        ({"key": "gpu", "operator": "Lt", "value": "yes"}, False),
-    ],
-)
-def test_tolerations(toleration: dict[str, str], covered: bool) -> None:
-    taint = objects.Taint(key="gpu", value="yes", effect="NoSchedule")
-    parsed = msgspec.convert(toleration, objects.Toleration)
-    assert matching.tolerates(parsed, taint) is covered
-    assert matching.untolerated_taint([parsed], [taint]) == (None if covered else taint)
-
-
-def test_soft_taints_never_reject() -> None:
-    soft, evicting = objects.Taint("a", "PreferNoSchedule"), objects.Taint("b", "NoExecute")
-    assert matching.untolerated_taint(None, [soft]) is None
-    assert matching.untolerated_taint(None, [soft, evicting]) == evicting
-
-
 def test_topology_terms() -> None:
     def allowed(terms: list[dict[str, Any]] | None) -> bool:
         return matching.in_topology_terms(msgspec.convert(terms, list[TopologySelectorTerm] | None), {"zone": "a", "rack": "r"})
@@ -198,29 +170,6 @@ def test_topology_terms() -> None:
     assert not allowed([term(zone=["a"], rack=["s"])])
     assert not allowed([term(room=["a"])])
     assert not allowed([{}])
-
-
-_KEYS, _EFFECTS = ["", "a", "b"], ["NoSchedule", "NoExecute", "PreferNoSchedule"]
-_TOLERATION = st.builds(
-    objects.Toleration,
-    key=st.sampled_from([*_KEYS, None]),
-    operator=st.sampled_from([None, "", "Equal", "Exists", "Lt"]),
-    value=st.sampled_from([None, "", "x", "y"]),
-    effect=st.sampled_from([None, "", *_EFFECTS]),
-)
-_TAINT = st.builds(objects.Taint, st.sampled_from(["a", "b"]), st.sampled_from(_EFFECTS), st.sampled_from([None, "", "x", "y"]))
-
-
-@given(st.lists(_TOLERATION, max_size=4), _TAINT)
-def test_many_tolerations_cover_what_one_of_them_covers(some: list[objects.Toleration], taint: objects.Taint) -> None:
-    """Where they are many they are looked up, here and in the solver's own reading."""
-    filler = [objects.Toleration(f"other-{i}", "Exists") for i in range(40)]
-    covered = any(matching.tolerates(each, taint) for each in some)
-    assert matching.tolerated(some, taint) is covered
-    assert matching.tolerated([*filler, *some], taint) is covered
-    assert Tolerations(some).cover(taint) is covered is any(tolerates(each, taint) for each in some)
-    hard = taint.effect != "PreferNoSchedule"
-    assert matching.untolerated_taint([*filler, *some], [taint]) == (taint if hard and not covered else None)
 
 
 @given(st.lists(st.sampled_from(["In", "NotIn", "Exists", "name", "not name"]), max_size=6), st.integers(0, 3), st.booleans())

@@ -91,6 +91,12 @@ def test_taints_that_a_pod_tolerates_and_some_node_has() -> None:
     assert _rules(data, "none") == []
 
 
+def test_what_a_pod_needs_of_the_kubelet() -> None:
+    data = _data(pod("p", hostNetwork=True, hostUsers=False), pod("q", hostNetwork=True))
+    assert _rules(data, "p") == [("NodeDeclaredFeatures", "only on nodes whose kubelet declares UserNamespacesHostNetworkSupport")]
+    assert _rules(data, "q") == []
+
+
 def test_affinity_names_the_workloads_that_it_ties() -> None:
     web = [pod(f"web-{i}", labels={"app": "web"}, owner="StatefulSet/web") for i in range(2)]
     near = pod(

@@ -35,6 +35,7 @@ SAMPLE = 8
 
 def compiled(seed: int, kind: str) -> tuple[Snapshot, Cluster]:
     snapshot = snapshots.from_objects(tiny.snapshot(seed, kind))
+    snapshot.gates = tiny.GATES if kind == "gated" else snapshot.gates
     return snapshot, compile_cluster(snapshot, select(snapshot))
 
 

@@ -1,0 +1,151 @@
+"""The rules about one pod and one node, in which no other pod has a part: cordons, taints, node affinity, and features of the kubelet.
+
+Source: k8s.io/api/core/v1 (toleration.go) and k8s.io/component-helpers (scheduling/corev1, nodedeclaredfeatures), as of v1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from typing import Final
+
+from checker.rules import matching
+from models.kube import objects
+from models.kube.feature_gates import FeatureGates
+
+_HARD: Final = frozenset({"NoSchedule", "NoExecute"})
+_CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_CORDONED: Final = (_CORDON,)
+_INT64_LIMIT: Final = 2**63
+#: Tolerations and taints that are looked through one by one.
+_FEW: Final = 16
+_INTEGER: Final = re.compile(r"(?:0|-?[1-9][0-9]*)\Z")
+
+
+def _integer(text: str | None) -> int | None:
+    """A taint's or toleration's value as a number, for Gt and Lt: 64 bits, in the one way in which it is written."""
+    if text is None or len(text) > 20 or not _INTEGER.match(text):
+        return None
+    value = int(text)
+    return value if -_INT64_LIMIT <= value < _INT64_LIMIT else None
+
+
+def _compares(toleration: objects.Toleration, taint: objects.Taint) -> bool:
+    offered, asked = _integer(taint.value), _integer(toleration.value)
+    if offered is None or asked is None:
+        return False
+    return offered > asked if toleration.operator == "Gt" else offered < asked
+
+
+def tolerates(toleration: objects.Toleration, taint: objects.Taint, *, compare: bool) -> bool:
+    """Return whether one toleration covers one taint; an empty key or effect of the toleration covers all keys or effects. ``compare``:
+    the operators Gt and Lt count."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case None | "" | "Equal":
+            return (toleration.value or "") == (taint.value or "")
+        case "Gt" | "Lt":
+            return compare and _compares(toleration, taint)
+    return False
+
+
+_First = matching.Once[Sequence[objects.Taint], objects.Taint | None]
+
+
+class _Tolerations:
+    """Many tolerations, filed by key and value: which effects they cover. Those that ask for no value have the value None."""
+
+    def __init__(self, tolerations: Sequence[objects.Toleration], *, compare: bool) -> None:
+        self._effects: dict[tuple[str, str | None], set[str]] = {}
+        self._comparing = [each for each in tolerations if compare and each.operator in ("Gt", "Lt")]
+        for each in tolerations:
+            if each.operator in (None, "", "Equal", "Exists"):
+                value = None if each.operator == "Exists" else each.value or ""
+                self._effects.setdefault((each.key or "", value), set()).add(each.effect or "")
+        self.first_untolerated: _First = matching.Once(lambda taints: self._first(taints, None))
+        self.first_but_cordon: _First = matching.Once(lambda taints: self._first(taints, _CORDON.key))
+
+    def cover(self, taint: objects.Taint) -> bool:
+        found = (self._effects.get((key, value), ()) for key in (taint.key, "") for value in (taint.value or "", None))
+        if any(taint.effect in effects or "" in effects for effects in found):
+            return True
+        return any(tolerates(each, taint, compare=True) for each in self._comparing)
+
+    def _first(self, taints: Sequence[objects.Taint], but: str | None) -> objects.Taint | None:
+        return next((taint for taint in taints if taint.effect in _HARD and taint.key != but and not self.cover(taint)), None)
+
+
+#: By whether Gt and Lt count.
+_filed: Final = (matching.Once(partial(_Tolerations, compare=False)), matching.Once(partial(_Tolerations, compare=True)))
+
+
+def _compare(tolerations: Sequence[objects.Toleration], gates: FeatureGates) -> bool:
+    return any(each.operator in ("Gt", "Lt") for each in tolerations) and gates.enabled("TaintTolerationComparisonOperators")
+
+
+def tolerated(tolerations: Sequence[objects.Toleration] | None, taint: objects.Taint, gates: FeatureGates) -> bool:
+    """Return whether one of the tolerations covers the taint."""
+    given = tolerations or ()
+    compare = _compare(given, gates)
+    return any(tolerates(each, taint, compare=compare) for each in given) if len(given) <= _FEW else _filed[compare](given).cover(taint)
+
+
+def untolerated_taint(
+    tolerations: Sequence[objects.Toleration] | None, taints: Sequence[objects.Taint], gates: FeatureGates, *, running: bool = False
+) -> objects.Taint | None:
+    """Return the first NoSchedule or NoExecute taint that no toleration covers; of a ``running`` pod but for that of a cordon."""
+    if not taints:
+        return None
+    given = tolerations or ()
+    compare = _compare(given, gates)
+    if len(given) > _FEW or len(taints) > _FEW:
+        filed = _filed[compare](given)
+        return (filed.first_but_cordon if running else filed.first_untolerated)(taints)
+    but = _CORDON.key if running else None
+    for taint in taints:
+        if taint.effect in _HARD and taint.key != but and not any(tolerates(each, taint, compare=compare) for each in given):
+            return taint
+    return None
+
+
+def features_asked(spec: objects.PodSpec) -> frozenset[str]:
+    """Return the kubelet features that the spec of a pod asks a node for (KEP-5328); names that nothing asks for do not matter."""
+    asked = set()
+    for container in chain(spec.containers or (), spec.initContainers or ()):
+        if any(rule.action == "RestartAllContainers" for rule in container.restartPolicyRules or ()):
+            asked.add("RestartAllContainersOnContainerExits")
+    if spec.hostUsers is False and spec.hostNetwork:
+        asked.add("UserNamespacesHostNetworkSupport")
+    return frozenset(asked)
+
+
+_features_asked: Final = matching.Once(features_asked)
+
+
+def _undeclared(spec: objects.PodSpec, node: objects.Node) -> list[str]:
+    asked = _features_asked(spec)
+    return sorted(asked.difference((node.status.declaredFeatures if node.status else None) or ())) if asked else []
+
+
+def node_faults(spec: objects.PodSpec, node: objects.Node, gates: FeatureGates, *, running: bool = False) -> list[tuple[str, str]]:
+    """Return the rules in which no other pod has a part and that reject a pod on the node, with the reason. ``running``: it is there
+    already, and a cordon turns nobody out."""
+    found: list[tuple[str, str]] = []
+    if node.spec is not None:
+        if node.spec.unschedulable and not running and untolerated_taint(spec.tolerations, _CORDONED, gates):
+            found.append(("NodeUnschedulable", "the node is cordoned"))
+        taint = untolerated_taint(spec.tolerations, node.spec.taints or (), gates, running=running)
+        if taint:
+            found.append(("TaintToleration", f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"))
+    lacking = _undeclared(spec, node)
+    if lacking and gates.enabled("NodeDeclaredFeatures"):
+        found.append(("NodeDeclaredFeatures", f"the node does not declare {', '.join(lacking)}"))
+    refused = matching.node_affinity_fault(spec, node)
+    return [*found, ("NodeAffinity", refused)] if refused else found
