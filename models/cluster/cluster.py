@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cluster.volumes import VolumeTable
+from models.devices.demand import Demand
 from models.documents.policy import Policy
 from models.kube.objects import Pod
 from models.kube.pod_spec import Port
@@ -23,6 +24,7 @@ from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from models.devices.table import DeviceTable
     from models.gangs.gangs import Gang
     from models.numa.node_topology import NumaTree
 
@@ -111,6 +113,7 @@ class PodClass:
     gang: int | None = None
     features: tuple[str, ...] = ()  # of the kubelet, that a node has to declare
     refused: tuple[str, str] | None = None  # the rule that keeps the pods from being created, and why
+    devices: Demand | None = None
 
     @property
     def count(self) -> int:
@@ -266,6 +269,7 @@ class Cluster:
     fixed_containers: FixedContainers
     declared: list[Gang]  # as the objects say it
     gangs: list[GangGroup]  # the same over classes; PodClass.gang is an index into both
+    devices: DeviceTable | None  # None where no pending pod asks for any
     _placed: PlacedPods
     _settled: PlacedPods
     _members: dict[str, list[Ids]] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from models.snapshot.scope import Scope, is_mirror
 from models.snapshot.snapshot import InputError, Snapshot
 
 if TYPE_CHECKING:
+    from models.devices.table import DeviceTable
     from models.numa.node_topology import NumaTree
 
 
@@ -42,9 +43,16 @@ def compile_cluster(
     trees = _trees(snapshot, policy)
     nodes = NodeTable(snapshot.nodes)
     rejecting = any(tree.rejects for tree in trees.values())
-    reader = TemplateReader(snapshot, scope, policy, daemon_namespaces=daemon_namespaces, running=running or {}, rejecting=rejecting)
+    devices = _devices(snapshot, scope, nodes, running or {})
+    reader = TemplateReader(
+        snapshot, scope, policy, daemon_namespaces=daemon_namespaces, running=running or {}, rejecting=rejecting, devices=devices
+    )
     fixed = reader.templates(scope.fixed, bound=True)
     pending = reader.templates(scope.pending, bound=False)
+    for resource, provided in devices.provided.items() if devices is not None else ():
+        if provided.all():  # no node lists it: devices alone decide
+            for template in (*fixed, *pending):
+                template.demand.pop(resource, None)
     profiles = _profiles(reader, [*fixed, *pending])
     node_index = {name: n for n, name in enumerate(nodes.names)}
     for template in fixed:
@@ -60,7 +68,7 @@ def compile_cluster(
         nodes=nodes,
         resources=resources,
         allocatable=allocatable,
-        free=allocatable - used,
+        free=_free(allocatable - used, resources, devices, [*fixed, *pending]),
         slots=slots - used_slots,
         classes=classes,
         demand=np.array([[asked.get(name, 0) for name in resources] for asked in demand], dtype=np.int64).reshape(-1, len(resources)),
@@ -83,9 +91,34 @@ def compile_cluster(
         fixed_containers=reader.containers.fixed(((t.containers, t.nodes.astype(np.int64)) for t in fixed), nodes.size),
         declared=reader.gangs,
         gangs=_groups(snapshot, nodes, node_index, reader.gangs, classes),
+        devices=devices,
         _placed=placed,
         _settled=settled,
     )
+
+
+def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mapping[int, int]) -> DeviceTable | None:
+    """What pending pods ask of devices.
+
+    Raises:
+        InputError: a quantity that no 64-bit sum can hold.
+    """
+    if not (snapshot.device_classes or snapshot.resource_claims or any(snapshot.pods[i].spec.resourceClaims for i in scope.pending)):
+        return None
+    from models.devices.table import device_table
+
+    try:
+        return device_table(snapshot, scope, nodes, running)
+    except ValueError as error:
+        raise InputError([f"devices: {error}"]) from error
+
+
+def _free(free: Ints, resources: list[str], devices: DeviceTable | None, templates: Sequence[Template]) -> Ints:
+    """Leave out extended resources on nodes where devices must provide them: there is room for all pods."""
+    for resource, provided in devices.provided.items() if devices is not None else ():
+        if resource in resources:
+            free[provided, resources.index(resource)] = sum(t.demand.get(resource, 0) * len(t.pods) for t in templates)
+    return free
 
 
 def _profiles(reader: TemplateReader, templates: Sequence[Template]) -> int:
@@ -191,6 +224,7 @@ def _pod_class(template: Template, rules: NodeRules, hits: Bools, *, prefers: bo
         containers=template.containers,
         gang=template.gang,
         refused=template.refused,
+        devices=template.devices,
     )
 
 

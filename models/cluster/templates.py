@@ -13,6 +13,8 @@ import numpy as np
 from models.cluster.admission import Refusal, refusals
 from models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
 from models.cluster.default_spread import DefaultSpread
+from models.devices.demand import Demand
+from models.devices.table import DeviceTable
 from models.documents.policy import Policy
 from models.gangs import gangs
 from models.kube import objects, pod_requests
@@ -48,7 +50,7 @@ class Template:
 
     ``supposed``: what more it counts for in balance than its ``demand``, CPU and memory. ``nodes``: of fixed pods, where each of ``pods``
     runs. ``soft_spread``: matcher, constraint, keys that eligible nodes carry. ``apart``: the number of running pods that may be moved.
-    ``refused``: why the pods cannot be created.
+    ``refused``: why the pods cannot be created. ``devices``: what pending ones ask of devices.
     ``profile``: filled in once all selectors are known.
     """
 
@@ -65,6 +67,7 @@ class Template:
     gang: int | None
     apart: int | None = None
     refused: Refusal | None = None
+    devices: Demand | None = None
     profile: int = -1
     nodes: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
@@ -85,8 +88,11 @@ class TemplateReader:
         daemon_namespaces: tuple[str, ...],
         running: Mapping[int, int],
         rejecting: bool,
+        devices: DeviceTable | None = None,
     ) -> None:
         self.snapshot, self.policy, self.running = snapshot, policy, running
+        self._devices = devices.demands if devices is not None else {}
+        self._demands: dict[Demand, int] = {}
         self.daemons = frozenset(daemon_namespaces)
         self.matchers = Matchers()
         self.namespaces = {*snapshot.namespaces, *(p.metadata.namespace or "default" for p in snapshot.pods)}
@@ -116,6 +122,7 @@ class TemplateReader:
                 parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
                 parts += image_names(pod) if self.policy.multipliers.imageLocality else ()  # those of volumes, too
             parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i), self._refused.get(i)]
+            parts += [self._demand(i)] if not bound and self._devices else []
             key = _encoder.encode(parts)
             template = found.get(key)
             if template is None:
@@ -123,6 +130,11 @@ class TemplateReader:
             else:
                 template.pods.append(i)
         return list(found.values())
+
+    def _demand(self, i: int) -> int | None:
+        """Return a number for what a pending pod asks of devices, equal for equal demands."""
+        found = self._devices.get(i)
+        return None if found is None else self._demands.setdefault(found, len(self._demands))
 
     def _read(self, pod: Pod, index: int, *, bound: bool) -> Template:
         try:
@@ -136,7 +148,7 @@ class TemplateReader:
         pulls = self._pulls(pod) + self._together(index)
         return Template(
             pod, [index], demand, supposed, anti, affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index),
-            self.running.get(index), self._refused.get(index),
+            self.running.get(index), self._refused.get(index), None if bound else self._devices.get(index),
         )  # fmt: skip
 
     def _anti(self, pod: Pod) -> tuple[AffinityTerm, ...]:

@@ -68,7 +68,7 @@ class Demand:
     ``claims``: to be allocated, in the order of the allocator; the one that ``extended`` makes comes after them. ``allocated``:
     ``namespace/name`` of claims that are allocated already, each of which allows some nodes (``DeviceTable.allowed``). ``refusal``: why the
     pod goes to no node, None if it may. ``extended``: resources that a class backs. ``unbacked``: other extended resources that it requests
-    next to them.
+    next to them. ``held``: what a running pod that may be moved has of devices, as far as it matters which: (claim, request, kind, unit).
     """
 
     claims: tuple[Claim, ...] = ()
@@ -76,3 +76,4 @@ class Demand:
     refusal: str | None = None
     extended: tuple[Extended, ...] = ()
     unbacked: tuple[str, ...] = ()
+    held: tuple[tuple[int, str, int, int | None], ...] = ()

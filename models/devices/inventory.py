@@ -92,29 +92,42 @@ class Device:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Site:
-    """What some nodes see. ``visible``: ids of devices in the order in which the allocator looks at them. ``elsewhere``: those of them that
-    serve other nodes only (they are looked at, and never taken). ``broken``: why a request for all devices is an error, None if it is not.
-    ``counters``: ids of all counters of its pools, grouped by pool."""
+class View:
+    """What some nodes see of one pool. ``ids``: of devices, in the order in which the allocator looks at them. ``elsewhere``: those of them
+    that serve other nodes only (they are looked at, and never taken). ``broken``: why a request for all devices is an error, None if it is
+    not. ``counters``: ids of all counters of the pool."""
 
-    visible: Ids
+    ids: Ids
     elsewhere: frozenset[int] = frozenset()
     broken: str | None = None
-    counters: tuple[tuple[int, ...], ...] = ()
+    counters: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Site:
+    """What some nodes see: views (positions in ``Inventory.views``) in the order in which the allocator looks at them. ``visible``: the ids
+    of all their devices, those that serve other nodes included."""
+
+    views: tuple[int, ...]
+    visible: Ids
 
 
 @dataclass
 class Books:
-    """What is allocated. ``in_use``: units that are allocated as a whole. ``consumed``: (unit, capacity) -> what shares take of it.
-    ``shares``: unit -> number of shares. ``left``: per counter what is left of it, which may be negative."""
+    """What is allocated. ``in_use``: bool[units], allocated as a whole. ``shares``: int32[units], number of shares. ``consumed``: (unit,
+    capacity) -> what shares take of it. ``left``: per counter what is left of it, which may be negative."""
 
-    in_use: set[int] = field(default_factory=set)
+    in_use: Bools
+    shares: Ids
+    left: list[Fraction]
     consumed: dict[tuple[int, str], Fraction] = field(default_factory=dict)
-    shares: dict[int, int] = field(default_factory=dict)
-    left: list[Fraction] = field(default_factory=list)
 
     def copy(self) -> Books:
-        return Books(set(self.in_use), dict(self.consumed), dict(self.shares), list(self.left))
+        return Books(self.in_use.copy(), self.shares.copy(), list(self.left), dict(self.consumed))
+
+
+def _no_books() -> Books:
+    return Books(np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int32), [])
 
 
 @dataclass
@@ -123,18 +136,19 @@ class Inventory:
 
     ``site_of``: int32[N], per node its position in ``sites``. ``units``: (driver, pool, name) -> unit. ``counters``: totals.
     ``consumption``: unit -> what it takes of counters as long as any of it is allocated. ``selectors``: masks of nodes, bool[N], that
-    devices refer to. ``books``: what the claims of the snapshot have allocated.
+    devices refer to. ``books``: what the claims of the snapshot have allocated (copy them to change them).
     """
 
     devices: list[Device] = field(default_factory=list)
     kinds: list[Kind] = field(default_factory=list)
+    views: list[View] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
     site_of: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     units: dict[tuple[str, str, str], int] = field(default_factory=dict)
     counters: list[Fraction] = field(default_factory=list)
     consumption: dict[int, tuple[tuple[int, Fraction], ...]] = field(default_factory=dict)
     selectors: list[Bools] = field(default_factory=list)
-    books: Books = field(default_factory=Books)
+    books: Books = field(default_factory=_no_books)
 
     def site(self, n: int) -> Site:
         return self.sites[int(self.site_of[n])]
@@ -142,9 +156,8 @@ class Inventory:
     def visible(self, n: int) -> Ids:
         """Return the ids of the devices that pods on node n may get, in the order of the search."""
         site = self.site(n)
-        if not site.elsewhere:
-            return site.visible
-        return np.array([i for i in site.visible.tolist() if i not in site.elsewhere], dtype=np.int32)
+        barred = {i for v in site.views for i in self.views[v].elsewhere}
+        return np.array([i for i in site.visible.tolist() if i not in barred], dtype=np.int32) if barred else site.visible
 
     def kind(self, device: int) -> Kind:
         return self.kinds[self.devices[device].kind]
@@ -152,29 +165,23 @@ class Inventory:
     def book(self, books: Books, picks: Iterable[Pick], times: int = 1) -> None:
         """Add allocated devices to the books, or with ``times`` -1 take them out again. Admin access is not booked."""
         for pick in picks:
-            if pick.admin:
-                continue
-            unit = self.devices[pick.device].unit
-            before = unit in books.in_use or unit in books.shares
-            if pick.share:
-                count = books.shares.get(unit, 0) + times
-                if count:
-                    books.shares[unit] = count
-                else:
-                    del books.shares[unit]
-                for name, amount in pick.consumed:
-                    taken = books.consumed.get((unit, name), Fraction(0)) + times * amount
-                    if count:
-                        books.consumed[unit, name] = taken
-                    else:
-                        books.consumed.pop((unit, name), None)
-            elif times > 0:
-                books.in_use.add(unit)
-            else:
-                books.in_use.discard(unit)
-            if before != (unit in books.in_use or unit in books.shares):
-                for counter, amount in self.consumption.get(unit, ()):
-                    books.left[counter] -= times * amount
+            if not pick.admin:
+                self.book_unit(books, self.devices[pick.device].unit, pick.consumed if pick.share else None, times)
+
+    def book_unit(self, books: Books, unit: int, share: Iterable[tuple[str, Fraction]] | None, times: int = 1) -> None:
+        """Add a unit, as a whole or what a ``share`` consumes of it, or with ``times`` -1 take it out again."""
+        before = bool(books.in_use[unit] or books.shares[unit])
+        if share is None:
+            books.in_use[unit] = times > 0
+        else:
+            books.shares[unit] += times
+            for name, amount in share:
+                taken = books.consumed.pop((unit, name), Fraction(0)) + times * amount
+                if books.shares[unit]:
+                    books.consumed[unit, name] = taken
+        if before != bool(books.in_use[unit] or books.shares[unit]):
+            for counter, amount in self.consumption.get(unit, ()):
+                books.left[counter] -= times * amount
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,36 +2,207 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
 
-from models.devices.demand import Claim, Demand, Extended
+import numpy as np
+
+from models.devices.claims import DemandReader
+from models.devices.demand import Claim, Demand, Extended, Request
+from models.devices.extended_resources import ANNOTATION
 from models.devices.inventory import Inventory, Pick
-from models.kube.selectors import Bools
+from models.devices.read import inventory
+from models.devices.selecting import Selecting, reads
+from models.kube import pod_requests, quantity
+from models.kube.device_objects import AllocationResult, ResourceClaim
+from models.kube.objects import Node, Pod
+from models.kube.selectors import Bools, NodeTable
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+
+#: How long the scheduler waits for the binding conditions of devices (bindingTimeout of its DynamicResourcesArgs).
+BINDING_TIMEOUT: Final = timedelta(seconds=600)
 
 
 @dataclass
 class DeviceTable:
-    """``allowed``: ``namespace/name`` of allocated claims that pods name -> bool[N], the nodes that they allow. ``provided``: extended
-    resource that a DeviceClass backs -> bool[N], nodes where devices must provide it. ``listed``: other extended resources -> bool[N],
-    nodes whose allocatable lists them. ``names``: pod (index into ``snapshot.pods``) -> per claim of its demand how documents call it.
-    ``held``: running pod that may be moved -> the devices that it has, by position of the claim. ``matches``: whether all selectors of a
-    request hold for devices of a kind, remembered; raises CelError."""
+    """``demands``: pod (index into ``snapshot.pods``) -> what it asks for; pods that ask for nothing are left out. ``names``: pod -> how
+    documents call each claim of its demand that is to be allocated. ``allowed``: ``namespace/name`` of allocated claims that pods name ->
+    bool[N], the nodes that they allow. ``provided``: extended resource that a DeviceClass backs -> bool[N], nodes where devices must
+    provide it. ``listed``: other extended resources -> bool[N], nodes whose allocatable lists them. ``held``: running pod that may be moved
+    -> the devices that it has, by position of the claim. ``matches``: whether all selectors of a request hold for devices of a kind; raises
+    CelError. ``cache``: what engines remember of it.
+    """
 
     inventory: Inventory
-    matches: Callable[[tuple[str, ...], int], bool]
+    matches: Selecting
+    demands: dict[int, Demand] = field(default_factory=dict)
+    names: dict[int, tuple[str, ...]] = field(default_factory=dict)
     allowed: dict[str, Bools] = field(default_factory=dict)
     provided: dict[str, Bools] = field(default_factory=dict)
     listed: dict[str, Bools] = field(default_factory=dict)
-    names: dict[int, tuple[str, ...]] = field(default_factory=dict)
     held: dict[int, tuple[Pick, ...]] = field(default_factory=dict)
+    cache: dict[str, object] = field(default_factory=dict, repr=False)
 
     def variants(self, demand: Demand) -> list[tuple[Bools, tuple[Claim, ...]]]:
-        """Return what the pods ask the allocator for, by nodes that are asked the same: bool[N] (disjoint, together all nodes), claims."""
-        raise NotImplementedError
+        """Return what a pod asks the allocator for, by nodes that are asked the same: bool[N] (disjoint, together all nodes), claims."""
+        size = len(self.inventory.site_of)
+        if not demand.extended:
+            return [(np.ones(size, dtype=bool), demand.claims)]
+        table, group = np.unique([self.provided[each.resource] for each in demand.extended], axis=1, return_inverse=True)
+        found = []
+        for i, column in enumerate(table.T):
+            asked = [each for each, here in zip(demand.extended, column, strict=True) if here]
+            claims = (*demand.claims, claim_of(asked)) if asked else demand.claims
+            found.append((np.asarray(group.reshape(-1) == i), claims))
+        return found
 
 
-def claim_of(extended: tuple[Extended, ...]) -> Claim:
+def claim_of(extended: Sequence[Extended]) -> Claim:
     """Return the claim that extended resources make of their requests, sorted by name."""
     requests = sorted((request for each in extended for request in each.requests), key=lambda request: request.name)
     return Claim(tuple((request,) for request in requests))
+
+
+def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mapping[int, int]) -> DeviceTable | None:
+    """Return what the pending pods of a scope ask of devices, and what there is; None if they ask for nothing. ``running``: of the pending
+    pods those that run now and may be moved.
+
+    Raises:
+        ValueError: a quantity that no 64-bit sum can hold.
+    """
+    if not (snapshot.device_classes or any(snapshot.pods[i].spec.resourceClaims for i in scope.pending)):
+        return None
+    again = {i for i in scope.pending if snapshot.pods[i].spec.nodeName}
+    released = _owned(snapshot, [snapshot.pods[i] for i in again]) if again else set()
+    reader = DemandReader(snapshot, released)
+    demands: dict[int, Demand] = {}
+    names: dict[int, tuple[str, ...]] = {}
+    distinct: dict[Demand, Demand] = {}
+    for i in scope.pending:
+        if reader.asks(snapshot.pods[i]):
+            demand, names[i] = reader.read(snapshot.pods[i])
+            demands[i] = distinct.setdefault(demand, demand)
+    if not demands:
+        return None
+    parts = [part for demand in distinct for part in _parts(demand)]
+    read = reads({expression for part in parts for expression in part.selectors})
+    constrained = {each.attribute for demand in distinct for claim in demand.claims for each in claim.constraints}
+    found = inventory(snapshot, nodes, reads=read, constrained=constrained, released=released)
+    table = DeviceTable(found, Selecting(found.kinds, snapshot.gates), demands, names)
+    table.allowed = {key: _allowed(snapshot, key, nodes) for demand in distinct for key in demand.allocated}
+    resources = {each.resource for demand in distinct for each in demand.extended}
+    others = {name for demand in distinct for name in demand.unbacked}
+    if resources or others:
+        offered = [_allocatable(node) for node in snapshot.nodes]
+        table.provided = {name: np.array([not listed.get(name) for listed in offered], dtype=bool) for name in resources}
+        table.listed = {name: np.array([name in listed for listed in offered], dtype=bool) for name in others}
+    _hold(table, snapshot, [i for i in running if i in demands], released)
+    return table
+
+
+def _parts(demand: Demand) -> Iterator[Request]:
+    """Yield every request and alternative that a demand may turn into."""
+    for claim in demand.claims:
+        for alternatives in claim.requests:
+            yield from alternatives
+    for each in demand.extended:
+        yield from each.requests
+
+
+def _owned(snapshot: Snapshot, pods: Sequence[Pod]) -> set[str]:
+    """Return the claims (``namespace/name``) that some of these pods control."""
+    owners = {(pod.metadata.namespace or "default", pod.metadata.name, pod.metadata.uid) for pod in pods}
+    return {
+        key
+        for key, claim in snapshot.resource_claims.items()
+        for owner in claim.metadata.ownerReferences or ()
+        if owner.controller and owner.kind == "Pod" and (key.partition("/")[0], owner.name, owner.uid) in owners
+    }
+
+
+def _allowed(snapshot: Snapshot, key: str, nodes: NodeTable) -> Bools:
+    """bool[N]: the nodes that an allocated claim allows."""
+    claim = snapshot.resource_claims[key]
+    allocation = claim.status.allocation if claim.status is not None else None
+    assert allocation is not None
+    if not _ready(snapshot, claim, allocation):
+        return np.zeros(nodes.size, dtype=bool)
+    return np.ones(nodes.size, dtype=bool) if allocation.nodeSelector is None else nodes.selector(allocation.nodeSelector)
+
+
+def _ready(snapshot: Snapshot, claim: ResourceClaim, allocation: AllocationResult) -> bool:
+    """Return whether no device of an allocation has failed to bind, or waits for that any longer than it may."""
+    gates = snapshot.gates
+    if not (gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")):
+        return True
+    results = (allocation.devices.results if allocation.devices is not None else None) or []
+    statuses = {(s.driver, s.pool, s.device, s.shareID): s for s in (claim.status.devices if claim.status is not None else None) or ()}
+    for result in results:
+        if not result.bindingConditions:
+            continue
+        status = statuses.get((result.driver, result.pool, result.device, result.shareID))
+        true = {c.type for c in (status.conditions if status is not None else None) or () if c.status == "True"}
+        if status is not None and not true.isdisjoint(result.bindingFailureConditions or ()):
+            return False
+        if status is None or not true.issuperset(result.bindingConditions):
+            return not _elapsed(snapshot, allocation.allocationTimestamp)
+    return True
+
+
+def _elapsed(snapshot: Snapshot, since: str | None) -> bool:
+    """Return whether the time to bind is over, as of when the snapshot was taken; where it does not say when that was, it is over."""
+    if since is None:
+        return False
+    try:
+        return datetime.fromisoformat(since) + BINDING_TIMEOUT < datetime.fromisoformat(snapshot.capture.time if snapshot.capture else "")
+    except (ValueError, TypeError):
+        return True
+
+
+def _allocatable(node: Node) -> dict[str, int]:
+    status = node.status
+    return pod_requests.allocatable((status.allocatable if status.allocatable is not None else status.capacity) if status else None)
+
+
+def _hold(table: DeviceTable, snapshot: Snapshot, pods: Sequence[int], released: Collection[str]) -> None:
+    """Note what running pods have of devices."""
+    found = table.inventory
+    if not pods:
+        return
+    index = {name: n for n, name in enumerate(node.metadata.name for node in snapshot.nodes)}
+    made = {
+        (owner.uid, owner.name): key
+        for key in released
+        for owner in snapshot.resource_claims[key].metadata.ownerReferences or ()
+        if owner.controller and (snapshot.resource_claims[key].metadata.annotations or {}).get(ANNOTATION) == "true"
+    }
+    for i in pods:
+        pod = snapshot.pods[i]
+        names = table.names[i]
+        at = {found.devices[d].unit: d for d in found.site(index[pod.spec.nodeName or ""]).visible.tolist()}
+        own = made.get((pod.metadata.uid, pod.metadata.name or ""))
+        keys = [own or "" if name.endswith("/extended-resources") else name for name in names]
+        picks = tuple(pick for c, key in enumerate(keys) if key in released for pick in _picks(found, snapshot, key, c, at))
+        if picks:
+            table.held[i] = picks
+            table.demands[i] = replace(table.demands[i], held=tuple(_trait(found, pick) for pick in picks))
+
+
+def _picks(found: Inventory, snapshot: Snapshot, key: str, claim: int, at: Mapping[int, int]) -> Iterator[Pick]:
+    status = snapshot.resource_claims[key].status
+    allocation = status.allocation if status is not None else None
+    for result in (allocation.devices.results if allocation is not None and allocation.devices is not None else None) or ():
+        device = at.get(found.units.get((result.driver, result.pool, result.device), -1))
+        if device is not None:
+            share = result.shareID is not None and found.kind(device).shared
+            consumed = tuple((name, quantity.parse(raw)) for name, raw in (result.consumedCapacity or {}).items()) if share else ()
+            yield Pick(claim, result.request, device, bool(result.adminAccess), share, consumed)
+
+
+def _trait(found: Inventory, pick: Pick) -> tuple[int, str, int, int | None]:
+    """Return what tells a held device from others that would do as well."""
+    device = found.devices[pick.device]
+    return pick.claim, pick.request, device.kind, device.unit if device.counters or pick.share else None

@@ -1,5 +1,8 @@
-"""Devices of dynamic resource allocation: what tells them apart, and in how many ways they serve claims.
+"""Devices for the claims of pods: kube-scheduler's search for one pod on one node, the books of a placement that grows, and in how many ways
+devices serve claims.
 
-Enter at :mod:`solver.devices.device_kinds`; :mod:`solver.rules.dynamic_resources_encoding` makes rows of it. It imports
-:mod:`models.devices`.
+Enter at :class:`solver.devices.state.DeviceState` (what is allocated, and whether one more pod can be served), at
+:func:`solver.devices.allocator.allocate` (the search itself), at :func:`solver.devices.result.devices` (what the pods of a bind order
+get) and at :mod:`solver.devices.device_kinds` (what :mod:`solver.rules.dynamic_resources_encoding` makes rows of). It imports ``models``
+alone.
 """

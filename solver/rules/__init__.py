@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from models.cluster.cluster import Cluster
 from solver.rules.base import Rule
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts
@@ -39,6 +40,7 @@ ALL: tuple[type[Rule], ...] = (
     NodeVolumeLimits,
     VolumeBinding,
     VolumeZone,
+    DynamicResources,
     PodTopologySpread,
     InterPodAffinity,
     NodeResourceTopologyMatch,

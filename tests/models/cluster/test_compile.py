@@ -20,7 +20,7 @@ from tests.objects import node, pod
 class Tomorrow(PodClass):
     """A pod class with a rule that is added tomorrow."""
 
-    devices: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 def _class() -> PodClass:
@@ -42,7 +42,7 @@ def test_the_signature_has_every_field_but_the_pods_themselves() -> None:
 def test_a_field_that_is_added_takes_part_by_itself() -> None:
     cls = _class()
     values = {f.name: getattr(cls, f.name) for f in fields(cls)}
-    assert signature(Tomorrow(**values, devices=("a",))) != signature(Tomorrow(**values, devices=("b",)))
+    assert signature(Tomorrow(**values, parts=("a",))) != signature(Tomorrow(**values, parts=("b",)))
 
 
 def test_only_fields_that_a_pod_spec_has_are_left_out_of_templates() -> None:

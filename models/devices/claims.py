@@ -1,0 +1,200 @@
+"""What a pod asks of devices, from its spec and the ResourceClaims of the snapshot.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (PreFilter) and
+k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go (validateDeviceRequest), as of v1.36.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from models.devices import extended_resources
+from models.devices.demand import Claim, Constraint, Demand, Extended, Request, Toleration
+from models.kube import device_objects, pod_requests, quantity
+from models.kube.objects import Pod
+from models.snapshot.snapshot import Snapshot
+
+#: A claim gets no more devices than this (AllocationResultsMaxSize).
+MOST: Final = 32
+
+
+class _Refused(Exception):
+    """The pod goes to no node; the message says why."""
+
+
+class DemandReader:
+    """``released``: ``namespace/name`` of claims that count as unallocated, since their pod is placed anew."""
+
+    def __init__(self, snapshot: Snapshot, released: Collection[str] = ()) -> None:
+        self.snapshot, self.gates, self.released = snapshot, snapshot.gates, frozenset(released)
+        self.backed = extended_resources.backed(snapshot.device_classes) if self.gates.enabled("DRAExtendedResource") else {}
+        #: Claims that pods name themselves: others may use them, too.
+        self._named = {
+            f"{pod.metadata.namespace or 'default'}/{entry.resourceClaimName}"
+            for pod in snapshot.pods
+            for entry in pod.spec.resourceClaims or ()
+            if entry.resourceClaimName
+        }
+        self._left = {
+            (owner.uid, owner.name): key
+            for key, claim in snapshot.resource_claims.items()
+            if (claim.metadata.annotations or {}).get(extended_resources.ANNOTATION) == "true" and key not in self.released
+            for owner in claim.metadata.ownerReferences or ()
+            if owner.controller
+        }
+        self._claims: dict[str, Claim | _Refused] = {}
+
+    def asks(self, pod: Pod) -> bool:
+        """Return whether a pod asks for devices at all."""
+        return bool(pod.spec.resourceClaims) or (bool(self.backed) and not self.backed.keys().isdisjoint(self._extended(pod)))
+
+    def _extended(self, pod: Pod) -> set[str]:
+        found: set[str] = set()
+        for container in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ())):
+            if container.resources is not None:
+                found.update(container.resources.requests or ())
+        return found
+
+    def read(self, pod: Pod) -> tuple[Demand, tuple[str, ...]]:
+        """Return what a pod asks for, and how documents call its claims that are to be allocated."""
+        claims: list[Claim] = []
+        names: list[str] = []
+        allocated: list[str] = []
+        own = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name or ''}"
+        try:
+            for entry, key in self._keys(pod):
+                if self._allocation(key) is not None:
+                    allocated.append(key)
+                else:
+                    claims.append(self._claim(key, entry))
+                    names.append(key)
+            extended, unbacked = self._of_resources(pod)
+        except _Refused as refused:
+            return Demand(refusal=str(refused)), ()
+        names += [f"{own}/extended-resources"] if extended else []
+        return Demand(tuple(claims), tuple(dict.fromkeys(allocated)), None, extended, unbacked), tuple(names)
+
+    def _allocation(self, key: str) -> device_objects.AllocationResult | None:
+        status = self.snapshot.resource_claims[key].status
+        return status.allocation if status is not None and key not in self.released else None
+
+    def _keys(self, pod: Pod) -> Iterator[tuple[str, str]]:
+        """Yield the name of each entry of a pod, and the claim that it stands for; entries that need none are left out."""
+        space = pod.metadata.namespace or "default"
+        made = {each.name: each.resourceClaimName for each in (pod.status.resourceClaimStatuses if pod.status else None) or ()}
+        for entry in pod.spec.resourceClaims or ():
+            name = entry.resourceClaimName
+            if name is None:
+                if entry.resourceClaimTemplateName is None:
+                    raise _Refused(f"claim entry {entry.name} names neither a claim nor a template")
+                if entry.name not in made:
+                    raise _Refused(f"the claim of entry {entry.name} is not created yet")
+                name = made[entry.name]
+                if name is None:
+                    continue
+            key = f"{space}/{name}"
+            claim = self.snapshot.resource_claims.get(key)
+            called = self._called(key, entry.name)
+            if claim is None:
+                raise _Refused(f"{called} does not exist")
+            if claim.metadata.deletionTimestamp is not None:
+                raise _Refused(f"{called} is being deleted")
+            owners = [owner.uid for owner in claim.metadata.ownerReferences or () if owner.controller]
+            if entry.resourceClaimName is None and pod.metadata.uid not in owners:
+                raise _Refused(f"{called} was made for another pod")
+            yield entry.name, key
+
+    def _called(self, key: str, entry: str) -> str:
+        """Return how messages call a claim: equal for the claims that pods of one template have of their own."""
+        return f"claim {key}" if key in self._named else f"the claim of entry {entry}"
+
+    def _claim(self, key: str, entry: str) -> Claim:
+        found = self._claims.get(key)
+        if found is None:
+            try:
+                found = self._resolve(key, entry)
+            except _Refused as refused:
+                found = refused
+            self._claims[key] = found
+        if isinstance(found, _Refused):
+            raise found
+        return found
+
+    def _resolve(self, key: str, entry: str) -> Claim:
+        spec, called = self.snapshot.resource_claims[key].spec, self._called(key, entry)
+        devices = spec.devices if spec is not None else None
+        listed = (devices.requests if devices is not None else None) or []
+        for request in listed:  # the classes of all of them, before anything else
+            if request.exactly is None and request.firstAvailable and not self.gates.enabled("DRAPrioritizedList"):
+                raise _Refused(f"{called} has alternatives, and feature gate DRAPrioritizedList is off")
+            for part in (request.exactly,) if request.exactly is not None else request.firstAvailable or ():
+                if part.deviceClassName not in self.snapshot.device_classes:
+                    raise _Refused(f"device class {part.deviceClassName} does not exist")
+        requests = tuple(self._alternatives(called, request) for request in listed)
+        constraints = tuple(self._constraint(called, each) for each in (devices.constraints if devices is not None else None) or ())
+        return Claim(requests, constraints, key if key in self._named else None, entry)
+
+    def _alternatives(self, called: str, request: device_objects.DeviceRequest) -> tuple[Request, ...]:
+        if request.exactly is not None:
+            return (self._request(called, request.name, request.exactly),)
+        if not request.firstAvailable:
+            raise _Refused(f"{called}: request {request.name} is of no known kind")
+        return tuple(self._request(called, f"{request.name}/{part.name}", part) for part in request.firstAvailable)
+
+    def _request(self, called: str, name: str, part: device_objects.ExactDeviceRequest | device_objects.DeviceSubRequest) -> Request:
+        admin = getattr(part, "adminAccess", None)
+        if part.capacity is not None and not self.gates.enabled("DRAConsumableCapacity"):
+            raise _Refused(f"{called}: request {name} asks for capacity, and feature gate DRAConsumableCapacity is off")
+        if admin is not None and not self.gates.enabled("DRAAdminAccess"):
+            raise _Refused(f"{called}: request {name} has adminAccess, and feature gate DRAAdminAccess is off")
+        mode = part.allocationMode or "ExactCount"
+        if mode not in ("ExactCount", "All"):
+            raise _Refused(f"{called}: request {name} has allocation mode {mode}, which is not known")
+        selectors = self.selectors(part.deviceClassName)
+        for selector in part.selectors or ():
+            if selector.cel is None:
+                raise _Refused(f"{called}: a selector of request {name} is of no known kind")
+            selectors = (*selectors, selector.cel.expression)
+        asked = (part.capacity.requests if part.capacity is not None else None) or {}
+        capacity = tuple(sorted((n, quantity.parse(raw)) for n, raw in asked.items()))
+        count = None if mode == "All" else 1 if part.count is None else part.count
+        return Request(name, part.deviceClassName, count, selectors, _tolerations(part.tolerations), capacity, bool(admin))
+
+    def _constraint(self, called: str, each: device_objects.DeviceConstraint) -> Constraint:
+        requests = tuple(sorted(each.requests or ()))
+        if each.matchAttribute is not None:
+            return Constraint(each.matchAttribute, False, requests)
+        if each.distinctAttribute is None:
+            raise _Refused(f"{called}: a constraint is of no known kind")
+        if not self.gates.enabled("DRAConsumableCapacity"):
+            raise _Refused(f"{called} has distinctAttribute, and feature gate DRAConsumableCapacity is off")
+        return Constraint(each.distinctAttribute, True, requests)
+
+    def selectors(self, device_class: str) -> tuple[str, ...]:
+        """Return the expressions of a class."""
+        spec = self.snapshot.device_classes[device_class].spec
+        return tuple(each.cel.expression for each in (spec.selectors if spec is not None else None) or () if each.cel is not None)
+
+    def _of_resources(self, pod: Pod) -> tuple[tuple[Extended, ...], tuple[str, ...]]:
+        """Return the extended resources of a pod that classes back, and its others if there are any of these."""
+        if not self.backed or self.backed.keys().isdisjoint(self._extended(pod)):
+            return (), ()
+        asked = {name: amount for name, amount in sorted(pod_requests.pod_request(pod).items()) if extended_resources.is_extended(name)}
+        found = tuple(
+            Extended(name, own, amount, extended_resources.requests(pod.spec, name, own, self.selectors(own)))
+            for name, amount in asked.items()
+            if (own := self.backed.get(name)) is not None
+        )
+        if not found:
+            return (), ()
+        left = self._left.get((pod.metadata.uid, pod.metadata.name or ""))
+        if left is not None:
+            spec = self.snapshot.resource_claims[left].spec
+            if spec is not None and spec.devices is not None and spec.devices.requests:
+                raise _Refused(f"claim {left} is left from an earlier attempt to place the pod")
+        return found, tuple(name for name in asked if name not in self.backed)
+
+
+def _tolerations(listed: list[device_objects.DeviceToleration] | None) -> tuple[Toleration, ...]:
+    return tuple((t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed or ())

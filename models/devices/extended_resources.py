@@ -1,0 +1,67 @@
+"""Extended resources that a DeviceClass backs: which, and what containers that request them ask of devices.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go, as of v1.36.2 (KEP-5004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from models.devices.demand import Request
+from models.kube import pod_requests, quantity
+from models.kube.device_objects import DeviceClass
+from models.kube.objects import Container, PodSpec
+
+#: Each class backs the resource of this prefix and its name, whatever else it backs.
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+#: Set on the claim that the scheduler makes for a pod's extended resources.
+ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+
+
+def backed(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
+    """Return the class behind each extended resource; of several the newest, then the first by name."""
+    found: dict[str, tuple[str, str]] = {}  # resource -> creation, class
+    for name, each in sorted(classes.items()):
+        resource = each.spec.extendedResourceName if each.spec is not None else None
+        created = each.metadata.creationTimestamp or ""
+        if resource and (resource not in found or created > found[resource][0]):
+            found[resource] = created, name
+    return {IMPLICIT + name: name for name in classes} | {resource: name for resource, (_, name) in found.items()}
+
+
+def is_extended(name: str) -> bool:
+    """Return whether a resource is one of devices or another extended one, not of Kubernetes itself."""
+    return name.startswith(IMPLICIT) or (pod_requests.counts_as_resource(name) and "/" in name and "kubernetes.io/" not in name)
+
+
+def requests(spec: PodSpec, resource: str, device_class: str, selectors: tuple[str, ...]) -> tuple[Request, ...]:
+    """Return what a pod's containers ask of a class for one resource: one request per container, and one for the ordinary init containers
+    together, which first use again what later containers and sidecars hold."""
+    init = spec.initContainers or []
+    containers = [*init, *(spec.containers or [])]
+    brief = [i for i, each in enumerate(init) if each.restartPolicy != "Always"]
+    held: dict[int, Request] = {}
+    for i, each in enumerate(containers):
+        amount = 0 if i in brief else _amount(each, resource)
+        if amount:
+            held[i] = Request(_name(i, each, resource), device_class, amount, selectors)
+    largest: Request | None = None
+    for i in brief:
+        more = _amount(containers[i], resource) - sum(request.count or 0 for j, request in held.items() if j >= i)
+        if more > 0 and (largest is None or more > (largest.count or 0)):
+            largest = Request(_name(i, containers[i], resource), device_class, more, selectors)
+    return (*(() if largest is None else (largest,)), *held.values())
+
+
+def _amount(container: Container, resource: str) -> int:
+    asked = (container.resources.requests if container.resources is not None else None) or {}
+    if resource not in asked:
+        return 0
+    amount = quantity.parse(asked[resource])
+    return int(amount) if amount.denominator == 1 else 0
+
+
+def _name(i: int, container: Container, resource: str) -> str:
+    asked = (container.resources.requests if container.resources is not None else None) or {}
+    return f"container-{i}-request-{sorted(asked).index(resource)}"

@@ -1,0 +1,173 @@
+"""The inventory of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from models.devices.inventory import Books, Device, Inventory, Site, View
+from models.devices.kinds import KindTable
+from models.devices.pools import Pool, PoolView
+from models.devices.selecting import Read
+from models.kube import device_objects, quantity
+from models.kube.feature_gates import FeatureGates
+from models.kube.objects import NodeSelector
+from models.kube.selectors import NodeTable
+from models.snapshot.snapshot import Snapshot
+
+
+def inventory(
+    snapshot: Snapshot,
+    nodes: NodeTable,
+    *,
+    reads: Collection[Read] | None = None,
+    constrained: Collection[str] = (),
+    released: Collection[str] = (),
+) -> Inventory:
+    """Return every device that some node can see. ``reads``: what selectors read of attributes, None for all of it; ``constrained``: full
+    names of attributes that constraints read. ``released``: ``namespace/name`` of claims whose allocation does not count."""
+    return _Reader(snapshot, nodes, reads, constrained).read(released)
+
+
+class _Reader:
+    def __init__(self, snapshot: Snapshot, nodes: NodeTable, reads: Collection[Read] | None, constrained: Collection[str]) -> None:
+        self.snapshot, self.nodes, self.gates = snapshot, nodes, snapshot.gates
+        self.kinds = KindTable(snapshot.gates, snapshot.device_taint_rules, reads, constrained)
+        self.found = Inventory(kinds=self.kinds.kinds)
+        self._made: dict[tuple[tuple[int, ...], int], dict[int, int]] = {}
+        self._counters: dict[tuple[int, ...], dict[tuple[str, str], int]] = {}
+        self._selectors: dict[int, int] = {}
+
+    def read(self, released: Collection[str]) -> Inventory:
+        index = {name: n for n, name in enumerate(self.nodes.names)}
+        groups: dict[tuple[str, str], list[device_objects.ResourceSlice]] = {}
+        for each in self.snapshot.resource_slices.values():
+            groups.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
+        seen: list[list[int]] = [[] for _ in self.nodes.names]
+        views: list[tuple[tuple[bool, str, str], View, PoolView]] = []
+        for (driver, name), slices in groups.items():
+            pool = Pool(driver, name, slices, self.nodes, self.gates)
+            self._made, self._counters = {}, {}
+            views += [((view.last, driver, name), self._view(pool, view), view) for view in pool.views(index)]
+        views.sort(key=lambda item: item[0])
+        for v, (_, view, source) in enumerate(views):
+            self.found.views.append(view)
+            for n in source.nodes:
+                seen[n].append(v)
+        self._sites(seen)
+        self._books(released)
+        return self.found
+
+    def _sites(self, seen: list[list[int]]) -> None:
+        places: dict[tuple[int, ...], int] = {}
+        found, views = self.found, self.found.views
+        for listed in seen:
+            key = tuple(listed)
+            if key not in places:
+                places[key] = len(found.sites)
+                ids = [views[v].ids for v in key]
+                found.sites.append(Site(key, ids[0] if len(ids) == 1 else np.concatenate([np.zeros(0, dtype=np.int32), *ids])))
+        found.site_of = np.array([places[tuple(listed)] for listed in seen], dtype=np.int32)
+
+    def _view(self, pool: Pool, view: PoolView) -> View:
+        ids: list[int] = []
+        elsewhere: set[int] = set()
+        counters = self._counters_of(pool, view.considered)
+        for k in view.slices:
+            made = self._devices(pool, view.considered, k)
+            ids += made.values()
+            if pool.slices[k].spec.perDeviceNodeSelection:
+                elsewhere.update(i for d, i in made.items() if (k, d) not in view.serving)
+        return View(np.array(ids, dtype=np.int32), frozenset(elsewhere), view.broken, tuple(counters.values()))
+
+    def _counters_of(self, pool: Pool, considered: tuple[int, ...]) -> dict[tuple[str, str], int]:
+        """The counters of a pool by (set, name), as far as these slices say; what devices consume of them is noted."""
+        known = self._counters.get(considered)
+        if known is not None:
+            return known
+        known = self._counters[considered] = {}
+        for each in pool.counter_sets(considered):
+            for name, counter in (each.counters or {}).items():
+                known[each.name, name] = len(self.found.counters)
+                self.found.counters.append(quantity.parse(counter.value))
+        if known:
+            for k in considered:
+                for device in pool.slices[k].spec.devices or ():
+                    if device.consumesCounters:
+                        unit = self._unit(pool, device)
+                        more = self._consumed(device, known)
+                        self.found.consumption[unit] = (*self.found.consumption.get(unit, ()), *more)
+        return known
+
+    def _consumed(self, device: device_objects.Device, known: Mapping[tuple[str, str], int]) -> tuple[tuple[int, Fraction], ...]:
+        found: dict[int, Fraction] = {}
+        for used in device.consumesCounters or ():
+            for name, counter in (used.counters or {}).items():
+                at = known.get((used.counterSet, name))
+                if at is not None:
+                    found[at] = found.get(at, Fraction(0)) + quantity.parse(counter.value)
+        return tuple(found.items())
+
+    def _unit(self, pool: Pool, device: device_objects.Device) -> int:
+        return self.found.units.setdefault((pool.driver, pool.name, device.name), len(self.found.units))
+
+    def _devices(self, pool: Pool, considered: tuple[int, ...], k: int) -> dict[int, int]:
+        """The ids of a slice's devices by their place in it; those that every request leaves alone are left out."""
+        made = self._made.get((considered, k))
+        if made is None:
+            made = self._made[considered, k] = {}
+            devices, spec = self.found.devices, pool.slices[k].spec
+            counters = self._counters[considered]
+            conditions = self.gates.enabled("DRADeviceBindingConditions") and self.gates.enabled("DRAResourceClaimDeviceStatus")
+            for d, device in enumerate(spec.devices or ()):
+                if device.bindingConditions and not conditions:
+                    continue
+                chooser = device if spec.perDeviceNodeSelection else spec
+                made[d] = len(devices)
+                devices.append(
+                    Device(
+                        len(devices),
+                        self._unit(pool, device),
+                        self.kinds.of(pool.driver, pool.name, device),
+                        pool.driver,
+                        pool.name,
+                        device.name,
+                        self._consumed(device, counters) if device.consumesCounters else (),
+                        bool(chooser.nodeName or device.bindsToNode),
+                        None if chooser.nodeSelector is None else self._selector(chooser.nodeSelector),
+                    )
+                )
+        return made
+
+    def _selector(self, selector: NodeSelector) -> int:
+        found = self._selectors.get(id(selector))
+        if found is None:
+            found = self._selectors[id(selector)] = len(self.found.selectors)
+            self.found.selectors.append(self.nodes.selector(selector))
+        return found
+
+    def _books(self, released: Collection[str]) -> None:
+        found = self.found
+        size = len(found.units)
+        found.books = Books(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(found.counters))
+        for key, claim in self.snapshot.resource_claims.items():
+            if key not in released:
+                for unit, share in allocated(found, claim, self.gates):
+                    found.book_unit(found.books, unit, share)
+
+
+def allocated(
+    found: Inventory, claim: device_objects.ResourceClaim, gates: FeatureGates
+) -> Iterable[tuple[int, tuple[tuple[str, Fraction], ...] | None]]:
+    """Yield what a claim has allocated of units that are published, but for admin access: (unit, what the share consumes, None for all)."""
+    status = claim.status.allocation if claim.status is not None else None
+    for result in (status.devices.results if status is not None and status.devices is not None else None) or ():
+        unit = found.units.get((result.driver, result.pool, result.device))
+        if unit is None or result.adminAccess:
+            continue
+        if result.shareID is not None and gates.enabled("DRAConsumableCapacity"):
+            yield unit, tuple((name, quantity.parse(raw)) for name, raw in (result.consumedCapacity or {}).items())
+        else:
+            yield unit, None

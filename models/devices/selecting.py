@@ -1,0 +1,90 @@
+"""Selectors of requests against kinds of devices: which attributes they read, and whether they hold, remembered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from models.cel import selectors
+from models.devices.inventory import Kind
+from models.kube.feature_gates import FeatureGates
+
+#: ("attributes" or "capacity", domain, name).
+Read = tuple[str, str, str]
+
+_TOKEN: Final = re.compile(r""""[^"\n]*"|'[^'\n]*'|[A-Za-z_]\w*|\s+|.""")
+_ENTRIES: Final = ("attributes", "capacity")
+_PLAIN: Final = ("driver", "allowMultipleAllocations")
+
+
+def reads(expressions: Iterable[str]) -> frozenset[Read] | None:
+    """Return what expressions read of devices beyond driver and allowMultipleAllocations; None where that is not plain to see."""
+    found: set[Read] = set()
+    for expression in expressions:
+        if "\\" in expression or '"""' in expression or "'''" in expression:
+            return None
+        tokens = [token for token in _TOKEN.findall(expression) if not token.isspace()]
+        at = 0
+        while at < len(tokens):
+            if tokens[at] != "device":
+                at += 1
+                continue
+            read, at = _path(tokens, at)
+            if read is None:
+                return None
+            found.update(read)
+    return frozenset(found)
+
+
+def _path(tokens: list[str], at: int) -> tuple[list[Read] | None, int]:
+    """Return what the path reads that starts with ``device`` at a position, and where it ends. None: it may read anything."""
+    if tokens[at + 1 : at + 2] != ["."] or at + 2 >= len(tokens):
+        return None, at
+    field, at = tokens[at + 2], at + 3
+    if field in _PLAIN:
+        return [], at
+    domain, at = _index(tokens, at)
+    if field not in _ENTRIES or domain is None:
+        return None, at
+    name, after = _index(tokens, at)
+    if name is None and tokens[at : at + 1] == ["."]:
+        start = at + 2 if tokens[at + 1 : at + 2] == ["?"] else at + 1
+        if start < len(tokens) and tokens[start].isidentifier():
+            name, after = tokens[start], start + 1
+    return (None, at) if name is None else ([(field, domain, name)], after)
+
+
+def _index(tokens: list[str], at: int) -> tuple[str | None, int]:
+    """Return the literal of ``["literal"]`` or ``[?"literal"]`` at a position, and where it ends."""
+    if tokens[at : at + 1] == ["["]:
+        start = at + 2 if tokens[at + 1 : at + 2] == ["?"] else at + 1
+        if tokens[start + 1 : start + 2] == ["]"] and tokens[start][0] in "\"'":
+            return tokens[start][1:-1], start + 2
+    return None, at
+
+
+class Selecting:
+    """Whether all selectors of a request hold for devices of a kind."""
+
+    def __init__(self, kinds: list[Kind], gates: FeatureGates) -> None:
+        self._kinds, self._gates = kinds, gates
+        self._found: dict[tuple[tuple[str, ...], int], bool | selectors.CelError] = {}
+
+    def __call__(self, expressions: tuple[str, ...], kind: int) -> bool:
+        """Ask the selectors one after the other, until one does not hold.
+
+        Raises:
+            CelError: a selector that is asked does not compile, fails, or says neither yes nor no.
+        """
+        found = self._found.get((expressions, kind))
+        if found is None:
+            one = self._kinds[kind]
+            try:
+                found = all(selectors.compile_selector(each, self._gates).matches(one.driver, one.example) for each in expressions)
+            except selectors.CelError as error:
+                found = error
+            self._found[expressions, kind] = found
+        if isinstance(found, selectors.CelError):
+            raise found
+        return found

@@ -1,0 +1,317 @@
+"""The search of kube-scheduler for the devices of one pod on one node: exhaustive, the first solution counts.
+
+Claims in the order of the pod, requests in order, devices of a request in increasing position, an alternative only after all the ones
+before it have failed with whatever follows. An error ends the search, even where other devices would do. What cannot change the first
+solution is cut: of devices that nothing tells apart, the next one fails as the one before has. Where no error is possible, a request that
+too few devices are left for fails at once.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go, as of v1.36.2, without its faults
+#140436, #140438 and #140434. Its limit of 10 s per node is one of steps here (:data:`STEPS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from typing import Final
+
+from models.cel.selectors import CelError
+from models.devices.claims import MOST
+from models.devices.demand import Claim, Constraint, Request, Toleration
+from models.devices.inventory import Attribute, Books, Inventory, Kind, Pick, Site
+from models.devices.selecting import Selecting
+
+#: A search that looks at more candidates is an error.
+STEPS: Final = 1_000_000
+
+_FAIL, _DONE, _TOO_MANY = 0, 1, 2
+_Amounts = tuple[tuple[str, Fraction], ...]
+
+
+class AllocationError(Exception):
+    """The search ends without an answer, which rejects the node; the message says why."""
+
+
+def allocate(inventory: Inventory, matches: Selecting, claims: Sequence[Claim], site: Site, books: Books) -> tuple[Pick, ...] | None:
+    """Return the devices that the claims get, None if there are not enough.
+
+    Raises:
+        AllocationError: a selector that fails, all devices of a pool that is not whole, too many devices, or a search that takes too long.
+    """
+    try:
+        return _Search(inventory, matches, claims, site, books).run()
+    except CelError as error:
+        raise AllocationError(str(error)) from error
+    except RecursionError:
+        raise AllocationError("too many devices for one pod") from None
+
+
+class _Part:
+    """One request or alternative. ``listed``: of a request for all devices those that it takes. ``positions``: where the search looks."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.count = request.count or 0
+        self.listed: list[int] | None = None
+        self.positions: Sequence[int] = ()
+        self.constraints: list[_Constraint] = []
+        self._wanted = dict(request.capacity)
+        self._amounts: dict[int, _Amounts | None] = {}
+        self._barred: dict[int, bool] = {}
+
+    def amounts(self, kind: Kind) -> _Amounts | None:
+        """Return what it takes of each capacity of a kind, None if it cannot."""
+        if kind.id not in self._amounts:
+            found = None
+            if self._wanted.keys() <= kind.capacity.keys():
+                each = [(name, entry.amount(self._wanted.get(name))) for name, entry in sorted(kind.capacity.items())]
+                if all(amount is not None and amount <= kind.capacity[name].value for name, amount in each):
+                    found = tuple((name, amount) for name, amount in each if amount is not None)
+            self._amounts[kind.id] = found
+        return self._amounts[kind.id]
+
+    def barred(self, kind: Kind) -> bool:
+        """Return whether a gate or a taint that it does not tolerate keeps it from devices of a kind."""
+        if kind.id not in self._barred:
+            self._barred[kind.id] = not kind.usable or any(
+                not any(_tolerates(each, taint) for each in self.request.tolerations) for taint in kind.taints
+            )
+        return self._barred[kind.id]
+
+
+def _tolerates(toleration: Toleration, taint: tuple[str, str, str]) -> bool:
+    key, operator, value, effect = toleration
+    if (effect and effect != taint[2]) or (key and key != taint[0]):
+        return False
+    return operator == "Exists" or (operator == "Equal" and value == taint[1])
+
+
+class _Constraint:
+    """A constraint over the devices that are taken: ``held`` grows and shrinks with them."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self.attribute, self._distinct = constraint.attribute, constraint.distinct
+        self.held: list[Attribute] = []
+
+    def add(self, kind: Kind) -> bool:
+        """Take a device of a kind in, if it obeys."""
+        value = kind.attributes.get(self.attribute)
+        if value is None:
+            return False
+        if self._distinct:
+            if any(value[0] == other[0] and not set(value[1]).isdisjoint(other[1]) for other in self.held):
+                return False
+        elif self.held:
+            last = self.held[-1]
+            common = tuple(each for each in last[1] if each in value[1]) if last[0] == value[0] else ()
+            if not common:
+                return False
+            value = (value[0], common)
+        self.held.append(value)
+        return True
+
+
+class _Search:
+    def __init__(self, inventory: Inventory, matches: Selecting, claims: Sequence[Claim], site: Site, books: Books) -> None:
+        self.inventory, self.matches, self.site, self.books = inventory, matches, site, books
+        self.ids: list[int] = site.visible.tolist()
+        self.devices = [inventory.devices[i] for i in self.ids]
+        views = [inventory.views[v] for v in site.views]
+        self.elsewhere = frozenset[int]().union(*(view.elsewhere for view in views))
+        self.broken = next((view.broken for view in views if view.broken is not None), None)
+        short = [any(books.left[c] < 0 for c in view.counters) for view in views]
+        self.short = {i for view, less in zip(views, short, strict=True) if less for i in view.ids.tolist()}
+        self.claims = [[[_Part(part) for part in alternatives] for alternatives in claim.requests] for claim in claims]
+        for claim, parts in zip(claims, self.claims, strict=True):
+            for constraint in claim.constraints:
+                held = _Constraint(constraint)
+                for part in (part for alternatives in parts for part in alternatives):
+                    if constraint.about(part.request.name):
+                        part.constraints.append(held)
+        self.picks: list[list[Pick]] = [[] for _ in claims]
+        self.taken: dict[int, list[int]] = {}  # unit -> claims
+        self.shares: dict[int, int] = {}
+        self.consumed: dict[tuple[int, str], Fraction] = {}
+        self.used: dict[int, Fraction] = {}  # of counters
+        self.charges: list[bool] = []  # per device taken, whether its counters are charged
+        self.safe = False
+        self.steps = 0
+
+    def run(self) -> tuple[Pick, ...] | None:
+        for parts in self.claims:
+            least = 0
+            for alternatives in parts:
+                for part in alternatives:
+                    if part.request.count is None:
+                        part.listed = self._all(part)
+                        part.count = len(part.listed)
+                least += min(part.count for part in alternatives)
+            if least > MOST:
+                raise AllocationError(f"a claim gets {MOST} devices at most, and asks for {least}")
+        self.safe = self._narrow()
+        return tuple(pick for picks in self.picks for pick in picks) if self._claim(0) == _DONE else None
+
+    def _all(self, part: _Part) -> list[int]:
+        """The positions of the devices that a request for all of them stands for."""
+        if self.broken is not None:
+            raise AllocationError(f"request {part.request.name} asks for all devices: {self.broken}")
+        return [at for at in range(len(self.ids)) if self._selected(part, at) and self._large_enough(part, at)]
+
+    def _narrow(self) -> bool:
+        """Give each request the positions at which it may find something. Return whether no error is possible any more, so that they are
+        exact as far as the books go."""
+        parts = [part for claim in self.claims for alternatives in claim for part in alternatives if part.listed is None]
+        every = range(len(self.ids))
+        for part in parts:
+            part.positions = every
+        if any(part.listed and part.constraints for claim in self.claims for alternatives in claim for part in alternatives):
+            return False
+        try:
+            found = [[at for at in every if self._selected(part, at) and self._open(part, at)] for part in parts]
+        except CelError:
+            return False
+        for part, positions in zip(parts, found, strict=True):
+            part.positions = positions
+        return True
+
+    def _selected(self, part: _Part, at: int) -> bool:
+        device = self.devices[at]
+        return self.matches(part.request.selectors, device.kind) and device.id not in self.elsewhere
+
+    def _open(self, part: _Part, at: int) -> bool:
+        """Return whether the books alone leave a device to a request."""
+        device = self.devices[at]
+        if (self.books.in_use[device.unit] and not part.request.admin) or (device.counters and device.id in self.short):
+            return False
+        return not part.barred(self.inventory.kinds[device.kind]) and self._large_enough(part, at)
+
+    def _large_enough(self, part: _Part, at: int) -> bool:
+        device = self.devices[at]
+        kind = self.inventory.kinds[device.kind]
+        amounts = part.amounts(kind)
+        if amounts is None:
+            return False
+        books, here, unit = self.books.consumed, self.consumed, device.unit
+        if not (books or here):
+            return True
+        return all(books.get((unit, n), 0) + here.get((unit, n), 0) + amount <= kind.capacity[n].value for n, amount in amounts)
+
+    # --- the search ---------------------------------------------------------------------------------------------------
+
+    def _claim(self, c: int) -> int:
+        return _DONE if c == len(self.claims) else self._request(c, 0)
+
+    def _request(self, c: int, r: int) -> int:
+        if r == len(self.claims[c]):
+            found = self._claim(c + 1)
+            return _FAIL if found == _TOO_MANY else found  # fewer devices of this claim would not help the next one
+        too_many = True
+        for part in self.claims[c][r]:
+            found = self._device(c, r, part, 0, 0)
+            if found == _DONE:
+                return _DONE
+            too_many = too_many and found == _TOO_MANY
+        return _TOO_MANY if too_many else _FAIL
+
+    def _device(self, c: int, r: int, part: _Part, i: int, start: int) -> int:
+        """Find device i of a request and whatever follows. ``start``: the first of ``part.positions`` that may be taken."""
+        if part.listed is not None and not part.listed:
+            return _FAIL
+        if i >= part.count:
+            return self._request(c, r + 1)
+        if len(self.picks[c]) + part.count - i > MOST:
+            return _TOO_MANY
+        if part.listed is not None:
+            if not self._free(c, part, part.listed[i]) or not self._take(c, part, part.listed[i]):
+                return _FAIL
+            found = self._device(c, r, part, i + 1, 0)
+            if found != _DONE:
+                self._give_back(c, part, part.listed[i])
+            return found
+        failed: set[Hashable] = set()
+        positions = part.positions
+        for p in range(start, len(positions)):
+            if self.safe and len(positions) - p < part.count - i:
+                return _FAIL
+            self.steps += 1
+            if self.steps > STEPS:
+                raise AllocationError("the search for devices takes too long")
+            at = positions[p]
+            if not self._free(c, part, at) or (not self.safe and not self._selected(part, at)) or not self._large_enough(part, at):
+                continue
+            if (failed and self._alike(at) in failed) or not self._take(c, part, at):
+                continue
+            found = self._device(c, r, part, i + 1, p + 1)
+            if found == _DONE:
+                return _DONE
+            self._give_back(c, part, at)
+            if found == _TOO_MANY:
+                return _TOO_MANY
+            failed.add(self._alike(at))
+        return _FAIL
+
+    def _free(self, c: int, part: _Part, at: int) -> bool:
+        unit = self.devices[at].unit
+        if part.request.admin:
+            return c not in self.taken.get(unit, ())
+        return not self.books.in_use[unit] and not self.taken.get(unit)
+
+    def _alike(self, at: int) -> Hashable:
+        """Return what a device must have in common with another for the search to go on in the same way."""
+        device = self.devices[at]
+        unit = device.unit
+        kind = self.inventory.kinds[device.kind]
+        consumed: _Amounts = ()
+        if self.consumed or self.books.consumed:
+            consumed = tuple((n, self.books.consumed.get((unit, n), Fraction(0)) + self.consumed.get((unit, n), 0)) for n in kind.capacity)
+        status = (bool(self.books.in_use[unit]), tuple(self.taken.get(unit, ())), bool(self.books.shares[unit] or self.shares.get(unit)))
+        return device.kind, device.counters, status, consumed
+
+    def _take(self, c: int, part: _Part, at: int) -> bool:
+        device = self.devices[at]
+        unit, kind = device.unit, self.inventory.kinds[device.kind]
+        if part.barred(kind) or not self._large_enough(part, at):
+            return False
+        charged = bool(device.counters) and not (kind.shared and (self.books.shares[unit] or self.shares.get(unit)))
+        if charged:
+            left = self.books.left
+            if device.id in self.short or any(left[n] - self.used.get(n, 0) < amount for n, amount in device.counters):
+                return False
+        for k, constraint in enumerate(part.constraints):
+            if not constraint.add(kind):
+                for other in part.constraints[:k]:
+                    other.held.pop()
+                if part.listed is not None:
+                    raise AllocationError(f"request {part.request.name}: device {device.name} breaks a constraint of the claim")
+                return False
+        amounts: _Amounts = ()
+        if kind.shared:
+            amounts = part.amounts(kind) or ()
+            self.shares[unit] = self.shares.get(unit, 0) + 1
+            for name, amount in amounts:
+                self.consumed[unit, name] = self.consumed.get((unit, name), Fraction(0)) + amount
+        else:
+            self.taken.setdefault(unit, []).append(c)
+        if charged:
+            for n, amount in device.counters:
+                self.used[n] = self.used.get(n, Fraction(0)) + amount
+        self.charges.append(charged)
+        self.picks[c].append(Pick(c, part.request.name, device.id, part.request.admin, kind.shared, amounts))
+        return True
+
+    def _give_back(self, c: int, part: _Part, at: int) -> None:
+        device = self.devices[at]
+        pick = self.picks[c].pop()
+        for constraint in part.constraints:
+            constraint.held.pop()
+        if pick.share:
+            self.shares[device.unit] -= 1
+            for name, amount in pick.consumed:
+                self.consumed[device.unit, name] -= amount
+                if not self.consumed[device.unit, name]:
+                    del self.consumed[device.unit, name]
+        else:
+            self.taken[device.unit].pop()
+        if self.charges.pop():
+            for n, amount in device.counters:
+                self.used[n] -= amount

@@ -1,0 +1,224 @@
+"""What a placement that grows and shrinks has allocated of devices, and what one more pod would get on each node.
+
+Whether a search succeeds depends on what a node sees and what of that is allocated, whatever its name: nodes for which this is equal share
+the answer (a *state*), across all placements of the instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from models.devices.demand import Claim
+from models.devices.inventory import Books, Ids, Inventory, Pick, View
+from models.devices.table import DeviceTable
+from models.kube.selectors import Bools
+from solver.devices.allocator import AllocationError, allocate
+
+Claims = tuple[Claim, ...]
+#: What claims get, by position in ``Site.visible`` instead of by device; a text where the search is an error, None where it fails.
+_Answer = tuple[Pick, ...] | str | None
+
+
+@dataclass
+class _Memo:
+    """What all states of one table share. ``watchers``: unit -> views that show it. ``sites``: view -> sites. ``problems``: claims ->
+    number. ``answers``: (problem, state) -> what the search finds."""
+
+    watchers: dict[int, list[int]] = field(default_factory=dict)
+    sites: list[list[int]] = field(default_factory=list)
+    of_counter: dict[int, list[int]] = field(default_factory=dict)
+    static: list[int] = field(default_factory=list)
+    units: list[Ids] = field(default_factory=list)
+    interned: dict[Hashable, int] = field(default_factory=dict)
+    problems: dict[Claims, int] = field(default_factory=dict)
+    listed: list[Claims] = field(default_factory=list)
+    answers: dict[tuple[int, int], _Answer] = field(default_factory=dict)
+    rejected: list[Bools] = field(default_factory=list)  # per problem, by state
+    known: list[Bools] = field(default_factory=list)
+    rooms: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    first_views: list[int] = field(default_factory=list)
+    first_sites: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+
+class DeviceState:
+    """``books``: what is allocated, the claims of the snapshot included."""
+
+    def __init__(self, table: DeviceTable) -> None:
+        self.table, self.inventory = table, table.inventory
+        self.books: Books = table.inventory.books.copy()
+        memo = table.cache.get("memo")
+        fresh = not isinstance(memo, _Memo)
+        self._memo: _Memo = _memo(table.inventory) if not isinstance(memo, _Memo) else memo
+        self._dirty: set[int] = set()
+        if fresh:
+            table.cache["memo"] = self._memo
+            self._memo.first_views = [self._view_state(v) for v in range(len(self.inventory.views))]
+            self._memo.first_sites = np.zeros(len(self.inventory.sites), dtype=np.int32)
+        self._views = list(self._memo.first_views)
+        self._sites = self._memo.first_sites
+        if fresh:
+            self._refresh_sites(range(len(self.inventory.sites)))
+        self._sites = self._sites.copy()
+
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    def _intern(self, key: Hashable) -> int:
+        return self._memo.interned.setdefault(key, len(self._memo.interned))
+
+    def _view_state(self, v: int) -> int:
+        memo, books = self._memo, self.books
+        units = memo.units[v]
+        in_use = books.in_use[units].tobytes()
+        shared: Hashable = ()
+        if books.consumed or books.shares.any():
+            listed = units.tolist()
+            position = {unit: at for at, unit in enumerate(listed)}
+            shared = (
+                books.shares[units].astype(bool).tobytes(),
+                tuple(sorted((position[u], name, amount) for (u, name), amount in books.consumed.items() if u in position)),
+            )
+        left = tuple(books.left[c] for c in self.inventory.views[v].counters)
+        return self._intern((memo.static[v], in_use, shared, left))
+
+    def _refresh_sites(self, sites: Sequence[int] | range) -> None:
+        for s in sites:
+            views = self.inventory.sites[s].views
+            self._sites[s] = self._intern(tuple(self._views[v] for v in views))
+
+    def states(self) -> Ids:
+        """int32[N]: the state of each node; what a pod gets is the same on nodes of one state."""
+        if self._dirty:
+            sites: set[int] = set()
+            for v in self._dirty:
+                state = self._view_state(v)
+                if state != self._views[v]:
+                    self._views[v] = state
+                    sites.update(self._memo.sites[v])
+            self._dirty.clear()
+            self._refresh_sites(sorted(sites))
+        return np.asarray(self._sites[self.inventory.site_of])
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def _problem(self, claims: Claims) -> int:
+        memo = self._memo
+        found = memo.problems.get(claims)
+        if found is None:
+            found = memo.problems[claims] = len(memo.listed)
+            memo.listed.append(claims)
+            memo.rejected.append(np.zeros(0, dtype=bool))
+            memo.known.append(np.zeros(0, dtype=bool))
+        return found
+
+    def _answer(self, problem: int, state: int, n: int) -> _Answer:
+        """What claims get on node n, which is in this state."""
+        memo = self._memo
+        if (problem, state) not in memo.answers:
+            site = self.inventory.site(n)
+            found: _Answer
+            try:
+                picks = allocate(self.inventory, self.table.matches, memo.listed[problem], site, self.books)
+            except AllocationError as error:
+                found = str(error)
+            else:
+                found = picks
+                if picks is not None:
+                    at = {device: position for position, device in enumerate(site.visible.tolist())}
+                    found = tuple(replace(pick, device=at[pick.device]) for pick in picks)
+            memo.answers[problem, state] = found
+        return memo.answers[problem, state]
+
+    def rejected(self, claims: Claims, where: Bools) -> Bools:
+        """bool[N]: the nodes among ``where`` on which claims get no devices."""
+        mask = np.zeros(len(where), dtype=bool)
+        if not claims:
+            return mask
+        problem, states = self._problem(claims), self.states()
+        memo = self._memo
+        if len(memo.known[problem]) < len(memo.interned):
+            size = 2 * len(memo.interned)
+            memo.known[problem] = np.resize(memo.known[problem], size) & (np.arange(size) < len(memo.known[problem]))
+            memo.rejected[problem] = np.resize(memo.rejected[problem], size) & (np.arange(size) < len(memo.rejected[problem]))
+        known, rejected = memo.known[problem], memo.rejected[problem]
+        open_ = np.flatnonzero(where & ~known[states])
+        if len(open_):
+            new, first = np.unique(states[open_], return_index=True)
+            for state, at in zip(new.tolist(), first.tolist(), strict=True):
+                rejected[state] = not isinstance(self._answer(problem, state, int(open_[at])), tuple)
+                known[state] = True
+        np.logical_and(where, rejected[states], out=mask)
+        return mask
+
+    def find(self, claims: Claims, n: int) -> tuple[Pick, ...] | None:
+        """Return the devices that claims get on node n now."""
+        found = self._answer(self._problem(claims), int(self.states()[n]), n)
+        if not isinstance(found, tuple):
+            return None
+        visible = self.inventory.site(n).visible
+        return tuple(replace(pick, device=int(visible[pick.device])) for pick in found)
+
+    def error(self, claims: Claims, n: int) -> str | None:
+        """Return why a search is an error on node n, None if it is not."""
+        found = self._answer(self._problem(claims), int(self.states()[n]), n) if claims else ()
+        return found if isinstance(found, str) else None
+
+    def room(self, claims: Claims, n: int, most: int) -> int:
+        """Return how many pods with such claims of their own node n takes one after the other, at most ``most``."""
+        key = (self._problem(claims), int(self.states()[n]), most)
+        found = self._memo.rooms.get(key)
+        if found is None:
+            taken: list[tuple[Pick, ...]] = []
+            while len(taken) < most and (picks := self.find(claims, n)) is not None and (picks or not taken):
+                self.book(picks)
+                taken.append(picks)
+            found = most if taken and not taken[-1] else len(taken)
+            for picks in reversed(taken):
+                self.book(picks, -1)
+            self._memo.rooms[key] = found
+        return found
+
+    def book(self, picks: tuple[Pick, ...], times: int = 1) -> None:
+        """Add devices to what is allocated, or with ``times`` -1 take them out."""
+        if picks:
+            self.inventory.book(self.books, picks, times)
+            for pick in picks:
+                unit = self.inventory.devices[pick.device].unit
+                self._dirty.update(self._memo.watchers[unit])
+                for counter, _ in self.inventory.consumption.get(unit, ()):
+                    self._dirty.update(self._memo.of_counter.get(counter, ()))
+
+    def free(self, picks: tuple[Pick, ...]) -> bool:
+        """Return whether devices could all be taken now, as far as that they are free."""
+        units = [self.inventory.devices[pick.device].unit for pick in picks if not pick.admin]
+        return not any(self.books.in_use[unit] for unit in units)
+
+
+def _memo(inventory: Inventory) -> _Memo:
+    memo = _Memo(sites=[[] for _ in inventory.views])
+    numbers: dict[Hashable, int] = {}
+    units = np.array([device.unit for device in inventory.devices], dtype=np.int32)
+    kinds = np.array([device.kind for device in inventory.devices], dtype=np.int32)
+    for v, view in enumerate(inventory.views):
+        memo.units.append(units[view.ids])
+        memo.static.append(numbers.setdefault(_traits(inventory, view, kinds), len(numbers)))
+        for unit in units[view.ids].tolist():
+            memo.watchers.setdefault(unit, []).append(v)
+        for counter in view.counters:
+            memo.of_counter.setdefault(counter, []).append(v)
+    for s, site in enumerate(inventory.sites):
+        for v in site.views:
+            memo.sites[v].append(s)
+    return memo
+
+
+def _traits(inventory: Inventory, view: View, kinds: Ids) -> Hashable:
+    """Return what a search can tell of a view, but for what is allocated."""
+    elsewhere = tuple(at for at, i in enumerate(view.ids.tolist()) if i in view.elsewhere) if view.elsewhere else ()
+    position = {counter: at for at, counter in enumerate(view.counters)}
+    consumed: Hashable = ()
+    if view.counters:
+        consumed = tuple(tuple((position[c], amount) for c, amount in inventory.devices[i].counters) for i in view.ids.tolist())
+    return kinds[view.ids].tobytes(), elsewhere, view.broken is not None, consumed

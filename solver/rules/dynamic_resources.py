@@ -1,0 +1,263 @@
+"""DynamicResources: claims of devices, and extended resources that a DeviceClass backs.
+
+kube-scheduler gives each pod the first devices that its search finds as pods arrive, so what is left depends on the bind order: the
+incremental face replays it. The encoding says what holds in every order: some choice of devices serves all pods.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (KEP-4381), as of v1.36.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ids, Ints
+from models.devices.demand import Demand
+from models.kube.selectors import Bools
+from solver.rules.base import PLENTY, Rule
+
+if TYPE_CHECKING:
+    from models.devices.demand import Claim
+    from models.devices.inventory import Pick
+    from solver.cpsat.model import PlacementModel
+    from solver.devices.state import DeviceState
+
+
+@dataclass
+class _Shared:
+    """A claim that pods share, allocated by the first of them. ``nodes``: bool[N], where its devices can be used."""
+
+    picks: tuple[Pick, ...]
+    nodes: Bools
+    users: int = 0
+
+
+@dataclass
+class _Asked:
+    """What a class asks for. ``variants``: claims by nodes that are asked the same. ``shared``: claims that other pods may use, too.
+    ``barred``: bool[N], nodes that its allocated claims and its other resources rule out. ``held``: node -> devices of running pods."""
+
+    demand: Demand
+    variants: list[tuple[Bools, tuple[Claim, ...]]]
+    barred: Bools
+    shared: tuple[str, ...] = ()
+    held: dict[int, list[tuple[Pick, ...]]] = field(default_factory=dict)
+
+
+class DynamicResources(Rule):
+    """A node takes a pod if the claims that it has allocated allow it, and the others get their devices there."""
+
+    name = "DynamicResources"
+    local = False  # pools of many nodes, claims of many pods; and what one node takes at most depends on the order, see ``most``
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._nothing = np.zeros(cluster.n_nodes, dtype=bool)
+        self._asked: list[_Asked | None] = [None] * cluster.n_classes
+        self._shared: dict[str, _Shared] = {}
+        self._placed: dict[tuple[int, int], list[tuple[Pick, ...]]] = {}
+        self._never: dict[int, Bools] = {}
+        self._state: DeviceState | None = None
+        if cluster.devices is not None:
+            from solver.devices.state import DeviceState
+
+            self._state = DeviceState(cluster.devices)
+            for g, cls in enumerate(cluster.classes):
+                if cls.devices is not None:
+                    self._asked[g] = self._read(g, cls.devices)
+            self._never = {g: self.rejects(g) for g, asked in enumerate(self._asked) if asked is not None}
+
+    def _read(self, g: int, demand: Demand) -> _Asked:
+        table = self.cluster.devices
+        assert table is not None
+        barred = self._nothing | (demand.refusal is not None)
+        for key in demand.allocated:
+            barred |= ~table.allowed[key]
+        for name in demand.unbacked:
+            barred |= ~table.listed[name]
+        shared = tuple(dict.fromkeys(claim.key for claim in demand.claims if claim.key is not None))
+        asked = _Asked(demand, table.variants(demand), barred, shared)
+        for i in self.cluster.classes[g].pods if demand.held else ():
+            node = self.cluster.snapshot.pods[i].spec.nodeName or ""
+            asked.held.setdefault(self.cluster.nodes.names.index(node), []).append(table.held[i])
+        return asked
+
+    @property
+    def state(self) -> DeviceState:
+        assert self._state is not None
+        return self._state
+
+    def concerned(self, g: int) -> bool:
+        """Return whether pods of the class take devices."""
+        asked = self._asked[g]
+        return asked is not None and bool(asked.demand.claims or asked.demand.extended)
+
+    def _left(self, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
+        """Return the claims that are not allocated yet."""
+        return tuple(claim for claim in claims if claim.key not in self._shared) if self._shared else claims
+
+    def never(self, g: int) -> Bools:
+        return self._never.get(g, self._nothing)
+
+    def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
+        asked, table = self._asked[g], self.cluster.devices
+        if asked is None or table is None:
+            return []
+        if asked.demand.refusal is not None:
+            return [(asked.demand.refusal, self._never[g])]
+        found: list[tuple[Hashable, Bools]] = [(key, ~table.allowed[key]) for key in asked.demand.allocated]
+        found += [(name, ~table.listed[name]) for name in asked.demand.unbacked]
+        return [*found, (self.name, self._never[g] & ~asked.barred)]
+
+    def rejects(self, g: int) -> Bools:
+        asked = self._asked[g]
+        if asked is None:
+            return self._nothing.copy()
+        mask = asked.barred.copy()
+        for key in asked.shared:
+            if key in self._shared:
+                mask |= ~self._shared[key].nodes
+        for where, claims in asked.variants:
+            left = self._left(claims)
+            if left:
+                mask |= self.state.rejected(left, where & ~mask)
+        return mask
+
+    def broken_by(self, g: int, nodes: Ints) -> Bools:
+        return np.zeros(len(nodes), dtype=bool)  # whoever runs has the devices that it asked for
+
+    def stranded(self, g: int, n: int) -> bool:
+        return False
+
+    def room(self, g: int) -> Ints:
+        room = np.where(self.rejects(g), 0, PLENTY)
+        asked = self._asked[g]
+        if asked is None:
+            return room
+        count = int(self.cluster.count[g])
+        states = self.state.states()
+        for where, claims in asked.variants:
+            left = self._left(claims)
+            own = tuple(claim for claim in left if claim.key is None)
+            if not own:
+                continue
+            nodes = np.flatnonzero(where & (room > 0))
+            if len(own) < len(left):
+                for n in nodes.tolist():
+                    room[n] = self._try(g, n, count)
+                continue
+            found = {state: self.state.room(own, n, count) for state, n in zip(*_firsts(states, nodes), strict=True)}
+            if found:
+                room[nodes] = [found[state] for state in states[nodes].tolist()]
+        return room
+
+    def _try(self, g: int, n: int, most: int) -> int:
+        """Return how many pods of class g node n takes one after the other, some of whose claims they share."""
+        k = 0
+        while k < most and not self.rejects(g)[n]:
+            self.place(g, n)
+            k += 1
+        for _ in range(k):
+            self.remove(g, n)
+        return k
+
+    def most(self, g: int) -> Ints:
+        return np.full(self.cluster.n_nodes, PLENTY)
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        if k < 0:
+            self.remove(g, n, -k)
+        asked = self._asked[g]
+        if asked is not None and self.concerned(g):
+            for _ in range(k):
+                self._place(g, asked, n)
+
+    def _place(self, g: int, asked: _Asked, n: int) -> None:
+        claims = next(claims for where, claims in asked.variants if where[n])
+        at = [c for c, claim in enumerate(claims) if claim.key not in self._shared]
+        held = next((picks for picks in asked.held.get(n, ()) if self._idle(g, n, picks)), None)
+        if held is not None:
+            picks = held
+        else:
+            found = self.state.find(tuple(claims[c] for c in at), n) or ()
+            picks = tuple(replace(pick, claim=at[pick.claim]) for pick in found)
+        self.state.book(picks)
+        for key in asked.shared:
+            if key not in self._shared:
+                own = tuple(pick for pick in picks if claims[pick.claim].key == key)
+                self._shared[key] = _Shared(own, self._usable(own, n))
+            self._shared[key].users += 1
+        self._placed.setdefault((g, n), []).append(tuple(pick for pick in picks if claims[pick.claim].key is None))
+
+    def _idle(self, g: int, n: int, picks: tuple[Pick, ...]) -> bool:
+        return picks not in self._placed.get((g, n), ()) and self.state.free(picks)
+
+    def _usable(self, picks: tuple[Pick, ...], n: int) -> Bools:
+        """bool[N]: where devices that were allocated on node n can be used."""
+        nodes = np.ones(self.cluster.n_nodes, dtype=bool)
+        inventory = self.state.inventory
+        for pick in picks:
+            device = inventory.devices[pick.device]
+            if device.node:
+                return np.asarray(np.arange(self.cluster.n_nodes) == n)
+            if device.selector is not None:
+                nodes &= inventory.selectors[device.selector]
+        return nodes
+
+    def remove(self, g: int, n: int, k: int = 1) -> None:
+        asked = self._asked[g]
+        if asked is None or not self.concerned(g):
+            return
+        for _ in range(k):
+            self.state.book(self._placed[g, n].pop(), -1)
+            for key in asked.shared:
+                shared = self._shared[key]
+                shared.users -= 1
+                if not shared.users:
+                    self.state.book(shared.picks, -1)
+                    del self._shared[key]
+
+    def taken(self, g: int, n: int) -> list[tuple[Pick, ...]]:
+        """Return what each pod of class g on node n has of devices, in the order in which they were placed; claims that they share
+        included. ``Pick.claim`` is the position among the claims of the demand; that of extended resources comes after them."""
+        asked = self._asked[g]
+        if asked is None:
+            return []
+        common: list[Pick] = []
+        keys = [claim.key for claim in asked.demand.claims]
+        for key in asked.shared:
+            if key in self._shared:
+                common += [replace(pick, claim=keys.index(key)) for pick in self._shared[key].picks]
+        own = self._placed.get((g, n), [])
+        return [tuple(sorted((*picks, *common), key=lambda pick: pick.claim)) for picks in own]
+
+    def path(self) -> object:
+        if self._state is None:
+            return None
+        return tuple(sorted((g, n, tuple(picks)) for (g, n), picks in self._placed.items() if picks)), tuple(
+            sorted((key, shared.picks) for key, shared in self._shared.items())
+        )
+
+    def order_links(self) -> list[list[int]]:
+        """Return all classes that take devices: they matter to each other wherever they may meet."""
+        touching = [g for g in range(self.cluster.n_classes) if self.concerned(g)]
+        return [touching] if touching else []
+
+    def encode(self, encoding: PlacementModel) -> None:
+        pass
+
+    def message(self, g: int, rejected: Bools) -> str:
+        asked = self._asked[g]
+        assert asked is not None
+        if asked.demand.refusal is not None:
+            return asked.demand.refusal
+        return "no devices"
+
+
+def _firsts(states: Ids, nodes: Ints) -> tuple[list[int], list[int]]:
+    """Return each state that nodes are in, and one of them for each."""
+    found, at = np.unique(states[nodes], return_index=True)
+    return found.tolist(), nodes[at].tolist()
