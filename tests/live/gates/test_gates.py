@@ -240,7 +240,8 @@ def test_pods_with_devices_are_let_go_one_after_the_other_in_bind_order(tmp_path
     train = workload("Deployment", replicas=3)
     train["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
     template = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "one", "namespace": "default"}}
-    stage = Stage([*NODES, {**template, "spec": {"spec": {"devices": {}}}}], [train], ["n3", "n1", "n2"])
+    slow = Behaviour(scheduler="slow", scheduling=0.05)
+    stage = Stage([*NODES, {**template, "spec": {"spec": {"devices": {}}}}], [train], ["n3", "n1", "n2"], behaviour=slow)
     stage.apply()
     assert go(stage, tmp_path).state == "done"
     told = [(entry.verb, entry.key) for entry in stage.world.log if entry.actor != "devices" and entry.verb in ("patch", "bind")]
