@@ -93,9 +93,9 @@ class Fitting:
     def in_turn(self, accepted: Sequence[Release]) -> list[Release]:
         """Return those that may go now: of pods that need devices those of the first group in bind order, and none as long as one that
         went before waits for the scheduler, as it takes the first devices that serve."""
-        needy = [release for release in accepted if self._wants_devices(release.key)]
+        needy = [release for release in accepted if self.wants_devices(release.key)]
         waiting = [key_of(pod) for t in self.templates for crew in crews(self.cluster, t) for pod in crew.pods if _waits(pod)]
-        waiting = [key for key in waiting if self._wants_devices(key)]
+        waiting = [key for key in waiting if self.wants_devices(key)]
         turn = None if waiting or not needy else min(needy, key=lambda release: release.order).group
         for release in needy:
             if release.group != turn:
@@ -103,7 +103,8 @@ class Fitting:
                 self.why[release.group] = f"the devices that {what} gets from the scheduler are not known yet"
         return [release for release in accepted if release not in needy or release.group == turn]
 
-    def _wants_devices(self, key: str) -> bool:
+    def wants_devices(self, key: str) -> bool:
+        """Return whether the scheduler has devices to allocate for a pod."""
         pod = self._pods.get(key)
         return pod is not None and devices_wanted(pod, self.snapshot) is not None
 

@@ -22,6 +22,8 @@ _LATER: Final = ("CronJob", "PodTemplate")
 _TRIES: Final = 4
 #: Seconds without a pod that is let go, after which it is said what they wait for.
 _SILENT: Final = 5.0
+#: Seconds for the scheduler to bind a pod with devices before the next one of its group goes.
+_TURN: Final = 12.0
 
 
 class Listener:
@@ -217,14 +219,31 @@ class Gates:
     # --- letting go ---------------------------------------------------------------------------------------------------
 
     async def _let_go(self, releases: Sequence[Release], fitting: Fitting) -> list[Object]:
-        sent = await asyncio.gather(*(self._send(release.pod, release) for release in releases))
-        went = [release for release, done in zip(releases, sent, strict=True) if done]
+        needy = sorted((each for each in releases if fitting.wants_devices(each.key)), key=lambda release: release.order)
+        others = [release for release in releases if release not in needy]
+        sent = await asyncio.gather(*(self._send(release.pod, release) for release in others))
+        went = [release for release, done in zip(others, sent, strict=True) if done]
+        for release in needy:
+            if went and went[-1] in needy:
+                await self._bound(went[-1])
+            if await self._send(release.pod, release):
+                went.append(release)
         for release in went:
             self._placed[release.key] = release.node
             self.listener.placed(release.key, release.node)
         joint = [each for each in went if fitting.together(each, releases) and not fitting.needs_scheduler(each)]
         await asyncio.gather(*(self._bind(release) for release in joint))
         return [release.pod for release in went]
+
+    async def _bound(self, release: Release) -> None:
+        """Wait until the scheduler has bound a pod that was let go, or has had the time to. Its group goes whole even so."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + _TURN
+        while clock() < end and not self.ending.is_set():
+            found = self.cluster.pod(release.pod["metadata"]["uid"])
+            if found is None or found["spec"].get("nodeName"):
+                return
+            await self.news(end - clock())
 
     async def _see(self) -> None:
         if self.places is not None:

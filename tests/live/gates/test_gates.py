@@ -237,16 +237,18 @@ def test_volumes_are_bound_by_the_scheduler_on_the_planned_node(tmp_path: Path) 
 
 def test_pods_with_devices_are_let_go_one_after_the_other_in_bind_order(tmp_path: Path) -> None:
     """The next one goes when the one before is bound: what it gets depends on what the scheduler gave that one."""
-    train = workload("Deployment", replicas=3)
-    train["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    train, tune = workload("Deployment", "train", replicas=3), workload("Deployment", "tune", replicas=1)
+    for each in (train, tune):
+        each["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
     template = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "one", "namespace": "default"}}
     slow = Behaviour(scheduler="slow", scheduling=0.05)
-    stage = Stage([*NODES, {**template, "spec": {"spec": {"devices": {}}}}], [train], ["n3", "n1", "n2"], behaviour=slow)
+    nodes = ["n3", "n1", "n2", "n1"]
+    stage = Stage([*NODES, {**template, "spec": {"spec": {"devices": {}}}}], [train, tune], nodes, behaviour=slow)
     stage.apply()
     assert go(stage, tmp_path).state == "done"
-    told = [(entry.verb, entry.key) for entry in stage.world.log if entry.actor != "devices" and entry.verb in ("patch", "bind")]
-    assert [verb for verb, _ in told] == ["patch", "bind"] * 3
-    assert [stage.pods()[key.partition("/")[2]] for verb, key in told if verb == "bind"] == ["n3", "n1", "n2"]
+    told = [(entry.verb, entry.key.partition("/")[2]) for entry in stage.world.log if entry.verb in ("patch", "bind")]
+    assert [verb for verb, _ in told] == ["patch", "bind"] * 4
+    assert [stage.pods()[name] for verb, name in told if verb == "bind"] == nodes
 
 
 def test_a_rollout_of_what_runs_goes_pod_by_pod(tmp_path: Path) -> None:
