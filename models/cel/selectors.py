@@ -2,29 +2,79 @@
 
 from __future__ import annotations
 
-from models.kube.device_objects import Device
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from models.cel import semantic_versions, values
+from models.cel.condition import CelError, UnsupportedExpression, take_outside
+from models.kube import quantity
+from models.kube.device_objects import Device, DeviceAttribute
 from models.kube.feature_gates import FeatureGates
+from models.kube.quantity import QuantityError
 
+__all__ = ["CelError", "DeviceSelector", "UnsupportedExpression", "available", "compile_selector"]
 
-class CelError(Exception):
-    """An expression does not compile, or fails on a device; the message says why, in one line."""
+#: CELSelectorExpressionMaxLength, in bytes.
+MAX_LENGTH: Final = 10 * 1024
+#: Beyond this many devices of different content (or answers of one expression) what is remembered is forgotten.
+_REMEMBERED: Final = 200_000
+
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class DeviceSelector:
     """One compiled expression."""
+
+    def __init__(self, expression: str, program: Any, list_attributes: bool) -> None:
+        self.expression = expression
+        self._program = program
+        self._list_attributes = list_attributes
+        self._answers: dict[bytes, bool | CelError | UnsupportedExpression] = {}
 
     def matches(self, driver: str, device: Device) -> bool:
         """Return whether the expression holds for a device of a driver.
 
         Raises:
             CelError: it fails at run time, or its result is no bool.
+            UnsupportedExpression: it needs something that this package does not evaluate.
         """
-        raise NotImplementedError
+        content = _encode((driver, device.attributes, device.capacity, device.allowMultipleAllocations))
+        answer = self._answers.get(content)
+        if answer is None:
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+            try:
+                answer = self._evaluate(_subject(content, driver, device, self._list_attributes))
+            except (CelError, UnsupportedExpression) as error:
+                answer = error
+            self._answers[content] = answer
+        if isinstance(answer, bool):
+            return answer
+        raise type(answer)(str(answer))
+
+    def _evaluate(self, subject: Any) -> bool:
+        take_outside()
+        result = self._program.eval(subject)
+        unsupported = take_outside()
+        if unsupported is not None:
+            raise UnsupportedExpression(unsupported)
+        kind = result.type().name()
+        if kind == "BOOL":
+            return bool(result.value())
+        if kind == "ERROR":
+            raise CelError(_one_line(str(result.value())))
+        raise CelError(f"the result is of type {kind.lower()}, expected bool")
 
 
 def available() -> bool:
     """Return whether there is a library that evaluates expressions on this platform."""
-    raise NotImplementedError
+    try:
+        from cel_expr_python import cel  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def compile_selector(expression: str, gates: FeatureGates) -> DeviceSelector:
@@ -32,5 +82,85 @@ def compile_selector(expression: str, gates: FeatureGates) -> DeviceSelector:
 
     Raises:
         CelError: it does not compile.
+        UnsupportedExpression: Kubernetes would compile it, this package does not.
     """
-    raise NotImplementedError
+    found = _compiled(expression, gates.enabled("DRAConsumableCapacity"), gates.enabled("DRAListTypeAttributes"))
+    if isinstance(found, DeviceSelector):
+        return found
+    raise type(found)(str(found))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(expression: str, shares: bool, list_attributes: bool) -> DeviceSelector | CelError | UnsupportedExpression:
+    from models.cel import compiler
+
+    if len(expression.encode()) > MAX_LENGTH:
+        return CelError(f"too long: {len(expression.encode())} bytes, at most {MAX_LENGTH}")
+    try:
+        return DeviceSelector(expression, compiler.program(expression, shares, list_attributes), list_attributes)
+    except (CelError, UnsupportedExpression) as error:
+        return error
+
+
+# --- devices as values -----------------------------------------------------------------------------------------------------
+
+_subjects: Final[dict[tuple[bytes, bool], Any]] = {}
+
+
+def _subject(content: bytes, driver: str, device: Device, list_attributes: bool) -> Any:
+    found = _subjects.get((content, list_attributes))
+    if found is None:
+        from models.cel import environment
+
+        if len(_subjects) >= _REMEMBERED:
+            _subjects.clear()
+        found = environment.evaluation().Activation({"device": _value(driver, device, list_attributes)})
+        _subjects[content, list_attributes] = found
+    return found
+
+
+def _value(driver: str, device: Device, list_attributes: bool) -> dict[str, object]:
+    attributes: dict[str, dict[str, object]] = {}
+    for name, attribute in (device.attributes or {}).items():
+        domain, identifier = _qualified(name, driver)
+        attributes.setdefault(domain, {})[identifier] = _attribute(name, attribute, list_attributes)
+    capacity: dict[str, dict[str, object]] = {}
+    for name, entry in (device.capacity or {}).items():
+        domain, identifier = _qualified(name, driver)
+        try:
+            capacity.setdefault(domain, {})[identifier] = values.quantity(quantity.parse(entry.value))
+        except QuantityError as error:
+            raise CelError(f"capacity {name}: {error}") from None
+    return {
+        "driver": driver,
+        "attributes": attributes,
+        "capacity": capacity,
+        "allowMultipleAllocations": bool(device.allowMultipleAllocations),
+    }
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, identifier = name.partition("/")
+    return (domain, identifier) if slash else (driver, name)
+
+
+def _attribute(name: str, attribute: DeviceAttribute, list_attributes: bool) -> object:
+    try:
+        if list_attributes:
+            for items in (attribute.ints, attribute.bools, attribute.strings):
+                if items is not None:
+                    return list(items)
+            if attribute.versions is not None:
+                return [values.semver(semantic_versions.parse(version)) for version in attribute.versions]
+        for value in (attribute.int, attribute.bool, attribute.string):
+            if value is not None:
+                return value
+        if attribute.version is not None:
+            return values.semver(semantic_versions.parse(attribute.version))
+    except ValueError as error:
+        raise CelError(f"attribute {name}: {error}") from None
+    raise CelError(f"attribute {name}: unsupported attribute value")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:400]

@@ -1,0 +1,89 @@
+"""Expressions to programs: checked as an API server does, and rewritten so that they mean what they mean there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from models.cel import checked_expression, environment, regular_expressions
+from models.cel.checked_expression import Message, type_name
+from models.cel.condition import CelError, Fault, UnsupportedExpression
+from models.cel.rewrite import rewrite
+
+_CONVERSIONS: Final = ("int", "uint", "double", "duration", "timestamp")
+_ERROR: Final = re.compile(r"ERROR: <input>:(\d+:\d+): (.*)")
+
+
+def program(expression: str, shares: bool, list_attributes: bool) -> Any:
+    """Return what evaluates an expression on an activation with the variable ``device``.
+
+    Raises:
+        CelError: it does not compile.
+        UnsupportedExpression: it needs something that this package does not evaluate.
+    """
+    library = environment.checker(shares, list_attributes)
+    try:
+        if "has" in expression:
+            _check_presence(checked_expression.parse(library.compile(expression, disable_check=True).serialize()))
+        checked = checked_expression.parse(library.compile(expression).serialize())
+    except RuntimeError as error:
+        match = _ERROR.search(str(error))
+        raise CelError(f"at {match[1]}: {match[2]}" if match else " ".join(str(error).split())[:400]) from None
+    types = {entry.key: type_name(entry.value) for entry in checked.type_map}
+    result = types.get(checked.expr.id, "dyn")
+    if result not in ("bool", "any") and not (list_attributes and result == "dyn"):
+        raise CelError(f"must evaluate to bool or the unknown type, not {result}")
+    _check_constants(checked.expr, types)
+    rewrite(checked)
+    try:
+        return environment.evaluation().deserialize(checked_expression.serialize(checked))
+    except RuntimeError as error:
+        raise UnsupportedExpression(" ".join(str(error).split())[:400]) from None
+
+
+def _check_presence(parsed: Message) -> None:
+    # The library's checker makes device.driver of has(device.driver).
+    for part in checked_expression.parts(parsed.expr):
+        if part.select_expr.test_only and part.select_expr.operand.ident_expr.name == "device":
+            raise UnsupportedExpression(f"has(device.{part.select_expr.field})")
+
+
+def _check_constants(expr: Message, types: dict[int, str]) -> None:
+    """Refuse what the library's checker lets through and Kubernetes' does not: lists and maps of several types, and constants that cannot
+    be read."""
+    for part in checked_expression.parts(expr):
+        if part.HasField("list_expr"):
+            optional = set(part.list_expr.optional_indices)
+            _check_one_type([_element(types, e, i in optional) for i, e in enumerate(part.list_expr.elements)])
+        elif part.HasField("struct_expr") and not part.struct_expr.message_name:
+            _check_one_type([types.get(entry.map_key.id, "dyn") for entry in part.struct_expr.entries])
+            _check_one_type([_element(types, entry.value, entry.optional_entry) for entry in part.struct_expr.entries])
+        elif part.HasField("call_expr"):
+            _check_call(part)
+
+
+def _element(types: dict[int, str], expr: Message, optional: bool) -> str:
+    found = types.get(expr.id, "dyn")
+    return found.removeprefix("optional_type(").removesuffix(")") if optional else found
+
+
+def _check_one_type(found: list[str]) -> None:
+    known = [kind for kind in found if re.search(r"\b(any|dyn|other)\b", kind) is None]
+    for kind in known:
+        if kind != known[0]:
+            raise CelError(f"expected type '{known[0]}' but found '{kind}'")
+
+
+def _check_call(expr: Message) -> None:
+    call = expr.call_expr
+    arguments = [call.target] * call.HasField("target") + list(call.args)
+    constants = [argument.const_expr for argument in arguments if argument.HasField("const_expr")]
+    if call.function in ("matches", "find", "findAll") and len(arguments) > 1 and arguments[1].const_expr.HasField("string_value"):
+        try:
+            regular_expressions.run("matches", "", arguments[1].const_expr.string_value)
+        except Fault as error:
+            raise CelError(str(error)) from None
+    if call.function in _CONVERSIONS and len(arguments) == 1 and constants and not call.HasField("target"):
+        result = environment.evaluation().deserialize(checked_expression.serialize(checked_expression.whole(expr))).eval()
+        if result.type().name() == "ERROR":
+            raise CelError(" ".join(str(result.value()).split())[:400])

@@ -1,0 +1,150 @@
+"""What device selectors may use: variables, types and functions, for the library's checker and for its evaluation.
+
+An expression is checked with the declarations that Kubernetes has, then rewritten (:mod:`models.cel.rewrite`), and evaluated where every
+function that the library lacks is one callback.
+
+Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/environment/base.go and
+https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import lru_cache
+from typing import Any, Final
+
+from models.cel import formats, values
+from models.cel.functions import FUNCTIONS
+
+#: The callback that runs a function of :data:`models.cel.functions.FUNCTIONS`: its name, and a list of its arguments.
+CALLBACK: Final = "@kubernetes"
+#: Overloads that the callback runs have identifiers that begin so; ``m`` or ``g`` (member or global) and the function's name follow.
+OWN: Final = "kubernetes__"
+
+_COMPARED: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+_SUMMED: Final = ("int", "uint", "double", "duration")
+_STRINGS: Final = """
+    string.charAt(int) string; string.indexOf(string) int; string.indexOf(string, int) int; string.lastIndexOf(string) int;
+    string.lastIndexOf(string, int) int; list<string>.join() string; list<string>.join(string) string; string.lowerAscii() string;
+    string.upperAscii() string; strings.quote(string) string; string.replace(string, string) string; string.trim() string;
+    string.replace(string, string, int) string; string.split(string) list<string>; string.split(string, int) list<string>;
+    string.substring(int) string; string.substring(int, int) string; string.format(list<dyn>) string
+"""
+_KUBERNETES: Final = """
+    quantity(string) Quantity; isQuantity(string) bool; sign(Quantity) int; Quantity.isGreaterThan(Quantity) bool;
+    Quantity.isLessThan(Quantity) bool; Quantity.compareTo(Quantity) int; Quantity.asApproximateFloat() double; Quantity.asInteger() int;
+    Quantity.isInteger() bool; Quantity.add(Quantity) Quantity; Quantity.add(int) Quantity; Quantity.sub(Quantity) Quantity;
+    Quantity.sub(int) Quantity; semver(string) Semver; semver(string, bool) Semver; isSemver(string) bool; isSemver(string, bool) bool;
+    Semver.isGreaterThan(Semver) bool; Semver.isLessThan(Semver) bool; Semver.compareTo(Semver) int; Semver.major() int;
+    Semver.minor() int; Semver.patch() int; string.find(string) string; string.findAll(string) list<string>;
+    string.findAll(string, int) list<string>; list<~A>.indexOf(~A) int; list<~A>.lastIndexOf(~A) int; url(string) URL;
+    isURL(string) bool; URL.getScheme() string; URL.getHost() string; URL.getHostname() string; URL.getPort() string;
+    URL.getEscapedPath() string; URL.getQuery() map<string, list<string>>; ip(string) IP; isIP(string) bool; ip.isCanonical(string) bool;
+    IP.family() int; IP.isUnspecified() bool; IP.isLoopback() bool; IP.isLinkLocalMulticast() bool; IP.isLinkLocalUnicast() bool;
+    IP.isGlobalUnicast() bool; cidr(string) CIDR; isCIDR(string) bool; CIDR.containsIP(string) bool; CIDR.containsIP(IP) bool;
+    CIDR.containsCIDR(string) bool; CIDR.containsCIDR(CIDR) bool; CIDR.ip() IP; CIDR.prefixLength() int; CIDR.masked() CIDR;
+    Format.validate(string) optional_list; format.named(string) optional_format
+"""
+#: Standard functions that Kubernetes has with further overloads: declared here as a whole, since the library does not merge declarations.
+_NUMBERS: Final = ("int", "uint", "double")
+_ORDERED: Final = (*((kind, kind) for kind in _COMPARED), *((a, b) for a in _NUMBERS for b in _NUMBERS if a != b))
+_COMPARISONS: Final = ("_<_", "_<=_", "_>_", "_>=_")
+_TO_STRING: Final = ("string", "bool", "int", "uint", "double", "bytes", "timestamp", "duration")
+_EXTENSIONS: Final = ("two-var-comprehensions", "lists", "sets", "optional", "bindings")
+_TYPES: Final = {
+    "Semver": values.SEMVER,
+    "Quantity": values.QUANTITY,
+    "URL": values.URL,
+    "IP": values.IP,
+    "CIDR": values.CIDR,
+    "Format": values.FORMAT,
+}
+
+
+def _cel() -> Any:
+    from cel_expr_python import cel
+
+    return cel
+
+
+def _type(text: str) -> Any:
+    kinds = _cel().Type
+    if text in _TYPES:
+        return kinds.AbstractType(_TYPES[text])
+    if text.startswith("optional_"):
+        inner = {"optional_list": kinds.List(kinds.STRING), "optional_format": _type("Format")}[text]
+        return kinds.AbstractType("optional_type", [inner])
+    return kinds(text.replace(" ", ""))
+
+
+def _own_signatures() -> list[str]:
+    found = [*_KUBERNETES.split(";"), *(f"format.{name}() Format" for name in formats.NAMES)]
+    for kind in _COMPARED:
+        found += [f"list<{kind}>.isSorted() bool", f"list<{kind}>.min() {kind}", f"list<{kind}>.max() {kind}"]
+    found += [f"list<{kind}>.sum() {kind}" for kind in _SUMMED]
+    return found
+
+
+def _declarations(list_attributes: bool) -> list[Any]:
+    overloads: dict[str, list[Any]] = defaultdict(list)
+    own = _own_signatures() + (["dyn.includes(dyn) bool"] if list_attributes else [])
+    for identifier, signatures in ((OWN, own), ("strings__", _STRINGS.split(";"))):
+        for number, signature in enumerate(signatures):
+            head, _, result = signature.strip().rpartition(") ")
+            name, _, arguments = head.partition("(")
+            target, _, method = name.rpartition(".")
+            member = target in (*_TYPES, "string", "dyn") or target.startswith("list<")
+            parameters = [_type(kind) for kind in (target if member else "", *arguments.split(", ")) if kind]
+            function = method if member else name
+            identified = f"{identifier}{'m' if member else 'g'}__{function}__{number}"
+            overloads[function].append(_cel().Overload(identified, _type(result), parameters, member))
+    for name in _COMPARISONS:
+        for left, right in _ORDERED:
+            overloads[name].append(_cel().Overload(f"{name}{left}_{right}", _type("bool"), [_type(left), _type(right)], False))
+    overloads["string"] += [_cel().Overload(f"string_{kind}", _type("string"), [_type(kind)], False) for kind in _TO_STRING]
+    overloads["string"] += [_cel().Overload(f"string_{kind}", _type("string"), [_type(kind)], False) for kind in ("IP", "CIDR")]
+    return [_cel().FunctionDecl(name, found) for name, found in overloads.items()]
+
+
+def _config(extensions: tuple[str, ...], excluded: tuple[str, ...] = ()) -> Any:
+    text = "name: selectors\nextensions:\n" + "".join(f"  - name: {name}\n" for name in extensions)
+    if excluded:
+        text += "stdlib:\n  exclude_functions:\n" + "".join(f'    - name: "{name}"\n' for name in excluded)
+    return _cel().NewEnvConfigFromYaml(text)
+
+
+@lru_cache(maxsize=4)
+def checker(shares: bool, list_attributes: bool) -> Any:
+    """Return the environment in which expressions are checked. ``shares``: ``device.allowMultipleAllocations`` exists."""
+    kinds = _cel().Type
+    attribute = kinds.DYN if list_attributes else kinds("google.protobuf.Any")
+    variables = {
+        "device": kinds("kubernetes.DRADeviceWithShares" if shares else "kubernetes.DRADevice"),
+        "device.driver": kinds.STRING,
+        "device.attributes": kinds.Map(kinds.STRING, kinds.Map(kinds.STRING, attribute)),
+        "device.capacity": kinds.Map(kinds.STRING, kinds.Map(kinds.STRING, _type("Quantity"))),
+    }
+    if shares:
+        variables["device.allowMultipleAllocations"] = kinds.BOOL
+    config = _config(_EXTENSIONS, (*_COMPARISONS, "string"))
+    return _cel().NewEnv(values.POOL, config=config, variables=variables, functions=_declarations(list_attributes))
+
+
+def _call(name: str, arguments: list[Any]) -> Any:
+    return FUNCTIONS[name](*arguments)
+
+
+def _text_of(value: Any) -> str:
+    return str(value.text)
+
+
+@lru_cache(maxsize=1)
+def evaluation() -> Any:
+    """Return the environment in which rewritten expressions run; it checks nothing."""
+    cel = _cel()
+    kinds = cel.Type
+    functions = [
+        cel.FunctionDecl(CALLBACK, [cel.Overload("kubernetes", kinds.DYN, [kinds.STRING, kinds.LIST], False, _call)]),
+        cel.FunctionDecl("string", [cel.Overload("string_address", kinds.STRING, [kinds(values.IP)], False, _text_of)]),
+    ]
+    return cel.NewEnv(values.POOL, config=_config((*_EXTENSIONS, "strings")), variables={"device": kinds.DYN}, functions=functions)

@@ -1,0 +1,232 @@
+"""The functions that Kubernetes adds to CEL and the library lacks, called by name with all their arguments.
+
+Source: https://github.com/kubernetes/kubernetes/tree/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/library
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Final
+
+from models.cel import addresses, formats, regular_expressions, semantic_versions, urls, values
+from models.cel.condition import Fault, no_overload, outside
+from models.cel.semantic_versions import SemanticVersion
+from models.kube import quantity
+from models.kube.quantity import QuantityError
+
+_INT64: Final = range(-(2**63), 2**63)
+
+
+def _parse_quantity(text: object) -> Fraction:
+    if not isinstance(text, str):
+        raise no_overload()
+    if text != text.strip():
+        raise QuantityError(f"{text[:60]!r} is not a quantity")
+    return quantity.parse(text)
+
+
+def _is(parse: Callable[..., object], *arguments: object) -> bool:
+    try:
+        parse(*arguments)
+    except ValueError:
+        return False
+    return True
+
+
+def _version(value: object) -> SemanticVersion:
+    if values.kind_of(value) != values.SEMVER:
+        raise no_overload()
+    return semantic_versions.parse(value.text)  # type: ignore[attr-defined]
+
+
+def _amount(value: object) -> Fraction:
+    if values.kind_of(value) == values.QUANTITY:
+        return values.amount_of(value)
+    raise no_overload()
+
+
+def _parse_version(text: object, normalise: object = False) -> SemanticVersion:
+    if not isinstance(text, str) or not isinstance(normalise, bool):
+        raise no_overload()
+    return semantic_versions.parse_normalised(text) if normalise else semantic_versions.parse(text)
+
+
+def _compare(left: object, right: object) -> int:
+    if values.kind_of(left) == values.SEMVER:
+        return _version(left).compare(_version(right))
+    mine, others = _amount(left), _amount(right)
+    return (mine > others) - (mine < others)
+
+
+def _sum_of(sign: int) -> Callable[[object, object], object]:
+    def added(left: object, right: object) -> object:
+        amount = Fraction(right) if isinstance(right, int) and not isinstance(right, bool) else _amount(right)
+        return values.quantity(_amount(left) + sign * amount, computed=True)
+
+    return added
+
+
+def _is_integer(value: object) -> bool:
+    amount = _amount(value)
+    return amount.denominator == 1 and amount.numerator in _INT64
+
+
+def _as_integer(value: object) -> int:
+    if not _is_integer(value):
+        raise Fault("cannot convert value to integer")
+    return _amount(value).numerator
+
+
+# --- lists -----------------------------------------------------------------------------------------------------------------
+
+
+_COMPARABLE: Final = (bool, int, float, str, bytes, bytearray, datetime.timedelta, datetime.datetime)
+
+
+def _comparable(items: object) -> list[Any]:
+    if not isinstance(items, list):
+        raise no_overload()
+    kinds = {"number" if isinstance(x, int | float) and not isinstance(x, bool) else type(x) for x in items}
+    if len(kinds) > 1 or not all(isinstance(x, _COMPARABLE) for x in items):
+        raise no_overload()
+    return items
+
+
+def _extreme(choose: Callable[[list[Any]], Any]) -> Callable[[object], object]:
+    def chosen(items: object) -> object:
+        found = _comparable(items)
+        if not found:
+            raise Fault("called on an empty list")
+        return choose(found)
+
+    return chosen
+
+
+def _is_sorted(items: object) -> bool:
+    found = _comparable(items)
+    return all(a <= b for a, b in pairwise(found))
+
+
+def _sum(items: object) -> object:
+    found = _comparable(items)
+    if not found:
+        return 0
+    total = sum(found[1:], found[0])
+    if isinstance(total, int) and total not in _INT64:
+        raise Fault("integer overflow")
+    return total
+
+
+def equal(left: object, right: object) -> bool:
+    """Return whether two values are equal, as ``==`` has it.
+
+    Raises:
+        Fault: values of the kinds of :data:`models.cel.values.OPAQUE` with anything else.
+    """
+    if left is None or right is None:
+        return left is right
+    kind = values.kind_of(left)
+    if kind is not None:
+        if values.kind_of(right) != kind or right.computed:  # type: ignore[attr-defined]
+            raise no_overload()
+        return bool(left.text == right.text)  # type: ignore[attr-defined]
+    if values.kind_of(right) is not None:
+        return False
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(_item_equal(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_item_equal(left[key], right[key]) for key in left)
+    if isinstance(left, bool) is not isinstance(right, bool):
+        return False
+    return left == right
+
+
+def _item_equal(left: object, right: object) -> bool:
+    try:
+        return equal(left, right)
+    except Fault:
+        raise outside("a comparison of lists or maps that mix versions or quantities with other values") from None
+
+
+def _found(left: object, right: object) -> bool:
+    try:
+        return equal(left, right)
+    except Fault:
+        return False
+
+
+def _index_of(items: object, item: object, *rest: object) -> int:
+    if isinstance(items, str) and isinstance(item, str) and not rest:
+        return items.find(item)
+    if not isinstance(items, list) or rest:
+        raise no_overload()
+    return next((i for i, x in enumerate(items) if _found(x, item)), -1)
+
+
+def _last_index_of(items: object, item: object, *rest: object) -> int:
+    if isinstance(items, str) and isinstance(item, str) and not rest:
+        return items.rfind(item)
+    if not isinstance(items, list) or rest:
+        raise no_overload()
+    return next((i for i in reversed(range(len(items))) if _found(items[i], item)), -1)
+
+
+def _includes(target: object, item: object) -> bool:
+    if isinstance(target, list):
+        if len(target) > _MAX_LIST_ATTRIBUTE and not any(_found(x, item) for x in target[:_MAX_LIST_ATTRIBUTE]):
+            raise Fault(f"'includes' cannot be applied to lists longer than {_MAX_LIST_ATTRIBUTE} values")
+        return any(_found(x, item) for x in target)
+    return _found(target, item)
+
+
+#: ResourceSliceMaxAttributeValuesPerDevice.
+_MAX_LIST_ATTRIBUTE: Final = 48
+
+
+def _map_insert(target: object, *rest: object) -> object:
+    if not isinstance(target, dict):
+        raise no_overload()
+    added = rest[0] if len(rest) == 1 else {rest[0]: rest[1]}
+    if not isinstance(added, dict):
+        raise no_overload()
+    if target.keys() & added.keys():
+        raise Fault("insert failed: key already exists")
+    return {**target, **added}
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "quantity": lambda text: values.quantity(_parse_quantity(text)),
+    "isQuantity": lambda text: _is(_parse_quantity, text),
+    "semver": lambda *arguments: values.semver(_parse_version(*arguments)),
+    "isSemver": lambda *arguments: _is(_parse_version, *arguments),
+    "compareTo": _compare,
+    "isGreaterThan": lambda left, right: _compare(left, right) > 0,
+    "isLessThan": lambda left, right: _compare(left, right) < 0,
+    "major": lambda version: _version(version).major,
+    "minor": lambda version: _version(version).minor,
+    "patch": lambda version: _version(version).patch,
+    "sign": lambda value: (_amount(value) > 0) - (_amount(value) < 0),
+    "asInteger": _as_integer,
+    "isInteger": _is_integer,
+    "asApproximateFloat": lambda value: float(_amount(value)),
+    "add": _sum_of(1),
+    "sub": _sum_of(-1),
+    "isSorted": _is_sorted,
+    "sum": _sum,
+    "min": _extreme(min),
+    "max": _extreme(max),
+    "indexOf": _index_of,
+    "lastIndexOf": _last_index_of,
+    "includes": _includes,
+    "cel.@mapInsert": _map_insert,
+    "@equal": equal,
+    "@unequal": lambda left, right: not equal(left, right),
+    "@contained": lambda item, items: any(_found(x, item) for x in items),
+    **regular_expressions.FUNCTIONS,
+    **urls.FUNCTIONS,
+    **addresses.FUNCTIONS,
+    **formats.FUNCTIONS,
+}
