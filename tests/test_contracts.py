@@ -21,6 +21,7 @@ CONTRACTS.read(ROOT / ".importlinter")
 _OTHER = {"build", "docs", "tests"}
 #: Parts of ``models`` that the checker may read, directly and by way of others.
 _SHARED = {
+    "models.cel",
     "models.documents",
     "models.edits",
     "models.gangs",

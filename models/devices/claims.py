@@ -62,6 +62,7 @@ class DemandReader:
         names: list[str] = []
         allocated: list[str] = []
         own = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name or ''}"
+        extended, unbacked = self._of_resources(pod)  # these decide what NodeResourcesFit leaves out, refused or not
         try:
             for entry, key in self._keys(pod):
                 if self._allocation(key) is not None:
@@ -69,9 +70,9 @@ class DemandReader:
                 else:
                     claims.append(self._claim(key, entry))
                     names.append(key)
-            extended, unbacked = self._of_resources(pod)
+            self._check_left(pod, extended)
         except _Refused as refused:
-            return Demand(refusal=str(refused)), ()
+            return Demand(refusal=str(refused), extended=extended), ()
         names += [f"{own}/extended-resources"] if extended else []
         return Demand(tuple(claims), tuple(dict.fromkeys(allocated)), None, extended, unbacked), tuple(names)
 
@@ -188,12 +189,13 @@ class DemandReader:
         )
         if not found:
             return (), ()
-        left = self._left.get((pod.metadata.uid, pod.metadata.name or ""))
-        if left is not None:
-            spec = self.snapshot.resource_claims[left].spec
-            if spec is not None and spec.devices is not None and spec.devices.requests:
-                raise _Refused(f"claim {left} is left from an earlier attempt to place the pod")
         return found, tuple(name for name in asked if name not in self.backed)
+
+    def _check_left(self, pod: Pod, extended: tuple[Extended, ...]) -> None:
+        left = self._left.get((pod.metadata.uid, pod.metadata.name or "")) if extended else None
+        spec = self.snapshot.resource_claims[left].spec if left is not None else None
+        if spec is not None and spec.devices is not None and spec.devices.requests:
+            raise _Refused(f"claim {left} is left from an earlier attempt to place the pod")
 
 
 def _tolerations(listed: list[device_objects.DeviceToleration] | None) -> tuple[Toleration, ...]:

@@ -50,7 +50,7 @@ def _path(tokens: list[str], at: int) -> tuple[list[Read] | None, int]:
     name, after = _index(tokens, at)
     if name is None and tokens[at : at + 1] == ["."]:
         start = at + 2 if tokens[at + 1 : at + 2] == ["?"] else at + 1
-        if start < len(tokens) and tokens[start].isidentifier():
+        if start < len(tokens) and tokens[start].isidentifier() and tokens[start + 1 : start + 2] != ["("]:  # else a macro over all names
             name, after = tokens[start], start + 1
     return (None, at) if name is None else ([(field, domain, name)], after)
 

@@ -93,7 +93,7 @@ class DynamicResources(Rule):
     def concerned(self, g: int) -> bool:
         """Return whether pods of the class take devices."""
         asked = self._asked[g]
-        return asked is not None and bool(asked.demand.claims or asked.demand.extended)
+        return asked is not None and asked.demand.refusal is None and bool(asked.demand.claims or asked.demand.extended)
 
     def _left(self, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
         """Return the claims that are not allocated yet."""
