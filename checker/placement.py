@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from checker.claims import reasons
 from checker.claims.document import document_claims
 from checker.claims.preferences import preference_claims
+from checker.devices import document as devices_named
+from checker.devices import state as devices
 from checker.objective.tiers import objective_faults
 from checker.placement_document import document_faults, units, why_not_movable, why_not_pending
 from checker.rules import admission, affinity, gangs, matching, node_rules, resources, spread, volumes
 from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Assignment, Placement
+from models.documents.placement import Assignment, DeviceResult, Placement
 from models.documents.policy import DEFAULT
 from models.kube import objects
 from models.snapshot.gc_pause import no_gc
@@ -54,6 +57,7 @@ class Judge:
 
     ``candidates``: the pods that will be judged or added. ``absent``: keys of bound pods that are left out of the state.
     ``exempt``: namespaces without hard anti-affinity. ``free``: keys of pods whose own spec.nodeName does not count.
+    ``granted``: the devices that pods get when they are bound, by key; others get what the allocator finds.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -67,10 +71,12 @@ class Judge:
         absent: Collection[str] = (),
         exempt: Collection[str] = (),
         free: Collection[str] = (),
+        granted: Mapping[str, Sequence[devices.Grant]] = MappingProxyType({}),
     ) -> None:
         self._snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self._free = frozenset(free)
+        self._known_grants = granted
         self._refused = admission.refused(snapshot)
         self._capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self._held = {name: _Held() for name in self.nodes}
@@ -82,6 +88,7 @@ class Judge:
         self._reader = affinity.Reader()
         self._volumes = volumes.VolumeState(snapshot)
         judged = {id(pod) for pod in candidates}
+        self._devices = devices.state(snapshot, candidates, self._replaced(snapshot, judged, absent))
         running = [
             (pod, self.nodes[pod.spec.nodeName])
             for pod in snapshot.pods
@@ -98,6 +105,11 @@ class Judge:
             self._affinity.add(member, node)
             self._add(pod, node, member.profile, placed=False)
 
+    def _replaced(self, snapshot: Snapshot, judged: Collection[int], absent: Collection[str]) -> list[objects.Pod]:
+        """Running pods that are left out: what was made for them goes, too. None where nothing can have been made."""
+        pods = snapshot.pods if snapshot.resource_claims else ()
+        return [pod for pod in pods if pod.spec.nodeName in self.nodes and (id(pod) in judged or objects.pod_key(pod) in absent)]
+
     def _add(self, pod: objects.Pod, node: objects.Node, profile: matching.Profile, *, placed: bool) -> None:
         held = self._held[node.metadata.name or ""]
         held.pods += 1
@@ -107,6 +119,25 @@ class Judge:
         held.ports += self._asked.ports(pod)
         self._spread.add(pod, node, profile)
         self._volumes.add(pod, node, placed=placed)
+        if placed and self._devices is not None:
+            requests, grants = self._asked.requests(pod, bound=False), self._known_grants.get(objects.pod_key(pod))
+            if grants is None:
+                self._devices.allocate(pod, node, requests, self._capacity[node.metadata.name or ""])
+            else:
+                self._devices.allocate_again(pod, node, requests, grants)
+
+    def grants(self, pod: objects.Pod) -> Sequence[devices.Grant]:
+        """Return what a pod that was bound was allocated itself."""
+        return () if self._devices is None else self._devices.own(pod)
+
+    def device_faults(self, pod: objects.Pod, node_name: str, named: Sequence[DeviceResult]) -> list[str]:
+        """Return how the devices that are named for a pod differ from what it was allocated when it was bound."""
+        allocated = None if self._devices is None else self._devices.allocated(pod)
+        return devices_named.faults(self._devices, allocated, self.nodes[node_name], named)
+
+    def device_demand(self, pod: objects.Pod) -> object:
+        """Return what tells a candidate from others as far as devices go; None if it has nothing to do with them."""
+        return None if self._devices is None else self._devices.content(pod, self._asked.requests(pod, bound=False))
 
     def used(self) -> dict[str, resources.Amounts]:
         """Return what the pods of each node hold by now."""
@@ -190,8 +221,12 @@ class Judge:
         clash = resources.clashing_port(ports, held.ports) if ports else None
         if clash:
             found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
-        requests = self._asked.requests(pod, bound=False)
-        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, self._capacity[name])]
+        requests, capacity = self._asked.requests(pod, bound=False), self._capacity[name]
+        if self._devices is not None:
+            why = self._devices.judge(pod, node, requests, capacity).fault
+            found += [] if why is None else [(devices.RULE, why)]
+            requests = self._devices.left_to_the_node(requests, capacity)
+        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, capacity)]
         return found + self._volumes.faults(pod, node) if spec.volumes else found
 
 
@@ -255,18 +290,25 @@ def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
         replayed = _replayed(units(placement, roster), waiting, nodes)
         entries = [entry for unit in replayed for entry in unit]
         judge = Judge(snapshot, [waiting[entry.pod] for entry in entries], exempt=placement.snapshot.daemonNamespaces)
-        found += _bound(judge, replayed, waiting)
+        found += _bound(judge, replayed, waiting, named=False)
         faults = gangs.gang_faults(snapshot, placement, roster, entries, refusals)
         return found + [fault for fault in faults if fault.rule == gangs.RULE]
 
 
-def _bound(judge: Judge, replayed: Sequence[Sequence[Assignment]], pods: Mapping[str, objects.Pod]) -> list[Violation]:
-    """Bind unit by unit; what is wrong with each, and in the end."""
+def _bound(
+    judge: Judge, replayed: Sequence[Sequence[Assignment]], pods: Mapping[str, objects.Pod], *, named: bool = True
+) -> list[Violation]:
+    """Bind unit by unit; what is wrong with each, and in the end. ``named``: devices have to be those that the document names."""
     found, ended = [], []
     for unit in replayed:
         for entry, faults in zip(unit, judge.bind([(pods[entry.pod], entry.node) for entry in unit]), strict=True):
             found += [Violation(entry.pod, entry.node, rule, why) for rule, why in faults]
             ended.append(entry)
+        for entry in unit if named else ():
+            found += [
+                Violation(entry.pod, entry.node, devices.RULE, why)
+                for why in judge.device_faults(pods[entry.pod], entry.node, entry.devices)
+            ]
     for position, why in spread.final_faults((judge.spread_of(pods[entry.pod]), judge.nodes[entry.node]) for entry in ended):
         found.append(Violation(ended[position].pod, ended[position].node, "PodTopologySpread", why))
     return found

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from checker.claims.document import count_faults
+from checker.devices import state as devices
 from checker.placement import Judge
 from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Placement, Rollout, Wave
+from models.documents.placement import Placement, Rollout, RolloutPod, Wave
 from models.kube import objects
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.deployment_rollout import Old, Pace
@@ -60,6 +61,7 @@ class _Replay:
     alive: set[str] = field(init=False)
     placed: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
+    granted: dict[str, Sequence[devices.Grant]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.alive = set(self.old)
@@ -79,7 +81,9 @@ class _Replay:
             if got != wanted:
                 self.fault(f"rollout.{field_name} is {got}, it should be {wanted}")
         binds = [(pod.pod, pod.node, pod.order) for wave in found.waves for pod in wave.create]
-        if binds != [(a.pod, a.node, a.order) for a in self.placement.assignments]:
+        named = [pod.devices for wave in found.waves for pod in wave.create]
+        assignments = self.placement.assignments
+        if binds != [(a.pod, a.node, a.order) for a in assignments] or named != [a.devices for a in assignments]:
             self.fault("the assignments are not the pods of the waves, in their order")
         orders = [order for _, _, order in binds]
         if any(b <= a for a, b in zip([0, *orders], orders, strict=False)):
@@ -121,7 +125,7 @@ class _Replay:
             self.fault(f"{total} pods in wave {number}, at most {self.pace.most} are admitted")
         if self.pace.recreate and self.alive and there:
             self.fault(f"wave {number} creates new pods while old ones are there")
-        self._bind([(entry.pod, entry.node) for entry in wave.create if entry.pod in arriving])
+        self._bind([entry for entry in wave.create if entry.pod in arriving])
         self.waiting = list(wave.waiting)
         self._delete(number, wave.delete)
 
@@ -133,18 +137,24 @@ class _Replay:
             if (key := objects.pod_key(pod)) not in self.gone and (key in self.alive or key not in self.old)
         ]
         judged = [*(self.new[key] for key in self.placed), *candidates]
-        judge = Judge(replace(self.snapshot, pods=pods), judged, exempt=self.placement.snapshot.daemonNamespaces)
+        there = {objects.pod_key(pod) for pod in pods}
+        claims = devices.remaining(self.snapshot, {key for key in map(objects.pod_key, self.snapshot.pods) if key not in there})
+        now = replace(self.snapshot, pods=pods, resource_claims=claims)
+        judge = Judge(now, judged, exempt=self.placement.snapshot.daemonNamespaces, granted=self.granted)
         for key, node in self.placed.items():
             judge.bind([(self.new[key], node)])  # judged in its own wave
         return judge
 
-    def _bind(self, arriving: Sequence[tuple[str, str]]) -> None:
+    def _bind(self, arriving: Sequence[RolloutPod]) -> None:
         if arriving:
-            judge = self._judge([self.new[key] for key, _ in arriving])
-            for key, node in arriving:
-                for rule, why in judge.bind([(self.new[key], node)])[0]:
+            judge = self._judge([self.new[entry.pod] for entry in arriving])
+            for entry in arriving:
+                key, node, pod = entry.pod, entry.node, self.new[entry.pod]
+                for rule, why in judge.bind([(pod, node)])[0]:
                     self.fault(why, key, node, rule)
-                self.placed[key] = node
+                for why in judge.device_faults(pod, node, entry.devices):
+                    self.fault(why, key, node, devices.RULE)
+                self.placed[key], self.granted[key] = node, judge.grants(pod)
 
     def _delete(self, number: int, names: Sequence[str]) -> None:
         lost = 0

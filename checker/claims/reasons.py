@@ -25,7 +25,8 @@ from models.snapshot.snapshot import Snapshot
 #: Rules that are asked again here.
 JUDGED: Final = frozenset(
     {
-        "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts", "NodeResourcesFit",
+        "DynamicResources", "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
+        "NodeResourcesFit",
         "NodeUnschedulable", "NodeVolumeLimits", "PodTopologySpread", "ResourceQuota", "TaintToleration", "VolumeBinding",
         "VolumeRestrictions", "VolumeZone",
     }
@@ -44,6 +45,7 @@ class Judge(Protocol):
 
     def faults(self, pod: objects.Pod, node_name: str) -> list[tuple[str, str]]: ...
     def disturbs(self, pod: objects.Pod, node_name: str) -> bool: ...
+    def device_demand(self, pod: objects.Pod) -> object: ...
 
 
 @dataclass
@@ -82,7 +84,8 @@ class Left:
             if entry.pod not in judged:
                 continue
             pod = self.pods[entry.pod]
-            key = msgspec.json.encode((pod.metadata.namespace, pod.metadata.labels, pod.metadata.annotations, pod.spec))
+            told_apart = pod.metadata.namespace, pod.metadata.labels, pod.metadata.annotations, pod.spec, judge.device_demand(pod)
+            key = msgspec.json.encode(told_apart)
             if key not in memo:
                 if (len(memo) + 1) * len(nodes) > MOST:
                     self.unjudged += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from checker.devices import state as devices
 from checker.plan.affinity import Asks, State
 from checker.plan.spread import Stake, Tallies
 from checker.plan.volumes import Volumes, claims
@@ -92,6 +93,7 @@ class Board:
             if (pod.spec.nodeName in self.nodes and not objects.is_terminal(pod)) or key in waiting:
                 member = reader.member(pod)
                 self.runners[key] = Runner(pod, key, member, self.tallies.read(pod), not objects.is_terminating(pod))
+        self.devices = devices.state(snapshot, [runner.pod for runner in self.runners.values()], ())
         members = [runner.member for runner in self.runners.values()]
         self.affinity.announce(members, judged=True)
         self.asks = Asks(self.affinity, self.nodes)
@@ -176,8 +178,11 @@ class Board:
         clash = resources.clashing_port(ports, held.ports) if ports else None
         if clash:
             found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
-        requests = self.requests(pod, bound=False)
-        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, self.capacity[name])]
+        requests, capacity = self._left_to_the_node(pod, name), self.capacity[name]
+        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, capacity)]
+        if self.devices is not None:
+            why = self.devices.judge(pod, node, self.requests(pod, bound=False), capacity).fault
+            found += [] if why is None else [(devices.RULE, why)]
         if runner.member.terms.fault or self.affinity.is_concerned(runner.member):
             found += [("InterPodAffinity", why) for why in self.affinity.anti_faults(runner.member, node)]
         return [*found, *self._volume_faults(pod, node, others)] if pod.spec.volumes else found
@@ -190,6 +195,24 @@ class Board:
             if why is not None:
                 yield "NodeVolumeLimits", why
 
+    def _left_to_the_node(self, pod: objects.Pod, name: str) -> resources.Amounts:
+        """What a pod asks of a node itself: its requests without what devices provide there."""
+        requests = self.requests(pod, bound=False)
+        return requests if self.devices is None else self.devices.left_to_the_node(requests, self.capacity[name])
+
+    def allocate(self, there: Presence) -> None:
+        """The claims of a pod get devices where it is placed."""
+        if self.devices is not None:
+            pod = there.runner.pod
+            self.devices.allocate(pod, self.nodes[there.node], self.requests(pod, bound=False), self.capacity[there.node])
+
+    def sources_of_devices(self, there: Presence) -> frozenset[object]:
+        """Return what the devices of a pod where it is placed can come from: pools of the node, and claims that it shares."""
+        if self.devices is None:
+            return frozenset()
+        pod = there.runner.pod
+        return self.devices.sources(pod, self.nodes[there.node], self.requests(pod, bound=False), self.capacity[there.node])
+
     def fits(self, runner: Runner, name: str) -> bool:
         """Return whether a running pod would fit where it is, taken out and counted by its spec."""
         held, capacity = self.held[name], self.capacity[name]
@@ -197,7 +220,7 @@ class Board:
             return False
         placed = runner.at is not None and runner.at.placed
         own = self.requests(runner.pod, bound=not placed)
-        for resource, amount in self.requests(runner.pod, bound=False).items():
+        for resource, amount in self._left_to_the_node(runner.pod, name).items():
             if held.used.get(resource, 0) - own.get(resource, 0) + amount > capacity.get(resource, 0):
                 return False
         return True

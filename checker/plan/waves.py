@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from checker.devices import state as devices
 from checker.plan.affinity import Ask, Flow, Place, Removal
 from checker.plan.document import Entry
 from checker.plan.spread import Move
@@ -69,6 +70,7 @@ class Wave:
             board.get_up(change.runner)
         yield from self._rest_faults()
         yield from self._claim_faults()
+        yield from self._device_faults()
         for change in self._changes:
             if change.target is not None:
                 board.put(change.target)
@@ -130,6 +132,7 @@ class Wave:
                 faults += [("InterPodAffinity", why) for why in self._affinity_faults(change, mates)]
             for rule, why in faults:
                 yield self._violation(change, rule, why)
+            self._board.allocate(change.target)
             if unit and runner.pod.spec.volumes:  # its mates come after it
                 self._settle(change)
                 settled.append(change)
@@ -220,6 +223,18 @@ class Wave:
                         other = first[want][0].entry.pod
                         why = f"{want[0]} {want[1]} is wanted by {other} in the same wave: what is bound depends on who comes first"
                         yield self._violation(change, "VolumeBinding", why)
+
+    def _device_faults(self) -> Iterator[Violation]:
+        """Steps whose pods may get devices of one pool, or share a claim: what each gets depends on who comes first."""
+        first: dict[object, Step] = {}
+        for step in self.steps if not self._alone and self._board.devices is not None else ():
+            for change in step:
+                sources = self._board.sources_of_devices(change.target) if change.target is not None else ()
+                others = [first.setdefault(source, step) for source in sources]
+                other = next((other[0].entry.pod for other in others if other is not step), None)
+                if other is not None:
+                    why = f"{other} takes devices in the same wave: what is allocated depends on who comes first"
+                    yield self._violation(change, devices.RULE, why)
 
     def _claimed(self, bound: Sequence[str], *, everyone: bool) -> Iterator[Violation]:
         """Pods at rest that mount claims which the wave bound. ``everyone``: or static volumes that it took."""

@@ -233,6 +233,15 @@ def node_selector_holds(selector: objects.NodeSelector | None, labels: Labels, n
     return any(term_holds(term, labels, node_name) for term in among)
 
 
+def is_node_selector(selector: objects.NodeSelector) -> bool:
+    """Return whether every term can be parsed: where one cannot, the whole selector is an error to those who do not skip it."""
+    terms = selector.nodeSelectorTerms or ()
+    fields = [field for term in terms for field in term.matchFields or ()]
+    if not all(field.operator in ("In", "NotIn") and len(field.values or ()) == 1 for field in fields):
+        return False
+    return all(_requirements_of(term) is not None for term in terms)
+
+
 def node_affinity_fault(spec: objects.PodSpec, node: objects.Node) -> str | None:
     """Return why the pod's nodeSelector or required node affinity refuses the node; None if both accept it."""
     if not spec.nodeSelector and spec.affinity is None:

@@ -48,6 +48,7 @@ _TABLE: Final = {
 #: Changes of meaning that came with a version and have no gate: name -> the first version that has it.
 _CHANGES: Final = {
     "incomplete pools yield no devices": "1.35",
+    "taint rules have a gate of their own": "1.35",
     "resize footprint is a maximum of sums": "1.37",
 }
 

@@ -26,6 +26,7 @@ ANNOTATIONS: Final = (
     "cluster-autoscaler.kubernetes.io/",
     "descheduler.alpha.kubernetes.io/",
     "karpenter.sh/",
+    "resource.kubernetes.io/extended-resource-claim",
     "scheduling.k8s.io/",
     "scheduling.volcano.sh/",
     "volcano.sh/network-topology-",

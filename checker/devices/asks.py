@@ -1,0 +1,212 @@
+"""What claims ask for: requests with their alternatives, and constraints between the devices they get.
+
+Source: api/resource/v1 and structured/internal/incubating/allocator_incubating.go (v1.36.2); for attributes that are lists KEP-5491.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from checker.devices.capacity import Amounts, amounts
+from checker.devices.pools import DeviceError, Published
+from models.kube import device_objects as api
+from models.kube.feature_gates import FeatureGates
+
+#: Results that an allocation holds at most.
+MOST_RESULTS: Final = 32
+_TYPES: Final = ("int", "bool", "string", "version")
+
+#: Type and value of an attribute, None if the type is not known; with lists the set of values.
+Value = tuple[str, object] | None
+
+
+@dataclass(eq=False, slots=True)
+class Ask:
+    """A request, or one alternative of it. ``number``: as the search knows it; ``expressions``: of the class, then its own; ``fault``: why
+    it is an error."""
+
+    number: int
+    request: str
+    alternative: str | None
+    expressions: Sequence[str] = ()
+    everything: bool = False
+    count: int = 1
+    admin: bool = False
+    tolerations: Sequence[api.DeviceToleration] = ()
+    amounts: Amounts | None = None
+    fault: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.request if self.alternative is None else f"{self.request}/{self.alternative}"
+
+    def tolerates(self, taint: api.DeviceTaint) -> bool:
+        """Return whether a taint is no obstacle."""
+        return taint.effect not in ("NoSchedule", "NoExecute") or any(_tolerates(each, taint) for each in self.tolerations)
+
+
+def _tolerates(toleration: api.DeviceToleration, taint: api.DeviceTaint) -> bool:
+    if (toleration.effect or taint.effect) != taint.effect or (toleration.key or taint.key) != taint.key:
+        return False
+    if toleration.operator in (None, "", "Equal"):
+        return (toleration.value or "") == (taint.value or "")
+    return toleration.operator == "Exists"
+
+
+@dataclass(eq=False, slots=True)
+class Constraint:
+    """Devices of the named requests (all if there are none) share the value of an attribute, or differ in it pairwise."""
+
+    attribute: str
+    distinct: bool
+    requests: frozenset[str]
+    lists: bool
+
+    def concerns(self, ask: Ask) -> bool:
+        """Return whether devices of the request obey it."""
+        return not self.requests or ask.request in self.requests or ask.name in self.requests
+
+    def value(self, device: Published) -> tuple[Value] | None:
+        """Return what the device has there (in a tuple), None if it lacks the attribute."""
+        attributes = device.device.attributes or {}
+        found = attributes.get(self.attribute)
+        if found is None:
+            domain, slash, name = self.attribute.partition("/")
+            found = attributes.get(name) if slash and domain == device.spec.driver else None
+        return None if found is None else (_values(found) if self.lists else _value(found),)
+
+    def admits(self, others: Sequence[Value], new: Value) -> bool:
+        """Return whether a device with this value may join those with ``others``."""
+        if not others:
+            return self.distinct or not self.lists or new is not None
+        if new is None:
+            return False
+        if self.lists:
+            return _admits_sets([each for each in others if each is not None], new, distinct=self.distinct)
+        return new not in others if self.distinct else new == others[0]
+
+
+def _value(attribute: api.DeviceAttribute) -> Value:
+    given = ((each, getattr(attribute, each)) for each in ("string", "int", "bool", "version"))
+    return next(((kind, value) for kind, value in given if value is not None), None)
+
+
+def _values(attribute: api.DeviceAttribute) -> Value:
+    for kind in _TYPES:
+        if listed := getattr(attribute, f"{kind}s"):
+            return kind, frozenset(listed)
+    found = _value(attribute)
+    return None if found is None else (found[0], frozenset((found[1],)))
+
+
+def _admits_sets(others: Sequence[tuple[str, object]], new: tuple[str, object], *, distinct: bool) -> bool:
+    kind, values = new
+    assert isinstance(values, frozenset)
+    same = [held for each, held in others if each == kind and isinstance(held, frozenset)]
+    if distinct:
+        return all(values.isdisjoint(held) for held in same)
+    return len(same) == len(others) and bool(values.intersection(*same))
+
+
+@dataclass(eq=False, slots=True)
+class Wanted:
+    """A claim that is to be allocated. ``label``: as documents name it; ``requests``: the alternatives of each; ``fault``: why it is an
+    error once its requests are not."""
+
+    label: str
+    requests: list[list[Ask]] = field(default_factory=list)
+    constraints: list[Constraint] = field(default_factory=list)
+    fault: str | None = None
+
+
+class Reader:
+    """Reads claims. ``classes``: by name."""
+
+    def __init__(self, classes: Mapping[str, api.DeviceClass], gates: FeatureGates) -> None:
+        self._classes, self._gates = classes, gates
+        self._asks = 0
+
+    def missing(self, claim: api.ResourceClaim) -> str | None:
+        """Return why the claim keeps its pod from all nodes: a class that is not there, a kind of request that is not known."""
+        for request in _requests(claim):
+            if request.exactly is not None:
+                names = [(request.name, request.exactly.deviceClassName)]
+            elif not request.firstAvailable:
+                return f"request {request.name} is of no known type"
+            elif not self._gates.enabled("DRAPrioritizedList"):
+                return f"request {request.name} has alternatives, and the gate DRAPrioritizedList is off"
+            else:
+                names = [(f"{request.name}/{each.name}", each.deviceClassName) for each in request.firstAvailable]
+            for name, device_class in names:
+                if device_class not in self._classes:
+                    return f"request {name}: there is no DeviceClass {device_class}"
+        return None
+
+    def read(self, label: str, claim: api.ResourceClaim) -> Wanted:
+        """Return what the allocator sees of a claim.
+
+        Raises:
+            QuantityError: a quantity is malformed.
+        """
+        wanted = Wanted(label)
+        for request in _requests(claim):
+            alternatives = [self._ask(request.name, None, request.exactly)] if not request.firstAvailable else [
+                self._ask(request.name, each.name, each) for each in request.firstAvailable
+            ]  # fmt: skip
+            wanted.requests.append(alternatives)
+        sharing, lists = self._gates.enabled("DRAConsumableCapacity"), self._gates.enabled("DRAListTypeAttributes")
+        devices = claim.spec.devices if claim.spec is not None else None
+        for number, each in enumerate((devices.constraints if devices is not None else None) or ()):
+            attribute = each.matchAttribute if each.matchAttribute is not None else each.distinctAttribute if sharing else None
+            if attribute is None:
+                wanted.fault = wanted.fault or f"constraint {number} is of no known type"
+            else:
+                wanted.constraints.append(Constraint(attribute, each.matchAttribute is None, frozenset(each.requests or ()), lists))
+        return wanted
+
+    def _ask(self, request: str, alternative: str | None, raw: api.ExactDeviceRequest | api.DeviceSubRequest | None) -> Ask:
+        self._asks += 1
+        ask = Ask(self._asks, request, alternative)
+        if raw is None:
+            ask.fault = "it is of no known type"
+            return ask
+        exact = raw.adminAccess if isinstance(raw, api.ExactDeviceRequest) else None
+        device_class = self._classes.get(raw.deviceClassName)
+        own, of_class = raw.selectors or (), (device_class.spec.selectors if device_class and device_class.spec else None) or ()
+        ask.everything, ask.admin = raw.allocationMode == "All", bool(exact)
+        ask.count = 1 if raw.count is None else raw.count
+        ask.tolerations = raw.tolerations or ()
+        ask.amounts = amounts(raw.capacity.requests) if raw.capacity is not None else None
+        ask.fault = next(self._faults(raw, exact, device_class), None)
+        ask.expressions = [each.cel.expression for each in (*of_class, *own) if each.cel is not None]
+        if ask.fault is None and len(ask.expressions) < len(own) + len(of_class):
+            ask.fault = "a selector is of no known type"
+        return ask
+
+    def _faults(
+        self, raw: api.ExactDeviceRequest | api.DeviceSubRequest, admin: bool | None, device_class: api.DeviceClass | None
+    ) -> Iterator[str]:
+        if raw.capacity is not None and not self._gates.enabled("DRAConsumableCapacity"):
+            yield "it asks for capacity, and the gate DRAConsumableCapacity is off"
+        if admin is not None and not self._gates.enabled("DRAAdminAccess"):
+            yield "it asks for admin access, and the gate DRAAdminAccess is off"
+        if device_class is None:
+            yield f"there is no DeviceClass {raw.deviceClassName}"
+        if raw.allocationMode not in (None, "", "ExactCount", "All"):
+            yield f"allocation mode {raw.allocationMode} is not known"
+
+
+def _requests(claim: api.ResourceClaim) -> Sequence[api.DeviceRequest]:
+    devices = claim.spec.devices if claim.spec is not None else None
+    return (devices.requests if devices is not None else None) or ()
+
+
+def limit_fault(wanted: Wanted, counts: Mapping[int, int]) -> str | None:
+    """Return why a claim asks for too many devices even with the least of its alternatives. ``counts``: by number of the ask."""
+    least = sum(min(counts[ask.number] for ask in alternatives) for alternatives in wanted.requests)
+    return f"it asks for {least} devices, at most {MOST_RESULTS} are allowed" if least > MOST_RESULTS else None
+
+
+__all__ = ["MOST_RESULTS", "Ask", "Constraint", "DeviceError", "Reader", "Value", "Wanted", "limit_fault"]

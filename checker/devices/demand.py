@@ -1,0 +1,143 @@
+"""The claims of a pod, before any node is looked at.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (PreFilter, v1.36.2) and
+staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from checker.devices import extended
+from checker.devices.asks import Reader, Wanted
+from models.kube import device_objects as api
+from models.kube import objects
+from models.kube.feature_gates import FeatureGates
+
+_GROUPS: Final = "scheduling.k8s.io/"
+
+
+@dataclass(eq=False, slots=True)
+class PodClaim:
+    """A claim of a pod. ``allocation``: what it holds already by the snapshot; ``wanted``: what it asks for otherwise."""
+
+    key: str
+    allocation: api.AllocationResult | None
+    status: api.ResourceClaimStatus | None
+    wanted: Wanted | None
+
+
+@dataclass(eq=False, slots=True)
+class Demand:
+    """What a pod wants of devices. ``fault``: why no node is right; ``backed``: amounts of resources that classes may back, and
+    ``unbacked``: its other extended resources; ``expressions``: all selectors that may be asked."""
+
+    claims: list[PodClaim] = field(default_factory=list)
+    fault: str | None = None
+    backed: dict[str, int] = field(default_factory=dict)
+    unbacked: list[str] = field(default_factory=list)
+    variants: dict[tuple[str, ...], Wanted] = field(default_factory=dict)
+
+    @property
+    def is_none(self) -> bool:
+        """Return whether the pod has nothing to do with devices."""
+        return not self.claims and not self.backed and self.fault is None
+
+
+class Demands:
+    """Reads what pods want. ``released``: keys of claims that count as not allocated, ``removed``: of those that are gone."""
+
+    def __init__(
+        self,
+        claims: Mapping[str, api.ResourceClaim],
+        classes: Mapping[str, api.DeviceClass],
+        gates: FeatureGates,
+        released: Collection[str],
+    ) -> None:
+        self._claims, self._gates, self._released = claims, gates, released
+        self._reader = Reader(classes, gates)
+        self.backed = extended.backed(classes) if gates.enabled("DRAExtendedResource") else {}
+
+    def read(self, pod: objects.Pod, requests: Mapping[str, int]) -> Demand:
+        """Return what a pod wants. ``requests``: its effective requests.
+
+        Raises:
+            QuantityError: a quantity of a claim is malformed.
+        """
+        found = Demand()
+        found.fault = self._read(pod, found)
+        if self.backed:
+            asked = {name: amount for name, amount in requests.items() if amount and extended.is_extended(name)}
+            found.backed = {name: amount for name, amount in asked.items() if name in self.backed}
+            found.unbacked = [name for name in asked if name not in self.backed] if found.backed else []
+            if found.backed and found.fault is None:
+                left = next((key for key, claim in self._claims.items() if self._is_left(key, claim, pod)), None)
+                found.fault = left and f"claim {left} is left from an earlier attempt"
+        return found
+
+    def _is_left(self, key: str, claim: api.ResourceClaim, pod: objects.Pod) -> bool:
+        devices = claim.spec.devices if claim.spec is not None else None
+        asks = devices is not None and devices.requests is not None
+        return asks and key not in self._released and extended.is_left_over(claim, pod)
+
+    def _read(self, pod: objects.Pod, found: Demand) -> str | None:
+        namespace = pod.metadata.namespace or "default"
+        statuses = {each.name: each.resourceClaimName for each in reversed((pod.status and pod.status.resourceClaimStatuses) or ())}
+        for entry in pod.spec.resourceClaims or ():
+            made = entry.resourceClaimName is None
+            if made and entry.resourceClaimTemplateName is None:
+                return f"claim {entry.name} names neither a ResourceClaim nor a template"
+            if made and entry.name not in statuses:
+                return f"no ResourceClaim is made yet for claim {entry.name}"
+            name = statuses[entry.name] if made else entry.resourceClaimName
+            if name is None:
+                continue
+            key = f"{namespace}/{name}"
+            claim = self._claims.get(key)
+            if claim is None:
+                return f"there is no ResourceClaim {key}"
+            if claim.metadata.deletionTimestamp is not None:
+                return f"ResourceClaim {key} is being deleted"
+            if made and not self._is_owned(claim, pod):
+                return f"ResourceClaim {key} was not made for the pod"
+            found.claims.append(self._claim(key, claim))
+        for each in found.claims:
+            missing = self._reader.missing(self._claims[each.key]) if each.allocation is None else None
+            if missing is not None:
+                return f"ResourceClaim {each.key}: {missing}"
+        return None
+
+    def _claim(self, key: str, claim: api.ResourceClaim) -> PodClaim:
+        allocation = claim.status.allocation if claim.status is not None and key not in self._released else None
+        return PodClaim(key, allocation, claim.status, self._reader.read(key, claim) if allocation is None else None)
+
+    def _is_owned(self, claim: api.ResourceClaim, pod: objects.Pod) -> bool:
+        owner = next((each for each in claim.metadata.ownerReferences or () if each.controller), None)
+        if owner is None:
+            return False
+        if (owner.uid or "") == (pod.metadata.uid or ""):
+            return True
+        group = pod.spec.schedulingGroup.podGroupName if pod.spec.schedulingGroup is not None else None
+        kind = owner.kind == "PodGroup" and (owner.apiVersion or "").startswith(_GROUPS)
+        return self._gates.enabled("DRAWorkloadResourceClaims") and kind and owner.name == group
+
+    def variant(self, demand: Demand, pod: objects.Pod, resources: tuple[str, ...]) -> Wanted:
+        """Return the claim for the extended resources that a node has no other way to provide."""
+        if resources not in demand.variants:
+            key = f"{objects.pod_key(pod)}/extended-resources"
+            asked = extended.requests(pod.spec, resources, self.backed)
+            claim = api.ResourceClaim(objects.ObjectMeta(), api.ResourceClaimSpec(api.DeviceClaim(asked)))
+            demand.variants[resources] = self._reader.read(key, claim)
+        return demand.variants[resources]
+
+
+def owned_by(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
+    """Return whether a claim was made for a pod, and goes with it."""
+    if (claim.metadata.namespace or "default") != (pod.metadata.namespace or "default"):
+        return False
+    owner = next((each for each in claim.metadata.ownerReferences or () if each.controller), None)
+    if owner is None or owner.kind != "Pod" or (owner.uid or "") != (pod.metadata.uid or ""):
+        return False
+    return bool(owner.uid) or owner.name == pod.metadata.name

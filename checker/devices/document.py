@@ -1,0 +1,83 @@
+"""Whether the devices that a Placement names for a pod are those that it is allocated when it is bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from checker.devices.state import Devices, Grant
+from models.documents.placement import DeviceResult, share_id
+from models.kube import objects, quantity
+
+
+def expected(grants: Sequence[Grant]) -> list[DeviceResult]:
+    """Return what a document has to say of allocated claims."""
+    found = []
+    for grant in grants:
+        label = grant.wanted.label
+        for each in grant.taken:
+            consumed = {name: quantity.canonical(amount) for name, amount in (each.consumed or {}).items()}
+            share = None if each.consumed is None else share_id(label, each.ask.name, *each.device.id)
+            found.append(DeviceResult(label, each.ask.name, *each.device.id, each.ask.admin, share, consumed))
+    return found
+
+
+def faults(devices: Devices | None, grants: Sequence[Grant] | None, node: objects.Node, named: Sequence[DeviceResult]) -> list[str]:
+    """Return how named devices differ from those that were allocated. ``grants``: None if the pod was rejected, which is told elsewhere."""
+    if grants is None or devices is None:
+        return ["devices are named, and the pod asks for none"] if named and devices is None else []
+    return list(_faults(devices, expected(grants), node, list(named)))
+
+
+def _faults(devices: Devices, wanted: list[DeviceResult], node: objects.Node, named: list[DeviceResult]) -> Iterator[str]:
+    missing = list(wanted)
+    wrong: list[DeviceResult] = []
+    for each in named:
+        same = next((other for other in missing if _equal(each, other)), None)
+        if same is None:
+            wrong.append(each)
+        else:
+            missing.remove(same)
+    for each in wrong:
+        at = _place(each)
+        if at not in map(_place, wanted):
+            yield f"{at} is named, and no such request is to be allocated"
+            continue
+        twin = next((other for other in missing if _place(other) == at and _device(other) == _device(each)), None)
+        instead = twin or next((other for other in missing if _place(other) == at), None)
+        if twin is not None:
+            missing.remove(twin)
+            yield f"{at}: {_told(each)} is named, it is {_told(twin)}"
+        elif instead is None:
+            yield f"{at}: device {'/'.join(_device(each))} is named beside all that the allocator takes"
+        else:
+            missing.remove(instead)
+            unseen = "" if devices.find(_device(each), node) is not None else ", which the node does not see"
+            yield f"{at}: device {'/'.join(_device(each))} is named{unseen}; the allocator takes {'/'.join(_device(instead))}"
+    for each in missing:
+        yield f"{_place(each)}: no device is named; the allocator takes {'/'.join(_device(each))}"
+
+
+def _place(each: DeviceResult) -> str:
+    return f"claim {each.claim}, request {each.request}"
+
+
+def _device(each: DeviceResult) -> tuple[str, str, str]:
+    return each.driver, each.pool, each.device
+
+
+def _told(each: DeviceResult) -> str:
+    parts = ["/".join(_device(each))]
+    parts += ["with admin access"] if each.adminAccess else []
+    parts += [f"share {each.shareID}"] if each.shareID is not None else []
+    parts += [f"{amount} of {name}" for name, amount in sorted(each.consumedCapacity.items())]
+    return ", ".join(parts)
+
+
+def _equal(one: DeviceResult, other: DeviceResult) -> bool:
+    if (_place(one), _device(one), one.adminAccess, one.shareID) != (_place(other), _device(other), other.adminAccess, other.shareID):
+        return False
+    try:
+        consumed = [{name: quantity.parse(raw) for name, raw in each.consumedCapacity.items()} for each in (one, other)]
+    except quantity.QuantityError:
+        return False
+    return consumed[0] == consumed[1]

@@ -1,0 +1,93 @@
+"""Extended resources that device classes back: which class, and the requests that stand for a pod's containers.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go (v1.36.2), KEP-5004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from models.kube import device_objects as api
+from models.kube import objects, quantity
+
+PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+#: Set on claims that the scheduler made for extended resources.
+ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+_OLDEST: Final = datetime.min
+
+
+def backed(classes: Mapping[str, api.DeviceClass]) -> dict[str, str]:
+    """Return the class behind each resource: of several the newest, then the lowest name."""
+    found: dict[str, str] = {}
+    for name in sorted(classes, key=lambda name: (_created(classes[name]), _Descending(name))):
+        spec = classes[name].spec
+        if spec is not None and spec.extendedResourceName:
+            found[spec.extendedResourceName] = name  # the last one stays
+    return found | {PREFIX + name: name for name in classes}
+
+
+class _Descending(str):
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        return str(self) > str(other)
+
+
+def _created(device_class: api.DeviceClass) -> datetime:
+    try:
+        return datetime.fromisoformat(device_class.metadata.creationTimestamp or "").replace(tzinfo=None)
+    except ValueError:
+        return _OLDEST
+
+
+def is_extended(resource: str) -> bool:
+    """Return whether a resource may come from devices by its name."""
+    if resource.startswith(PREFIX):
+        return True
+    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
+
+
+def requests(spec: objects.PodSpec, resources: Iterable[str], classes: Mapping[str, str]) -> list[api.DeviceRequest]:
+    """Return the requests of a pod for resources that a node has no other way to provide, sorted by name. ``classes``: by resource.
+
+    Ordinary init containers, which end before others start, use what sidecars and containers at their place or later ask for; of what
+    remains only the largest is added.
+    """
+    containers = [*(spec.initContainers or ()), *(spec.containers or ())]
+    ordinary = {i for i, each in enumerate(spec.initContainers or ()) if each.restartPolicy != "Always"}
+    found: dict[str, api.DeviceRequest] = {}
+    for resource in resources:
+        asked = [_asked(container, resource) for container in containers]
+        lasting = [0 if i in ordinary else count for i, count in enumerate(asked)]
+        counts = {i: count for i, count in enumerate(lasting) if count}
+        left = {i: asked[i] - sum(lasting[i:]) for i in sorted(ordinary)}
+        largest = max(left, key=lambda i: (left[i], -i), default=None)
+        if largest is not None and left[largest] > 0:
+            counts[largest] = left[largest]
+        for i, count in counts.items():
+            name = f"container-{i}-request-{sorted(_requests(containers[i])).index(resource)}"
+            exact = api.ExactDeviceRequest(deviceClassName=classes[resource], allocationMode="ExactCount", count=count)
+            found[name] = api.DeviceRequest(name=name, exactly=exact)
+    return [found[name] for name in sorted(found)]
+
+
+def _requests(container: objects.Container) -> objects.ResourceList:
+    """A container's requests; a limit stands in for one that is missing."""
+    given = container.resources or objects.ResourceRequirements()
+    return {**(given.limits or {}), **(given.requests or {})}
+
+
+def _asked(container: objects.Container, resource: str) -> int:
+    raw = _requests(container).get(resource)
+    return 0 if raw is None else quantity.units(raw)
+
+
+def is_left_over(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
+    """Return whether the scheduler made a claim for the extended resources of the pod in an earlier attempt."""
+    if (claim.metadata.annotations or {}).get(ANNOTATION) != "true":
+        return False
+    owners = claim.metadata.ownerReferences or ()
+    uid = pod.metadata.uid or ""
+    return any(each.controller and each.name == pod.metadata.name and (each.uid or "") == uid for each in owners)

@@ -1,0 +1,318 @@
+"""The devices of a cluster, and what pods take of them: the verdict of DynamicResources on a node, and what is allocated first-fit.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (Filter, v1.36.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from checker.devices.asks import Wanted
+from checker.devices.books import Books
+from checker.devices.demand import Demand, Demands, PodClaim, owned_by
+from checker.devices.pools import DeviceError, Pools, Published, selector_holds
+from checker.devices.search import Matcher, Search, Taken
+from models.cel import selectors
+from models.kube import device_objects as api
+from models.kube import objects, quantity
+from models.snapshot.snapshot import Snapshot
+
+RULE: Final = "DynamicResources"
+
+
+@dataclass(eq=False, slots=True)
+class Grant:
+    """What a pod is allocated: by claim its key, what it wanted, and the devices."""
+
+    wanted: Wanted
+    key: str | None
+    taken: Sequence[Taken]
+
+    def results(self) -> list[api.DeviceRequestAllocationResult]:
+        """Return the allocation as the scheduler would write it."""
+        return [
+            api.DeviceRequestAllocationResult(
+                request=each.ask.name, driver=each.device.id[0], pool=each.device.id[1], device=each.device.id[2],
+                adminAccess=each.ask.admin or None, shareID=None if each.consumed is None else str(number),
+                consumedCapacity=None if each.consumed is None else {k: quantity.canonical(v) for k, v in each.consumed.items()},
+            )
+            for number, each in enumerate(self.taken)
+        ]  # fmt: skip
+
+
+@dataclass(eq=False, slots=True)
+class Outcome:
+    """The verdict on a pod on a node. ``grants``: what it is allocated if ``fault`` is None."""
+
+    fault: str | None = None
+    grants: list[Grant] = field(default_factory=list)
+
+
+_NO_OPINION: Final = Outcome()
+
+
+def state(snapshot: Snapshot, candidates: Iterable[objects.Pod], replaced: Sequence[objects.Pod]) -> Devices | None:
+    """Return the devices of a snapshot; None if no candidate can have to do with any. ``replaced``: running pods whose own claims go with
+    them."""
+    if not snapshot.gates.enabled("DynamicResourceAllocation"):
+        return None
+    if snapshot.device_classes or any(pod.spec.resourceClaims for pod in candidates):
+        return Devices(snapshot, replaced)
+    return None
+
+
+class Devices:
+    """Slices, classes and claims of a snapshot, and what was allocated since."""
+
+    def __init__(self, snapshot: Snapshot, replaced: Sequence[objects.Pod] = ()) -> None:
+        gates = self._gates = snapshot.gates
+        self._claims = snapshot.resource_claims
+        owners: dict[str, list[objects.Pod]] = {}
+        for pod in replaced:
+            owners.setdefault(pod.metadata.uid or "", []).append(pod)
+        self._released = {
+            key for key, claim in (snapshot.resource_claims.items() if owners else ())
+            if any(owned_by(claim, pod) for each in claim.metadata.ownerReferences or () for pod in owners.get(each.uid or "", ()))
+        }  # fmt: skip
+        self._books = Books(sharing=gates.enabled("DRAConsumableCapacity"))
+        for key, claim in snapshot.resource_claims.items():
+            if key not in self._released:
+                self._books.record(_results(claim.status.allocation if claim.status is not None else None))
+        self.pools = Pools(snapshot.resource_slices.values(), snapshot.device_taint_rules.values(), gates, self._books)
+        self._demands = Demands(snapshot.resource_claims, snapshot.device_classes, gates, self._released)
+        self._matcher = Matcher(gates)
+        self._conditions = gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
+        self._read: dict[int, tuple[objects.Pod, Demand]] = {}
+        self._granted: dict[int, list[Grant]] = {}
+        self._own: dict[int, list[Grant]] = {}
+        self._allocated: dict[str, tuple[objects.NodeSelector | None, list[Grant]]] = {}
+        self._last: tuple[int, str, Outcome] | None = None
+
+    # --- what is asked ------------------------------------------------------------------------------------------------------
+
+    def demand(self, pod: objects.Pod, requests: Mapping[str, int]) -> Demand:
+        """Return what a pod wants of devices. ``requests``: its effective requests."""
+        known = self._read.get(id(pod))
+        if known is None:
+            known = self._read[id(pod)] = pod, self._demands.read(pod, requests)
+        return known[1]
+
+    def content(self, pod: objects.Pod, requests: Mapping[str, int]) -> object:
+        """Return what tells a pod from others as far as devices go: claims that were made for it by what they say, others by name; None if
+        it has nothing to do with devices."""
+        demand = self.demand(pod, requests)
+        if demand.is_none:
+            return None
+        made = {entry.name for entry in pod.spec.resourceClaims or () if entry.resourceClaimName is None}
+        if demand.fault is not None or not made:
+            return demand.fault is None, [claim.key for claim in demand.claims]
+        claims = [self._claims[claim.key] for claim in demand.claims]
+        return [(claim.spec, claim.status, None if _is_made(claim) else claim.metadata.name) for claim in claims]
+
+    def provides(self, resource: str, capacity: Mapping[str, int]) -> bool:
+        """Return whether devices provide an extended resource on a node with this capacity."""
+        return resource in self._demands.backed and capacity.get(resource, 0) <= 0
+
+    def left_to_the_node(self, requests: dict[str, int], capacity: Mapping[str, int]) -> dict[str, int]:
+        """Return the requests that NodeResourcesFit looks at: all but those that devices provide."""
+        if not self._demands.backed:
+            return requests
+        return {name: amount for name, amount in requests.items() if not self.provides(name, capacity)}
+
+    def judge(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> Outcome:
+        """Return the verdict on a pod on a node in the present state.
+
+        Raises:
+            QuantityError: a quantity is malformed.
+        """
+        demand = self.demand(pod, requests)
+        if demand.is_none:
+            return _NO_OPINION
+        name = node.metadata.name or ""
+        if self._last is None or self._last[:2] != (id(pod), name):
+            self._last = id(pod), name, self._judge(demand, pod, node, capacity)
+        return self._last[2]
+
+    def _judge(self, demand: Demand, pod: objects.Pod, node: objects.Node, capacity: Mapping[str, int]) -> Outcome:
+        if demand.fault is not None:
+            return Outcome(demand.fault)
+        lacking = next((name for name in demand.unbacked if name not in capacity), None)
+        if lacking is not None:
+            return Outcome(f"the node has no {lacking}, and no device class backs it")
+        drawn = tuple(name for name in demand.backed if self.provides(name, capacity))
+        if not demand.claims and not drawn:
+            return _NO_OPINION
+        wanted: list[tuple[str | None, Wanted]] = []
+        try:
+            for claim in demand.claims:
+                if claim.key in self._allocated:
+                    selector = self._allocated[claim.key][0]
+                    if selector is not None and not selector_holds(selector, node):
+                        return Outcome(f"claim {claim.key} is allocated elsewhere")
+                elif claim.allocation is not None:
+                    why = self._elsewhere(claim, node)
+                    if why is not None:
+                        return Outcome(f"claim {claim.key} {why}")
+                elif claim.wanted is not None:
+                    wanted.append((claim.key, claim.wanted))
+            if demand.backed:
+                wanted.append((None, self._demands.variant(demand, pod, drawn)))
+            return self._search(wanted, node) if wanted else Outcome()
+        except DeviceError as error:
+            return Outcome(str(error))
+
+    def _elsewhere(self, claim: PodClaim, node: objects.Node) -> str | None:
+        """Why an allocated claim cannot be used on a node."""
+        assert claim.allocation is not None
+        selector = claim.allocation.nodeSelector
+        if selector is not None and not selector_holds(selector, node):
+            return "is allocated elsewhere"
+        return _binding_fault(claim.allocation, claim.status) if self._conditions else None
+
+    def _search(self, wanted: Sequence[tuple[str | None, Wanted]], node: objects.Node) -> Outcome:
+        asks = [ask for _, each in wanted for alternatives in each.requests for ask in alternatives]
+        if any(ask.expressions for ask in asks) and not selectors.available():
+            return _NO_OPINION
+        search = Search([each for _, each in wanted], node, self.pools.of(node), self._books, self._matcher, self._gates)
+        found = search.run()
+        if found is None:
+            names = ", ".join(each.label for _, each in wanted if each.requests)
+            return Outcome(f"no devices of the node serve {names or 'it'}")
+        grants = [Grant(each, key, devices) for (key, each), devices in zip(wanted, found, strict=True)]
+        for grant in grants:
+            selector_of(grant.taken, node.metadata.name or "")
+        return Outcome(None, grants)
+
+    # --- what is allocated --------------------------------------------------------------------------------------------------
+
+    def allocate(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> None:
+        """Bind a pod to a node: its claims get what the allocator finds first, if it finds anything."""
+        if self.demand(pod, requests).is_none:
+            return
+        outcome = self.judge(pod, node, requests, capacity)
+        if outcome.fault is None:
+            self._book(pod, node, outcome.grants)
+
+    def allocate_again(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], grants: Sequence[Grant]) -> None:
+        """Bind a pod that was allocated these devices before."""
+        if not self.demand(pod, requests).is_none:
+            self._book(pod, node, grants)
+
+    def own(self, pod: objects.Pod) -> Sequence[Grant]:
+        """Return the devices that a pod was allocated itself, without what was allocated for another one."""
+        return self._own.get(id(pod), ())
+
+    def _book(self, pod: objects.Pod, node: objects.Node, grants: Sequence[Grant]) -> None:
+        """Allocate devices for a pod."""
+        self._last = None
+        own = {grant.key for grant in grants}
+        keys = dict.fromkeys(claim.key for claim in self._read[id(pod)][1].claims if claim.key in self._allocated and claim.key not in own)
+        shared = [grant for key in keys for grant in self._allocated[key][1]]
+        self._own[id(pod)] = list(grants)
+        for grant in grants:
+            self._books.record(grant.results())
+            if grant.key is not None:
+                selector, earlier = self._allocated.get(grant.key, (None, []))
+                self._allocated[grant.key] = selector_of(grant.taken, node.metadata.name or "") or selector, [*earlier, grant]
+        self._granted[id(pod)] = [*shared, *grants]
+
+    def sources(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> frozenset[object]:
+        """Return what a pod's devices on a node can come from: pools, and claims that are not allocated yet. Empty if it takes none."""
+        demand = self.demand(pod, requests)
+        open_claims = [claim.key for claim in demand.claims if claim.allocation is None and claim.key not in self._allocated]
+        if not open_claims and not any(self.provides(name, capacity) for name in demand.backed):
+            return frozenset()
+        try:
+            pools = self.pools.of(node)
+        except DeviceError:
+            pools = []
+        return frozenset((*open_claims, *((pool.driver, pool.name) for pool in pools)))
+
+    def allocated(self, pod: objects.Pod) -> list[Grant] | None:
+        """Return the devices of a pod that was bound, those of claims that it shares included; None if it was not, or was rejected."""
+        known = self._read.get(id(pod))
+        if known is None or known[1].is_none:
+            return []
+        return self._granted.get(id(pod))
+
+    def find(self, device: tuple[str, str, str], node: objects.Node) -> Published | None:
+        """Return a device that a node sees."""
+        try:
+            pools = self.pools.of(node)
+        except DeviceError:
+            return None
+        return next((each for pool in pools if pool.usable for each in pool.devices if each.id == device), None)
+
+
+def _is_made(claim: api.ResourceClaim) -> bool:
+    """Whether a claim is of one pod alone."""
+    return any(owner.controller and owner.kind == "Pod" for owner in claim.metadata.ownerReferences or ())
+
+
+def _results(allocation: api.AllocationResult | None) -> Sequence[api.DeviceRequestAllocationResult]:
+    return (allocation.devices.results if allocation is not None and allocation.devices is not None else None) or ()
+
+
+def _binding_fault(allocation: api.AllocationResult, status: api.ResourceClaimStatus | None) -> str | None:
+    """Why an allocated claim is not ready and no longer waited for. Every timeout counts as elapsed: a snapshot does not tell the time."""
+    late = allocation.allocationTimestamp is not None and any(each.bindingConditions is not None for each in _results(allocation))
+    for result in _results(allocation):
+        if not result.bindingConditions:
+            continue
+        conditions = _conditions(result, status)
+        if conditions is not None:
+            failed = [each for each in result.bindingFailureConditions or () if conditions.get(each) == "True"]
+            if failed:
+                return f"has failed for good: {failed[0]}"
+        waiting = [each for each in result.bindingConditions if (conditions or {}).get(each) != "True"]
+        if waiting:
+            return f"still waits for {waiting[0]}" if late else None
+    return None
+
+
+def _conditions(result: api.DeviceRequestAllocationResult, status: api.ResourceClaimStatus | None) -> Mapping[str, str] | None:
+    """The conditions of an allocated device, None if its driver reports none."""
+    for each in (status.devices if status is not None else None) or ():
+        if (each.driver, each.pool, each.device) == (result.driver, result.pool, result.device):
+            return {condition.type or "": condition.status or "" for condition in reversed(each.conditions or ())}
+    return None
+
+
+def selector_of(taken: Iterable[Taken], node: str) -> objects.NodeSelector | None:
+    """Return the nodes on which an allocation can be used, None for all.
+
+    Raises:
+        DeviceError: a slice has a selector of several terms.
+    """
+    fields: list[objects.NodeSelectorRequirement] = []
+    expressions: list[objects.NodeSelectorRequirement] = []
+    for each in taken:
+        raw, spec = each.device.device, each.device.spec
+        own = spec.perDeviceNodeSelection
+        name, selector = (raw.nodeName, raw.nodeSelector) if own else (spec.nodeName, spec.nodeSelector)
+        if name is not None or raw.bindsToNode:
+            fields = [objects.NodeSelectorRequirement("metadata.name", "In", [node])]
+            return objects.NodeSelector([objects.NodeSelectorTerm(None, fields)])
+        terms = (selector.nodeSelectorTerms if selector is not None else None) or ()
+        if len(terms) > 1:
+            raise DeviceError(f"device {each.device}: its nodeSelector has several terms")
+        for term in terms:
+            fields += term.matchFields or ()
+            expressions += term.matchExpressions or ()
+    if not fields and not expressions:
+        return None
+    return objects.NodeSelector([objects.NodeSelectorTerm(expressions or None, fields or None)])
+
+
+def remaining(snapshot: Snapshot, gone: Collection[str]) -> dict[str, api.ResourceClaim]:
+    """Return the claims of a snapshot without those that go with pods of these keys."""
+    pods = [pod for pod in snapshot.pods if objects.pod_key(pod) in gone] if snapshot.resource_claims else []
+    owners: dict[str, list[objects.Pod]] = {}
+    for pod in pods:
+        owners.setdefault(pod.metadata.uid or "", []).append(pod)
+    return {
+        key: claim for key, claim in snapshot.resource_claims.items()
+        if not any(owned_by(claim, pod) for each in claim.metadata.ownerReferences or () for pod in owners.get(each.uid or "", ()))
+    }  # fmt: skip
