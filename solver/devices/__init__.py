@@ -1,5 +1,5 @@
-"""Devices for the claims of pods: kube-scheduler's search for one pod on one node, the books of a placement that grows, and in how many ways
-devices serve claims.
+"""Devices for the claims of pods: kube-scheduler's search for one pod on one node, the books of a placement that grows, and in how many
+ways devices serve claims.
 
 Enter at :class:`solver.devices.state.DeviceState` (what is allocated, and whether one more pod can be served), at
 :func:`solver.devices.allocator.allocate` (the search itself), at :func:`solver.devices.result.devices` (what the pods of a bind order
