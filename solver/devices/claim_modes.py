@@ -34,13 +34,15 @@ class Bundle:
 
 @dataclass(eq=False, slots=True)
 class Take:
-    """What one request takes. ``count``: of all groups together, or (``every``) all devices of each. ``admin``: whether they stay free."""
+    """What one request takes. ``count``: of all groups together. ``admin``: whether they stay free. ``every``: all devices of each group,
+    and then ``spare`` ones as well, at least one if there are no others: shared devices that are full are left out."""
 
     wish: Wish
     groups: tuple[Group, ...]
     count: int
     admin: bool = False
     every: bool = False
+    spare: tuple[Group, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -81,18 +83,9 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
         takes = [_take(request, site, groups, books, broken=broken) for request in ways]
         if any(take is None for take in takes):
             continue
-        mode = Mode([take for take in takes if take is not None], [])
-        matching = []
-        for constraint in bundle.constraints:
-            tied = tuple(i for i, request in enumerate(ways) if constraint.about(request.name))
-            for i in tied:
-                _with_attribute(mode.takes[i], constraint.attribute)
-            if not tied or (len(tied) == 1 and mode.takes[tied[0]].count == 1 and not mode.takes[tied[0]].every):
-                continue
-            if constraint.distinct:
-                mode.distinct.append((tied, constraint.attribute))
-            else:
-                matching.append((tied, constraint.attribute, _common([mode.takes[i] for i in tied], constraint.attribute)))
+        mode, matching = _constrained(Mode([take for take in takes if take is not None], []), ways, bundle.constraints)
+        if mode is None:
+            continue
         matching.sort(key=lambda match: len(match[2]))
         while prod(len(match[2]) for match in matching) > MOST_MODES:
             matching.pop()
@@ -103,16 +96,38 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
     return found, loose
 
 
+def _constrained(
+    mode: Mode | None, ways: Sequence[Request], constraints: Sequence[Constraint]
+) -> tuple[Mode | None, list[tuple[tuple[int, ...], str, list[Value]]]]:
+    """Return the mode with the devices that have the attributes asked for, None if there are none; and what has to match: takes, attribute,
+    and the values to choose from."""
+    matching = []
+    for constraint in constraints:
+        tied = tuple(i for i, request in enumerate(ways) if constraint.about(request.name))
+        mode = None if mode is None else _narrowed(mode, tied, constraint.attribute)
+        if mode is None:
+            break
+        takes = [mode.takes[i] for i in tied]
+        if not takes or (len(takes) == 1 and takes[0].count == 1 and not takes[0].every):
+            continue
+        if constraint.distinct:
+            mode.distinct.append((tied, constraint.attribute))
+        else:
+            matching.append((tied, constraint.attribute, _common(takes, constraint.attribute)))
+    return mode, matching
+
+
 def _take(request: Request, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> Take | None:
     """What a request takes; None where it can never be served."""
     asked = wish(request)
     serving = groups.serving(asked, site)
     if request.count is not None:
         return Take(asked, serving, request.count, request.admin)
-    whole = groups.matching(asked, site)
-    if broken or not whole or len(whole) != len(serving):
+    fixed = tuple(group for group in groups.matching(asked, site) if not group.kind.shared)
+    spare = tuple(group for group in serving if group.kind.shared)
+    if broken or not (fixed or spare) or any(group not in serving for group in fixed):
         return None
-    return Take(asked, serving, sum(len(group.units) for group in serving), request.admin, every=True)
+    return Take(asked, fixed, sum(len(group.units) for group in fixed), request.admin, every=True, spare=spare)
 
 
 def values(group: Group, attribute: str) -> tuple[Value, ...]:
@@ -121,34 +136,50 @@ def values(group: Group, attribute: str) -> tuple[Value, ...]:
     return () if found is None else tuple((found[0], value) for value in found[1])
 
 
-def _with_attribute(take: Take, attribute: str) -> None:
-    """Leave devices out that lack the attribute."""
-    kept = tuple(group for group in take.groups if values(group, attribute))
-    if take.every and len(kept) < len(take.groups):
-        kept = ()
-    take.groups = kept
+def _keep(take: Take, attribute: str, value: Value | None) -> Take | None:
+    """Return what is left of it without devices that lack an attribute, or (not None) a value of it; None where it needs one of those."""
+
+    def good(group: Group) -> bool:
+        found = values(group, attribute)
+        return bool(found) if value is None else value in found
+
+    groups = tuple(group for group in take.groups if good(group))
+    spare = tuple(group for group in take.spare if good(group))
+    if take.every and (len(groups) < len(take.groups) or not (groups or spare)):
+        return None
+    return replace(take, groups=groups, spare=spare)
+
+
+def _narrowed(mode: Mode, tied: Sequence[int], attribute: str, value: Value | None = None) -> Mode | None:
+    takes = list(mode.takes)
+    for i in tied:
+        kept = _keep(takes[i], attribute, value)
+        if kept is None:
+            return None
+        takes[i] = kept
+    return Mode(takes, mode.distinct)
 
 
 def _common(takes: Sequence[Take], attribute: str) -> list[Value]:
     """Return the values that each of these requests finds some device with."""
-    found: dict[Value, None] = dict.fromkeys(v for group in takes[0].groups for v in values(group, attribute))
+    found: dict[Value, None] = dict.fromkeys(v for group in (*takes[0].groups, *takes[0].spare) for v in values(group, attribute))
     for take in takes[1:]:
-        here = {v for group in take.groups for v in values(group, attribute)}
+        here = {v for group in (*take.groups, *take.spare) for v in values(group, attribute)}
         found = dict.fromkeys(v for v in found if v in here)
     return list(found)
 
 
 def _matched(mode: Mode, matching: Sequence[tuple[tuple[int, ...], str, list[Value]]]) -> Iterator[Mode]:
     for chosen in product(*(match[2] for match in matching)):
-        takes = [replace(take) for take in mode.takes]
+        found: Mode | None = mode
         for (tied, attribute, _), value in zip(matching, chosen, strict=True):
-            for i in tied:
-                kept = tuple(group for group in takes[i].groups if value in values(group, attribute))
-                takes[i].groups = () if takes[i].every and len(kept) < len(takes[i].groups) else kept
-        yield Mode(takes, mode.distinct)
+            if found is not None:
+                found = _narrowed(found, tied, attribute, value)
+        if found is not None:
+            yield found
 
 
 def _enough(take: Take, books: Books) -> bool:
     """Return whether there are devices for one pod."""
     there = sum(len(group.units) if take.admin else group.free(books) for group in take.groups)
-    return there >= take.count
+    return there >= take.count and (bool(take.groups) or not take.every or any(group.free(books) for group in take.spare))

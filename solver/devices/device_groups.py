@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 
+import numpy as np
+
 from models.cel.selectors import CelError
 from models.devices.demand import Request, Toleration
 from models.devices.inventory import Books, Kind
@@ -45,7 +47,7 @@ class Group:
 
     def free(self, books: Books) -> int:
         """Return how many of the devices are not allocated as a whole."""
-        return sum(unit not in books.in_use for unit in self.units)
+        return len(self.units) - int(np.count_nonzero(books.in_use[self.units]))
 
 
 class DeviceGroups:
@@ -56,8 +58,9 @@ class DeviceGroups:
         inventory = self.inventory = table.inventory
         seen: dict[int, list[int]] = {}
         for s, site in enumerate(inventory.sites):
+            barred = {device for v in site.views for device in inventory.views[v].elsewhere}
             for device in site.visible.tolist():
-                if device not in site.elsewhere:
+                if device not in barred:
                     seen.setdefault(device, []).append(s)
         published: dict[int, int] = {}
         for device in seen:
@@ -82,14 +85,14 @@ class DeviceGroups:
             group.units.append(device.unit)
         self._serving: dict[tuple[Wish, int], tuple[Group, ...]] = {}
         self._matching: dict[tuple[Wish, int], tuple[Group, ...]] = {}
-        self._good = cache(self._serves)
+        self._fits = cache(self._matches)
 
     def matching(self, wish: Wish, site: int) -> tuple[Group, ...]:
-        """Return the groups at a site whose devices all selectors match, whether or not they can be had."""
+        """Return the groups at a site whose devices all selectors match, and that are large enough, whether or not they can be had."""
         key = (wish, site)
         found = self._matching.get(key)
         if found is None:
-            found = self._matching[key] = tuple(g for g in self.of_site[site] if self._matches(wish.selectors, g.kind.id))
+            found = self._matching[key] = tuple(g for g in self.of_site[site] if self._fits(wish, g.kind.id))
         return found
 
     def serving(self, wish: Wish, site: int) -> tuple[Group, ...]:
@@ -97,22 +100,27 @@ class DeviceGroups:
         key = (wish, site)
         found = self._serving.get(key)
         if found is None:
-            found = self._serving[key] = tuple(g for g in self.matching(wish, site) if self._good(wish, g.kind.id))
+            found = self._serving[key] = tuple(g for g in self.matching(wish, site) if _allowed(wish, g.kind))
         return found
 
-    def _matches(self, selectors: tuple[str, ...], kind: int) -> bool:
+    def _matches(self, wish: Wish, kind: int) -> bool:
         """A device on which an expression fails is of no use to anybody; that the failure may end a search depends on the order."""
         try:
-            return self._table.matches(selectors, kind)
+            return amounts(wish, self.inventory.kinds[kind]) is not None and self._table.matches(wish.selectors, kind)
         except CelError:
             return False
 
-    def _serves(self, wish: Wish, kind_id: int) -> bool:
-        kind = self._table.inventory.kinds[kind_id]
-        taken = amounts(wish, kind)
-        if not kind.usable or taken is None or any(amount > kind.capacity[name].value for name, amount in taken):
-            return False
-        return all(any(_tolerates(toleration, taint) for toleration in wish.tolerations) for taint in kind.taints)
+
+def _allowed(wish: Wish, kind: Kind) -> bool:
+    return kind.usable and all(any(_tolerates(toleration, taint) for toleration in wish.tolerations) for taint in kind.taints)
+
+
+def groups_of(table: DeviceTable) -> DeviceGroups:
+    """Return the groups of a table, which all its models share."""
+    found = table.cache.get("groups")
+    if not isinstance(found, DeviceGroups):
+        found = table.cache["groups"] = DeviceGroups(table)
+    return found
 
 
 def wish(request: Request) -> Wish:
@@ -120,27 +128,15 @@ def wish(request: Request) -> Wish:
     return Wish(request.selectors, request.tolerations, request.capacity)
 
 
-@cache
-def _requested(kind: Kind, capacity: tuple[tuple[str, Fraction], ...]) -> dict[str, Fraction] | None:
-    found = {}
-    for name, amount in capacity:
-        domain, _, bare = name.rpartition("/")
-        written = name if name in kind.capacity else bare if domain == kind.driver else f"{kind.driver}/{name}"
-        if written not in kind.capacity:
-            return None
-        found[written] = amount
-    return found
-
-
 def amounts(wish: Wish, kind: Kind) -> tuple[tuple[str, Fraction], ...] | None:
-    """Return what a request takes of each capacity of a device; None where the device lacks one, or its policy refuses the amount."""
-    requested = _requested(kind, wish.capacity)
-    if requested is None:
+    """Return what a request takes of each capacity of a device; None where the device lacks one, has too little, or refuses the amount."""
+    requested = dict(wish.capacity)
+    if not requested.keys() <= kind.capacity.keys():
         return None
     found = []
     for name, capacity in kind.capacity.items():
         amount = capacity.amount(requested.get(name))
-        if amount is None:
+        if amount is None or amount > capacity.value:
             return None
         found.append((name, amount))
     return tuple(found)

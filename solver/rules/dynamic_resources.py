@@ -68,7 +68,7 @@ class DynamicResources(Rule):
             for g, cls in enumerate(cluster.classes):
                 if cls.devices is not None:
                     self._asked[g] = self._read(g, cls.devices)
-            self._never = {g: self.rejects(g) for g, asked in enumerate(self._asked) if asked is not None}
+            self._never = {g: self._hopeless(asked) for g, asked in enumerate(self._asked) if asked is not None}
 
     def _read(self, g: int, demand: Demand) -> _Asked:
         table = self.cluster.devices
@@ -98,6 +98,19 @@ class DynamicResources(Rule):
     def _left(self, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
         """Return the claims that are not allocated yet."""
         return tuple(claim for claim in claims if claim.key not in self._shared) if self._shared else claims
+
+    def _hopeless(self, asked: _Asked) -> Bools:
+        """bool[N]: nodes that no pod can get, now or later. A claim that pods share may be allocated elsewhere by then, unless every device
+        is of one node, and then a pod that names it twice finds it allocated."""
+        mask = asked.barred.copy()
+        away = not all(device.node for device in self.state.inventory.devices)
+        for where, claims in asked.variants:
+            own = tuple(claim for claim in claims if claim.key is None)
+            shared = dict.fromkeys(claim for claim in claims if claim.key is not None)
+            certain = own if away else (*own, *shared)
+            if certain:
+                mask |= self.state.rejected(certain if shared else claims, where & ~mask)
+        return mask
 
     def never(self, g: int) -> Bools:
         return self._never.get(g, self._nothing)
@@ -247,7 +260,14 @@ class DynamicResources(Rule):
         return [touching] if touching else []
 
     def encode(self, encoding: PlacementModel) -> None:
-        pass
+        if self._state is None:
+            return
+        from solver.devices.device_groups import groups_of
+        from solver.rules.dynamic_resources_encoding import DeviceEncoder
+
+        asked = {g: a.variants for g, a in enumerate(self._asked) if a is not None and self.concerned(g) and len(encoding.nodes_of(g))}
+        serves = {key: shared.nodes for key, shared in self._shared.items()}
+        DeviceEncoder(encoding, groups_of(self.state.table), self.state.books, asked, serves).run()
 
     def message(self, g: int, rejected: Bools) -> str:
         asked = self._asked[g]

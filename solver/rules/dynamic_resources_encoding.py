@@ -201,8 +201,8 @@ class DeviceEncoder:
             for mode in self._modes(anchor.site, bundle):
                 whole = np.ones_like(reach)
                 for take in mode.takes:
-                    masks = [self._served(group) for group in take.groups]
-                    whole &= np.logical_and.reduce(masks) if take.every else np.logical_or.reduce(masks)
+                    masks = [self._served(group) for group in take.groups or take.spare]
+                    whole &= np.logical_and.reduce(masks) if take.every and take.groups else np.logical_or.reduce(masks)
                 some |= whole
             reach &= some
         reach[list(anchor.nodes)] = True
@@ -229,7 +229,7 @@ class DeviceEncoder:
     def _modes(self, site: int, bundle: Bundle) -> list[Mode]:
         found = self._ways.get((site, bundle))
         if found is None:
-            broken = self._inventory.sites[site].broken is not None
+            broken = any(self._inventory.views[v].broken is not None for v in self._inventory.sites[site].views)
             found, loose = modes(bundle, site, self._groups, self._books, broken=broken)
             self._ways[site, bundle] = found
             self.loose |= loose
@@ -274,7 +274,7 @@ class DeviceEncoder:
     def _take(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[Group, list[Term]]:
         """Return how many devices of each group a request takes."""
         if take.every:
-            return {group: _times(pods, len(group.units)) for group in take.groups}
+            return self._take_every(load, take, pods)
         if len(take.groups) == 1:
             return {take.groups[0]: _times(pods, take.count)}
         upper = _most(pods)
@@ -291,6 +291,16 @@ class DeviceEncoder:
         load.equations.append(([t for terms in found.values() for t in terms] + _times(pods, -take.count), "=="))
         return found
 
+    def _take_every(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[Group, list[Term]]:
+        found = {group: _times(pods, len(group.units)) for group in take.groups}
+        upper, less = _most(pods), _times(pods, -1)
+        for group in take.spare:
+            found[group] = [(self._integer(upper), 1, upper)]
+            load.equations.append(([*found[group], *less], "<="))
+        if not take.groups:
+            load.equations.append(([*pods, *_times([t for terms in found.values() for t in terms], -1)], "<="))
+        return found
+
     # --- what there is ----------------------------------------------------------------------------------------------------------
 
     def _charge(self, load: _Load, take: Take, group: Group, terms: list[Term]) -> None:
@@ -304,7 +314,7 @@ class DeviceEncoder:
         for name, amount in amounts(take.wish, group.kind) or ():
             room = group.kind.capacity[name].value - self._books.consumed.get((unit, name), Fraction(0))
             self._add(load, ("capacity", unit, name), group, room, _times(terms, amount))
-        if group.counters and unit not in self._books.shares:
+        if group.counters and not self._books.shares[unit]:
             self._first_share(load, group, terms)
 
     def _first_share(self, load: _Load, group: Group, terms: list[Term]) -> None:

@@ -11,9 +11,11 @@ from itertools import combinations
 import numpy as np
 
 from models.devices.demand import Claim, Constraint, Request
-from models.devices.inventory import Attribute, Books, Capacity, Device, Inventory, Kind, Site
+from models.devices.inventory import Attribute, Books, Capacity, Device, Inventory, Kind, Site, View
+from models.devices.selecting import Selecting
 from models.devices.table import DeviceTable
 from models.kube import device_objects
+from models.kube.feature_gates import DEFAULT
 
 SELECTORS = ("s0", "s1", "s2", "s3")
 ATTRIBUTES = ("d/a", "d/b")
@@ -53,12 +55,25 @@ def instance(seed: int, *, nodes: int = 2, classes: int = 3) -> Instance:
                     lists[n].append(device)
     for n in range(nodes):
         broken = "broken" if rng.random() < 0.03 else None
-        inventory.sites.append(Site(np.array(lists[n], dtype=np.int32), broken=broken))
+        ids = np.array(lists[n], dtype=np.int32)
+        inventory.views.append(View(ids, broken=broken))
+        inventory.sites.append(Site((n,), ids))
     inventory.site_of = np.arange(nodes, dtype=np.int32)
     _book(rng, inventory)
-    table = DeviceTable(inventory, lambda selectors, kind: all(hits[s, kind] for s in selectors))
+    table = DeviceTable(inventory, _Selecting(inventory.kinds, hits))
     shared = _claim(rng, key="default/shared")
     return Instance(nodes, table, [_demand(rng, shared) for _ in range(classes)])
+
+
+class _Selecting(Selecting):
+    """Selectors are names; ``hits``: which of them hold for which kind."""
+
+    def __init__(self, kinds: list[Kind], hits: dict[tuple[str, int], bool]) -> None:
+        super().__init__(kinds, DEFAULT)
+        self._hits = hits
+
+    def __call__(self, expressions: tuple[str, ...], kind: int) -> bool:
+        return all(self._hits[selector, kind] for selector in expressions)
 
 
 def _kind(rng: random.Random, k: int) -> Kind:
@@ -95,14 +110,15 @@ def _device(rng: random.Random, inventory: Inventory, pool: str, counters: list[
 
 
 def _book(rng: random.Random, inventory: Inventory) -> None:
-    books = inventory.books = Books(left=list(inventory.counters))
+    size = len(inventory.devices)
+    books = inventory.books = Books(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(inventory.counters))
     for device in inventory.devices:
         if rng.random() < 0.15:
             if inventory.kinds[device.kind].shared:
                 books.shares[device.unit] = 1
                 books.consumed[device.unit, "memory"] = Fraction(2)
             else:
-                books.in_use.add(device.unit)
+                books.in_use[device.unit] = True
             for counter, amount in device.counters:
                 books.left[counter] -= amount
 
@@ -195,14 +211,24 @@ def _choices(found: Instance, request: Request, n: int) -> Iterator[tuple[int, .
     good = [i for i in matching if _good(request, inventory.kind(i))]
     if request.count is not None:
         yield from combinations(good, request.count)
-    elif matching and good == matching and site.broken is None:
-        yield tuple(good)
+        return
+    # All that match and are large enough; shared devices that are full are left out, whichever these are when the pod comes.
+    large = [i for i in matching if _large(request, inventory.kind(i))]
+    fixed = [i for i in large if not inventory.kind(i).shared]
+    spare = [i for i in good if inventory.kind(i).shared]
+    if set(fixed) <= set(good) and not any(inventory.views[v].broken for v in site.views):
+        for k in range(len(spare) + 1):
+            yield from ((*fixed, *more) for more in combinations(spare, k) if fixed or more)
+
+
+def _large(request: Request, kind: Kind) -> bool:
+    return all(name in kind.capacity and amount <= kind.capacity[name].value for name, amount in request.capacity)
 
 
 def _good(request: Request, kind: Kind) -> bool:
     if kind.taints and not request.tolerations:
         return False
-    return kind.usable and all(name in kind.capacity and amount <= kind.capacity[name].value for name, amount in request.capacity)
+    return kind.usable and _large(request, kind)
 
 
 def _take(found: Instance, request: Request, devices: Sequence[int], books: Books) -> Books | None:
@@ -211,10 +237,10 @@ def _take(found: Instance, request: Request, devices: Sequence[int], books: Book
     inventory = found.table.inventory
     for i in devices:
         device, kind = inventory.devices[i], inventory.kind(i)
-        fits = device.unit not in books.in_use
+        fits = not books.in_use[device.unit]
         if kind.shared:
-            first = device.unit not in books.shares
-            books.shares[device.unit] = books.shares.get(device.unit, 0) + 1
+            first = not books.shares[device.unit]
+            books.shares[device.unit] += 1
             for name, capacity in kind.capacity.items():
                 asked = dict(request.capacity).get(name)
                 amount = asked if asked is not None else capacity.default if capacity.default is not None else capacity.value
@@ -222,7 +248,7 @@ def _take(found: Instance, request: Request, devices: Sequence[int], books: Book
                 fits &= books.consumed[device.unit, name] <= capacity.value
         else:
             first = True
-            books.in_use.add(device.unit)
+            books.in_use[device.unit] = True
         for counter, amount in device.counters if first else ():
             books.left[counter] -= amount
             fits &= amount == 0 or books.left[counter] >= 0
