@@ -8,20 +8,25 @@ from typing import Any, Final
 from models.cel import checked_expression, environment, regular_expressions
 from models.cel.checked_expression import Message, type_name
 from models.cel.condition import CelError, Fault, UnsupportedExpression
+from models.cel.dialect import Dialect
 from models.cel.rewrite import rewrite
 
 _CONVERSIONS: Final = ("int", "uint", "double", "duration", "timestamp")
+#: CELSelectorExpressionMaxCost; a step costs 1 or more, and what costs more than this fails.
+MAX_STEPS: Final = 1_000_000
+#: What is taken of a list or map whose length the text does not tell: more than attributes and lists of attributes have.
+_ITEMS: Final = 64
 _ERROR: Final = re.compile(r"ERROR: <input>:(\d+:\d+): (.*)")
 
 
-def program(expression: str, shares: bool, list_attributes: bool) -> Any:
+def program(expression: str, dialect: Dialect) -> Any:
     """Return what evaluates an expression on an activation with the variable ``device``.
 
     Raises:
         CelError: it does not compile.
         UnsupportedExpression: it needs something that this package does not evaluate.
     """
-    library = environment.checker(shares, list_attributes)
+    library = environment.checker(dialect)
     try:
         if "has" in expression:
             _check_presence(checked_expression.parse(library.compile(expression, disable_check=True).serialize()))
@@ -31,9 +36,11 @@ def program(expression: str, shares: bool, list_attributes: bool) -> Any:
         raise CelError(f"at {match[1]}: {match[2]}" if match else " ".join(str(error).split())[:400]) from None
     types = {entry.key: type_name(entry.value) for entry in checked.type_map}
     result = types.get(checked.expr.id, "dyn")
-    if result not in ("bool", "any") and not (list_attributes and result == "dyn"):
+    if result not in ("bool", "any") and not (dialect.list_attributes and result == "dyn"):
         raise CelError(f"must evaluate to bool or the unknown type, not {result}")
     _check_constants(checked.expr, types)
+    if _steps(checked.expr) > MAX_STEPS:
+        raise UnsupportedExpression(f"macros that may take more than {MAX_STEPS} steps")
     rewrite(checked)
     try:
         return environment.evaluation().deserialize(checked_expression.serialize(checked))
@@ -60,6 +67,24 @@ def _check_constants(expr: Message, types: dict[int, str]) -> None:
             _check_one_type([_element(types, entry.value, entry.optional_entry) for entry in part.struct_expr.entries])
         elif part.HasField("call_expr"):
             _check_call(part)
+
+
+def _steps(expr: Message) -> int:
+    """Return how many steps an expression may take."""
+    if not expr.HasField("comprehension_expr"):
+        return 1 + sum(_steps(child) for child in checked_expression.children(expr))
+    loop = expr.comprehension_expr
+    each = _steps(loop.loop_condition) + _steps(loop.loop_step)
+    return _steps(loop.iter_range) + _steps(loop.accu_init) + _items(loop.iter_range) * each + _steps(loop.result)
+
+
+def _items(expr: Message) -> int:
+    if expr.HasField("list_expr"):
+        return len(expr.list_expr.elements)
+    if expr.call_expr.function in ("range", "lists.range"):
+        end = expr.call_expr.args[-1].const_expr
+        return int(end.int64_value) if end.HasField("int64_value") else MAX_STEPS
+    return _ITEMS
 
 
 def _element(types: dict[int, str], expr: Message, optional: bool) -> str:

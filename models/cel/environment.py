@@ -9,11 +9,14 @@ https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/dynamic
 
 from __future__ import annotations
 
+import json
+import re
 from collections import defaultdict
 from functools import lru_cache
 from typing import Any, Final
 
 from models.cel import formats, values
+from models.cel.dialect import Dialect
 from models.cel.functions import FUNCTIONS
 
 #: The callback that runs a function of :data:`models.cel.functions.FUNCTIONS`: its name, and a list of its arguments.
@@ -43,13 +46,13 @@ _KUBERNETES: Final = """
     IP.family() int; IP.isUnspecified() bool; IP.isLoopback() bool; IP.isLinkLocalMulticast() bool; IP.isLinkLocalUnicast() bool;
     IP.isGlobalUnicast() bool; cidr(string) CIDR; isCIDR(string) bool; CIDR.containsIP(string) bool; CIDR.containsIP(IP) bool;
     CIDR.containsCIDR(string) bool; CIDR.containsCIDR(CIDR) bool; CIDR.ip() IP; CIDR.prefixLength() int; CIDR.masked() CIDR;
-    Format.validate(string) optional_list; format.named(string) optional_format
+    Format.validate(string) optional_type<list<string>>; format.named(string) optional_type<Format>
 """
 #: Standard functions that Kubernetes has with further overloads: declared here as a whole, since the library does not merge declarations.
 _NUMBERS: Final = ("int", "uint", "double")
 _ORDERED: Final = (*((kind, kind) for kind in _COMPARED), *((a, b) for a in _NUMBERS for b in _NUMBERS if a != b))
 _COMPARISONS: Final = ("_<_", "_<=_", "_>_", "_>=_")
-_TO_STRING: Final = ("string", "bool", "int", "uint", "double", "bytes", "timestamp", "duration")
+_TO_STRING: Final = ("string", "bool", "int", "uint", "double", "bytes", "timestamp", "duration", "IP", "CIDR")
 _EXTENSIONS: Final = ("two-var-comprehensions", "lists", "sets", "optional", "bindings")
 _TYPES: Final = {
     "Semver": values.SEMVER,
@@ -61,20 +64,24 @@ _TYPES: Final = {
 }
 
 
+_TYPE: Final = re.compile(r"(~?)([\w.]+)(?:<(.*)>)?\Z")
+
+
 def _cel() -> Any:
     from cel_expr_python import cel
 
     return cel
 
 
-def _type(text: str) -> Any:
-    kinds = _cel().Type
-    if text in _TYPES:
-        return kinds.AbstractType(_TYPES[text])
-    if text.startswith("optional_"):
-        inner = {"optional_list": kinds.List(kinds.STRING), "optional_format": _type("Format")}[text]
-        return kinds.AbstractType("optional_type", [inner])
-    return kinds(text.replace(" ", ""))
+def _type(text: str) -> dict[str, object]:
+    match = _TYPE.match(text)
+    assert match is not None
+    found: dict[str, object] = {"type_name": _TYPES.get(match[2], match[2])}
+    if match[1]:
+        found["is_type_param"] = True
+    if match[3]:
+        found["params"] = [_type(part) for part in match[3].split(", ", 1)]
+    return found
 
 
 def _own_signatures() -> list[str]:
@@ -85,49 +92,52 @@ def _own_signatures() -> list[str]:
     return found
 
 
-def _declarations(list_attributes: bool) -> list[Any]:
-    overloads: dict[str, list[Any]] = defaultdict(list)
-    own = _own_signatures() + (["dyn.includes(dyn) bool"] if list_attributes else [])
-    for identifier, signatures in ((OWN, own), ("strings__", _STRINGS.split(";"))):
+def _declarations(includes: bool) -> list[dict[str, object]]:
+    overloads: dict[str, list[dict[str, object]]] = defaultdict(list)
+
+    def add(identifier: str, name: str, target: str, arguments: list[str], result: str) -> None:
+        overload: dict[str, object] = {"id": identifier, "args": [_type(argument) for argument in arguments], "return": _type(result)}
+        overloads[name].append(overload | ({"target": _type(target)} if target else {}))
+
+    own = _own_signatures() + (["dyn.includes(dyn) bool"] if includes else [])
+    for prefix, signatures in ((OWN, own), ("strings__", _STRINGS.split(";"))):
         for number, signature in enumerate(signatures):
             head, _, result = signature.strip().rpartition(") ")
             name, _, arguments = head.partition("(")
             target, _, method = name.rpartition(".")
             member = target in (*_TYPES, "string", "dyn") or target.startswith("list<")
-            parameters = [_type(kind) for kind in (target if member else "", *arguments.split(", ")) if kind]
-            function = method if member else name
-            identified = f"{identifier}{'m' if member else 'g'}__{function}__{number}"
-            overloads[function].append(_cel().Overload(identified, _type(result), parameters, member))
+            name, target = (method, target) if member else (name, "")
+            add(f"{prefix}{'m' if member else 'g'}__{name}__{number}", name, target, list(filter(None, arguments.split(", "))), result)
     for name in _COMPARISONS:
         for left, right in _ORDERED:
-            overloads[name].append(_cel().Overload(f"{name}{left}_{right}", _type("bool"), [_type(left), _type(right)], False))
-    overloads["string"] += [_cel().Overload(f"string_{kind}", _type("string"), [_type(kind)], False) for kind in _TO_STRING]
-    overloads["string"] += [_cel().Overload(f"string_{kind}", _type("string"), [_type(kind)], False) for kind in ("IP", "CIDR")]
-    return [_cel().FunctionDecl(name, found) for name, found in overloads.items()]
+            add(f"{name}{left}_{right}", name, "", [left, right], "bool")
+    for kind in _TO_STRING:
+        add(f"string_{kind}", "string", "", [kind], "string")
+    return [{"name": name, "overloads": found} for name, found in overloads.items()]
 
 
-def _config(extensions: tuple[str, ...], excluded: tuple[str, ...] = ()) -> Any:
-    text = "name: selectors\nextensions:\n" + "".join(f"  - name: {name}\n" for name in extensions)
-    if excluded:
-        text += "stdlib:\n  exclude_functions:\n" + "".join(f'    - name: "{name}"\n' for name in excluded)
-    return _cel().NewEnvConfigFromYaml(text)
+def _config(extensions: tuple[str, ...], **more: object) -> Any:
+    config = {"name": "selectors", "extensions": [{"name": name} for name in extensions], **more}
+    return _cel().NewEnvConfigFromYaml(json.dumps(config))  # YAML takes JSON
 
 
 @lru_cache(maxsize=4)
-def checker(shares: bool, list_attributes: bool) -> Any:
-    """Return the environment in which expressions are checked. ``shares``: ``device.allowMultipleAllocations`` exists."""
-    kinds = _cel().Type
-    attribute = kinds.DYN if list_attributes else kinds("google.protobuf.Any")
+def checker(dialect: Dialect) -> Any:
+    """Return the environment in which expressions are checked."""
+    attribute = "dyn" if dialect.list_attributes else "any"
     variables = {
-        "device": kinds("kubernetes.DRADeviceWithShares" if shares else "kubernetes.DRADevice"),
-        "device.driver": kinds.STRING,
-        "device.attributes": kinds.Map(kinds.STRING, kinds.Map(kinds.STRING, attribute)),
-        "device.capacity": kinds.Map(kinds.STRING, kinds.Map(kinds.STRING, _type("Quantity"))),
-    }
-    if shares:
-        variables["device.allowMultipleAllocations"] = kinds.BOOL
-    config = _config(_EXTENSIONS, (*_COMPARISONS, "string"))
-    return _cel().NewEnv(values.POOL, config=config, variables=variables, functions=_declarations(list_attributes))
+        "device": "kubernetes.DRADevice" + "WithShares" * dialect.shares,
+        "device.driver": "string",
+        "device.attributes": f"map<string, map<string, {attribute}>>",
+        "device.capacity": "map<string, map<string, Quantity>>",
+    } | ({"device.allowMultipleAllocations": "bool"} if dialect.shares else {})
+    config = _config(
+        _EXTENSIONS,
+        stdlib={"exclude_functions": [{"name": name} for name in (*_COMPARISONS, "string")]},
+        variables=[{"name": name, **_type(text)} for name, text in variables.items()],
+        functions=_declarations(dialect.includes),
+    )
+    return _cel().NewEnv(values.DEVICE_POOL, config=config)
 
 
 def _call(name: str, arguments: list[Any]) -> Any:

@@ -9,6 +9,7 @@ import msgspec
 
 from models.cel import semantic_versions, values
 from models.cel.condition import CelError, UnsupportedExpression, take_outside
+from models.cel.dialect import Dialect
 from models.kube import quantity
 from models.kube.device_objects import Device, DeviceAttribute
 from models.kube.feature_gates import FeatureGates
@@ -77,27 +78,34 @@ def available() -> bool:
     return True
 
 
-def compile_selector(expression: str, gates: FeatureGates) -> DeviceSelector:
-    """Return an expression's selector; equal expressions share one.
+def compile_selector(expression: str, gates: FeatureGates, new: bool = False) -> DeviceSelector:
+    """Return an expression's selector; equal expressions share one. ``new``: as an API server compiles those of objects that are created,
+    without what its gates leave out; those that it has stored may use everything that the version knows.
 
     Raises:
         CelError: it does not compile.
         UnsupportedExpression: Kubernetes would compile it, this package does not.
     """
-    found = _compiled(expression, gates.enabled("DRAConsumableCapacity"), gates.enabled("DRAListTypeAttributes"))
+    lists = gates.enabled("DRAListTypeAttributes")
+    dialect = Dialect(
+        shares=not new or gates.enabled("DRAConsumableCapacity"),
+        includes=lists or (not new and gates.has("stored selectors may call includes")),
+        list_attributes=lists,
+    )
+    found = _compiled(expression, dialect)
     if isinstance(found, DeviceSelector):
         return found
     raise type(found)(str(found))
 
 
 @lru_cache(maxsize=4096)
-def _compiled(expression: str, shares: bool, list_attributes: bool) -> DeviceSelector | CelError | UnsupportedExpression:
+def _compiled(expression: str, dialect: Dialect) -> DeviceSelector | CelError | UnsupportedExpression:
     from models.cel import compiler
 
     if len(expression.encode()) > MAX_LENGTH:
         return CelError(f"too long: {len(expression.encode())} bytes, at most {MAX_LENGTH}")
     try:
-        return DeviceSelector(expression, compiler.program(expression, shares, list_attributes), list_attributes)
+        return DeviceSelector(expression, compiler.program(expression, dialect), dialect.list_attributes)
     except (CelError, UnsupportedExpression) as error:
         return error
 

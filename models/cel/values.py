@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, struct_pb2
 
 from models.cel.semantic_versions import SemanticVersion
 
@@ -25,37 +25,38 @@ OPAQUE: Final = (SEMVER, QUANTITY, URL, FORMAT, IP, CIDR)
 
 _STRING: Final = 9
 _BOOL: Final = 8
+_MESSAGE: Final = 11
 _STRUCT: Final = ".google.protobuf.Struct"
 
 
-def _pool() -> Any:
-    from google.protobuf import struct_pb2
+def _file(package: str, name: str, fields: list[tuple[str, int, str | None]]) -> bytes:
+    file = descriptor_pb2.FileDescriptorProto(name=f"kubestow/{name}.proto", package=package, syntax="proto3")
+    message = file.message_type.add(name=name)
+    for number, (field, kind, type_name) in enumerate(fields, start=1):
+        message.field.add(name=field, number=number, label=1, type=kind, type_name=type_name)
+        if type_name is not None and struct_pb2.DESCRIPTOR.name not in file.dependency:
+            file.dependency.append(struct_pb2.DESCRIPTOR.name)
+    return bytes(file.SerializeToString())
 
+
+def _pool(*files: bytes) -> Any:
     pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
-    for index, name in enumerate(OPAQUE):
-        package, _, short = name.rpartition(".")
-        file = descriptor_pb2.FileDescriptorProto(name=f"kubestow/value{index}.proto", package=package, syntax="proto3")
-        message = file.message_type.add(name=short)
-        message.field.add(name="text", number=1, label=1, type=_STRING)
-        message.field.add(name="computed", number=2, label=1, type=_BOOL)
-        pool.AddSerializedFile(file.SerializeToString())
-    # The type that `device` is checked against where it is not followed by a field's name, as in cel.bind(d, device, …).
-    for gate, shared in (("", False), ("WithShares", True)):
-        file = descriptor_pb2.FileDescriptorProto(
-            name=f"kubestow/device{gate}.proto", package="kubernetes", syntax="proto3", dependency=["google/protobuf/struct.proto"]
-        )
-        message = file.message_type.add(name=f"DRADevice{gate}")
-        message.field.add(name="driver", number=1, label=1, type=_STRING)
-        message.field.add(name="attributes", number=2, label=1, type=11, type_name=_STRUCT)
-        message.field.add(name="capacity", number=3, label=1, type=11, type_name=_STRUCT)
-        if shared:
-            message.field.add(name="allowMultipleAllocations", number=4, label=1, type=_BOOL)
-        pool.AddSerializedFile(file.SerializeToString())
+    for file in (struct_pb2.DESCRIPTOR.serialized_pb, *files):
+        pool.AddSerializedFile(file)
     return pool
 
 
-POOL: Final = _pool()
+#: What values are while an expression runs.
+POOL: Final = _pool(
+    *(_file(kind.rpartition(".")[0], kind.rpartition(".")[2], [("text", _STRING, None), ("computed", _BOOL, None)]) for kind in OPAQUE)
+)
+_DEVICE: Final = [("driver", _STRING, None), ("attributes", _MESSAGE, _STRUCT), ("capacity", _MESSAGE, _STRUCT)]
+#: What ``device`` is checked against where no field's name follows, as in cel.bind(d, device, …). The values are not in it, so that they
+#: have no fields.
+DEVICE_POOL: Final = _pool(
+    _file("kubernetes", "DRADevice", _DEVICE),
+    _file("kubernetes", "DRADeviceWithShares", [*_DEVICE, ("allowMultipleAllocations", _BOOL, None)]),
+)
 _CLASSES: Final = {name: message_factory.GetMessageClass(POOL.FindMessageTypeByName(name)) for name in OPAQUE}
 
 

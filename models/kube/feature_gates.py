@@ -50,6 +50,7 @@ _CHANGES: Final = {
     "incomplete pools yield no devices": "1.35",
     "taint rules have a gate of their own": "1.35",
     "resize footprint is a maximum of sums": "1.37",
+    "stored selectors may call includes": "1.36",
 }
 
 
