@@ -26,11 +26,13 @@ from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import InputError, Snapshot
 from solver import rules
 from solver.bind_order.gang_units import bundle
+from solver.devices.result import devices
 from solver.objective.domain_evenness import DOMAINS
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Strategy, choose
 from solver.placed_tiers import Answer, PlacedSearch
 from solver.rules.base import Rule
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.eligibility import fits, possible
 from solver.rules.gang_scheduling import GangScheduling
 from solver.runtime.deadline import Deadline
@@ -235,6 +237,8 @@ def _assignments(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple
     dealt = [0] * cluster.n_classes
     found: list[doc.Assignment] = []
     zones = {cell: list(pools) for cell, pools in answer.later.zones.pools.items()} if answer.later is not None else {}
+    table = cluster.devices
+    allocating = DynamicResources(cluster) if table is not None else None
     order = 0
     for unit, together in bundle(cluster, answer.sequence):
         order += together
@@ -244,6 +248,9 @@ def _assignments(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple
             for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
                 order += not together
                 entry = doc.Assignment(keys[i], cluster.nodes.names[n], order, name)
+                if table is not None and allocating is not None and allocating.concerned(g):
+                    allocating.place(g, n)
+                    entry.devices = devices(table, i, allocating.taken(g, n)[-1])
                 if (g, n) in zones:
                     entry.containers = _containers(snapshot.pods[i], cluster.trees[n], zones[g, n].pop(0))
                 found.append(entry)

@@ -2,7 +2,6 @@
 ways devices serve claims.
 
 Enter at :class:`solver.devices.state.DeviceState` (what is allocated, and whether one more pod can be served), at
-:func:`solver.devices.allocator.allocate` (the search itself), at :func:`solver.devices.result.devices` (what the pods of a bind order
-get) and at :mod:`solver.devices.device_kinds` (what :mod:`solver.rules.dynamic_resources_encoding` makes rows of). It imports ``models``
-alone.
+:func:`solver.devices.allocator.allocate` (the search itself) and at :func:`solver.devices.result.devices` (what the pods of a bind order
+get). :mod:`solver.rules.dynamic_resources_encoding` makes rows of the ways. It imports ``models`` alone.
 """

@@ -8,7 +8,7 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (KE
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -274,7 +274,29 @@ class DynamicResources(Rule):
         assert asked is not None
         if asked.demand.refusal is not None:
             return asked.demand.refusal
-        return "no devices"
+        return "; ".join(self._words(asked, rejected))
+
+    def _words(self, asked: _Asked, rejected: Bools) -> Iterator[str]:
+        """Yield why pods get no devices on these nodes, one part for each kind of reason."""
+        from solver.devices.shortage import summed, why_not
+
+        table, left = self.state.table, rejected.copy()
+        barred = [(f"claim {key} is allocated elsewhere, or not ready", ~table.allowed[key]) for key in asked.demand.allocated]
+        barred += [(f"{name} is not listed", ~table.listed[name]) for name in asked.demand.unbacked]
+        barred += [(f"claim {key} gets devices elsewhere", ~self._shared[key].nodes) for key in asked.shared if key in self._shared]
+        for text, mask in barred:
+            if (left & mask).any():
+                yield f"{text}: {int((left & mask).sum())} node{'s' * (int((left & mask).sum()) != 1)}"
+                left &= ~mask
+        states, reasons, known = self.state.states(), [], dict[tuple[int, int], tuple[str, str]]()
+        for v, (where, claims) in enumerate(asked.variants):
+            for n in np.flatnonzero(where & left).tolist() if claims else ():
+                key = v, int(states[n])
+                if key not in known:
+                    known[key] = why_not(self.state, self._left(claims), n)
+                reasons.append(known[key])
+        if reasons:
+            yield summed(reasons)
 
 
 def _firsts(states: Ids, nodes: Ints) -> tuple[list[int], list[int]]:

@@ -32,9 +32,9 @@ READABLE = 20
 WORKERS = 2
 #: What an operator would rather not have to read comes first, and is left out where the rest is reason enough.
 _DROPPED_FIRST = (
-    "NodeResourceTopologyMatch", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits", "VolumeBinding",
-    "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures", "TaintToleration",
-    "NodeUnschedulable", "NodeName", "LimitRanger", "ResourceQuota",
+    "NodeResourceTopologyMatch", "DynamicResources", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits",
+    "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures",
+    "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "ResourceQuota",
 )  # fmt: skip
 
 

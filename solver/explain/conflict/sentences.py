@@ -12,10 +12,12 @@ from models.cluster.cluster import Affinity, domain_sum
 from models.documents.placement import Fact
 from models.kube.selectors import Bools
 from solver import rules
+from solver.explain.conflict.device_sentences import device_words
 from solver.explain.conflict.fact_model import FactEncoding
 from solver.explain.conflict.remaining_nodes import Core, RemainingNodes
 from solver.explain.conflict.topology_sentences import affinity_words, spread_words
 from solver.explain.conflict.wording import NAMES, amounts, listed, node_rule
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts
@@ -191,6 +193,10 @@ def _spread(fact: Fact, item: Item) -> str:
     return spread_words(fact, item.view, item.topic, item.classes, item.barred)
 
 
+def _devices(fact: Fact, item: Item) -> str:
+    return device_words(fact, item.view, item.topic, item.classes, (item.barred, item.inside))
+
+
 def _affinity(fact: Fact, item: Item) -> str:
     return affinity_words(fact, item.view, item.topic, item.classes, item.barred)
 
@@ -199,5 +205,5 @@ _WORDS: Final[dict[str, Callable[[Fact, Item], str]]] = {
     NodeResourcesFit.name: _capacity, NodeAffinity.name: _selection, NodePorts.name: _ports, GangScheduling.name: _gang,
     PodTopologySpread.name: _spread, InterPodAffinity.name: _affinity, NodeVolumeLimits.name: _volumes, VolumeBinding.name: _volumes,
     VolumeRestrictions.name: _volumes, VolumeZone.name: _volumes, NodeResourceTopologyMatch.name: _numa,
-    LimitRanger.name: _refused, ResourceQuota.name: _refused,
+    DynamicResources.name: _devices, LimitRanger.name: _refused, ResourceQuota.name: _refused,
 }  # fmt: skip

@@ -1,0 +1,21 @@
+"""The devices of a result, as documents have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from models.devices.inventory import Pick
+from models.devices.table import DeviceTable
+from models.documents.placement import DeviceResult, share_id
+from models.kube import quantity
+
+
+def devices(table: DeviceTable, pod: int, picks: Iterable[Pick]) -> list[DeviceResult]:
+    """Return what a pod (index into ``snapshot.pods``) gets. ``Pick.claim``: position among ``DeviceTable.names`` of the pod."""
+    names, found = table.names[pod], []
+    for pick in picks:
+        claim, device = names[pick.claim], table.inventory.devices[pick.device]
+        share = share_id(claim, pick.request, device.driver, device.pool, device.name) if pick.share else None
+        consumed = {name: quantity.canonical(amount) for name, amount in pick.consumed}
+        found.append(DeviceResult(claim, pick.request, device.driver, device.pool, device.name, pick.admin, share, consumed))
+    return found

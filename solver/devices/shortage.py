@@ -1,0 +1,155 @@
+"""What a node lacks of the devices that claims ask for, in a few words: how many match, how many of these are free, and what ties them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from models.cel.selectors import CelError
+from models.devices.demand import Claim, Request, Toleration
+from models.devices.inventory import Device
+from solver.devices.state import DeviceState
+
+#: Reasons that are told apart in one message.
+_TOLD: Final = 3
+
+
+@dataclass(frozen=True)
+class Supply:
+    """What a node has for one request: ``matching``: devices for which its selectors hold; of these ``open``: that it may take, as taints
+    and capacity go; of these ``free``: that nobody has. ``total``: all devices that the node sees. ``alike``: the most free ones that have
+    all attributes in common which must match, None if none must."""
+
+    total: int
+    matching: int
+    open: int
+    free: int
+    alike: int | None = None
+
+
+def asked(claim: Claim, request: Request) -> str:
+    """Return what a request asks for: ``4 a100``, ``all gpu``, ``4 a100 of one gpu.example.com/nvlink``."""
+    many = request.count is None or request.count > 1
+    ties = [
+        f"{'of different' if constraint.distinct else 'of one'} {constraint.attribute}"
+        for constraint in claim.constraints
+        if constraint.about(request.name) and (many or len(claim.requests) > 1)
+    ]
+    amount = "all" if request.count is None else str(request.count)
+    return " ".join([amount, request.device_class, *(" and ".join(ties[:_TOLD]),)]).strip()
+
+
+def claims_asked(claims: Sequence[Claim]) -> str:
+    """Return what claims ask for together: ``2 gpu, 1 nic``; of alternatives the first."""
+    words = [asked(claim, alternatives[0]) for claim in claims for alternatives in claim.requests if alternatives]
+    return ", ".join([*words[:_TOLD], *(["…"] if len(words) > _TOLD else [])]) or "nothing"
+
+
+def supply(state: DeviceState, claim: Claim, request: Request, n: int) -> Supply:
+    """Return what node n has for a request of a claim now.
+
+    Raises:
+        CelError: a selector fails on one of its devices.
+    """
+    inventory = state.inventory
+    devices = [inventory.devices[i] for i in inventory.visible(n).tolist()]
+    matching = [each for each in devices if state.table.matches(request.selectors, each.kind)]
+    may = [each for each in matching if _open(state, request, each)]
+    free = [inventory.kinds[each.kind] for each in may if _free(state, request, each)]
+    same = [each.attribute for each in claim.constraints if not each.distinct and each.about(request.name)]
+    alike = None
+    if same:
+        values = [tuple(kind.attributes.get(name) for name in same) for kind in free]
+        alike = max(Counter(value for value in values if None not in value).values(), default=0)
+    return Supply(len(devices), len(matching), len(may), len(free), alike)
+
+
+def _open(state: DeviceState, request: Request, device: Device) -> bool:
+    kind = state.inventory.kinds[device.kind]
+    if not kind.usable or not all(any(_tolerates(each, taint) for each in request.tolerations) for taint in kind.taints):
+        return False
+    wanted = dict(request.capacity)
+    amounts = [(entry, entry.amount(wanted.get(name))) for name, entry in kind.capacity.items()]
+    return wanted.keys() <= kind.capacity.keys() and all(amount is not None and amount <= entry.value for entry, amount in amounts)
+
+
+def _tolerates(toleration: Toleration, taint: tuple[str, str, str]) -> bool:
+    key, operator, value, effect = toleration
+    same = (not effect or effect == taint[2]) and (not key or key == taint[0])
+    return same and (operator == "Exists" or (operator == "Equal" and value == taint[1]))
+
+
+def _free(state: DeviceState, request: Request, device: Device) -> bool:
+    books, kind = state.books, state.inventory.kinds[device.kind]
+    if books.in_use[device.unit] and not request.admin:
+        return False
+    if not (kind.shared and books.shares[device.unit]) and any(books.left[c] < amount for c, amount in device.counters):
+        return False
+    wanted = dict(request.capacity)
+    for name, entry in kind.capacity.items():
+        amount = entry.amount(wanted.get(name))
+        if amount is None or books.consumed.get((device.unit, name), 0) + amount > entry.value:
+            return False
+    return True
+
+
+def why_not(state: DeviceState, claims: Sequence[Claim], n: int) -> tuple[str, str]:
+    """Return what claims ask for, of those the part that is short where one is, and what node n has instead. They get nothing there now."""
+    # Attributes that are lists may match in part: then the most alike are a lower bound, and the words are about too few all the same.
+    error = state.error(tuple(claims), n)
+    if error is not None:
+        return claims_asked(claims), error
+    for claim, alternatives in _choices(claims):
+        best = None
+        for request in alternatives:
+            try:
+                found = supply(state, claim, request, n)
+            except CelError as problem:
+                return asked(claim, request), str(problem)
+            wanted = request.count if request.count is not None else max(1, found.open)
+            if found.free >= wanted and (found.alike is None or found.alike >= wanted):
+                break
+            best = best or (asked(claim, request), _short(request, found))
+        else:
+            if best is not None:
+                return best
+    tied = any(claim.constraints for claim in claims)
+    if len(claims) == 1 and len(claims[0].requests) == 1:
+        return claims_asked(claims), "no such set is free" if tied else "not free together"
+    return claims_asked(claims), "not free together" + (" under the constraints" if tied else "")
+
+
+def _choices(claims: Sequence[Claim]) -> Iterator[tuple[Claim, tuple[Request, ...]]]:
+    for claim in claims:
+        for alternatives in claim.requests:
+            yield claim, alternatives
+
+
+def _short(request: Request, found: Supply) -> str:
+    if not found.total:
+        return "no devices"
+    if not found.matching:
+        return "none matches"
+    wanted = found.matching if request.count is None else request.count
+    if found.matching < wanted:
+        return f"only {found.matching} match{'es' * (found.matching == 1)}"
+    if found.open < wanted:
+        return f"{found.open} of {found.matching} that match may be taken"
+    if found.free < wanted or found.alike is None:
+        return f"{found.free} of {found.open} free"
+    return f"at most {found.alike} of the {found.free} free"
+
+
+def summed(reasons: Sequence[tuple[str, str]]) -> str:
+    """Return the reasons of several nodes in one sentence: ``4 a100 asked for: 2 of 4 free on 3 nodes, no devices on 1``."""
+    by_part: dict[str, Counter[str]] = {}
+    for part, why in reasons:
+        by_part.setdefault(part, Counter())[why] += 1
+    said = []
+    for part, found in list(by_part.items())[:_TOLD]:
+        told = [f"{why} on {count}" for why, count in found.most_common(_TOLD)]
+        more = sum(found.values()) - sum(count for _, count in found.most_common(_TOLD))
+        said.append(f"{part} asked for: {', '.join([*told, *([f'too few on {more}'] if more else [])])}")
+    return "; ".join([*said, *(["…"] if len(by_part) > _TOLD else [])])
