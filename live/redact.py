@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import kinds, objects, storage_objects, workload_objects
+from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
 from models.kube.closed_nodes import CLOSED_BY
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
 from models.snapshot.decode import JSON_ERRORS, Reader
@@ -32,6 +32,7 @@ READ: Final = frozenset(
         *(prefix + kind for prefix in PREFIXES for kind in (AFFINITY, ANTI_AFFINITY)),
         CLOSED_BY,
         "controller.kubernetes.io/pod-deletion-cost",
+        "resource.kubernetes.io/extended-resource-claim",
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "cluster-autoscaler.kubernetes.io/scale-down-disabled",
         "karpenter.sh/do-not-disrupt",
@@ -221,6 +222,8 @@ def _metadata(obj: Any) -> Iterator[objects.ObjectMeta]:
     yield obj.metadata
     spec = getattr(obj, "spec", None)
     claims = list(getattr(spec, "volumeClaimTemplates", None) or ())
+    if isinstance(obj, device_objects.ResourceClaimTemplate) and spec is not None:
+        yield from _given(spec.metadata)
     if isinstance(obj, workload_objects.CronJob) and spec is not None and spec.jobTemplate is not None:
         yield from _given(spec.jobTemplate.metadata)
     found = kinds.pod_template(obj)

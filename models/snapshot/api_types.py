@@ -17,7 +17,8 @@ from models.kube.lenient_decode import did_you_mean, shorten
 
 
 class _Table(msgspec.Struct):
-    """``heads``: the type of each kind; ``types``: by field name the type below it, empty where it has no fields of its own."""
+    """``heads``: the type of each kind, and of ``group/version Kind`` where a version has another;
+    ``types``: by field name the type below it, empty where it has no fields of its own."""
 
     source: str
     groups: dict[str, list[str]]

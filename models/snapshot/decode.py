@@ -177,7 +177,12 @@ class Reader:
             if obj is None:
                 return
         if self._fields is not None and self._fields.wants(found, obj.metadata):
-            self._look(msgspec.json.decode(data), found, source)
+            try:
+                value = msgspec.json.decode(data)
+            except JSON_ERRORS as error:  # in what the typed decoder skips
+                self.sink.problem(source, _peek(data, found.name) or where, _json_message(error))
+                return
+            self._look(value, found, source)
         self._named(obj, found, source, where)
 
     def _look(self, value: Any, found: kinds.Kind, source: str) -> None:

@@ -38,7 +38,8 @@ def unknown(value: object, kind: Kind) -> Iterator[str]:
     Of kinds that other projects define and of alpha kinds only the fields that are read are known, so that others are wrong only where they
     are spelt almost like one of these.
     """
-    head = TABLE.heads.get(kind.name)
+    version = value.get("apiVersion") if isinstance(value, Mapping) else None
+    head = TABLE.heads.get(f"{version} {kind.name}") or TABLE.heads.get(kind.name)
     if head is not None:
         yield from _walk(value, head, "", head)
     elif kind.type is PodGroup and isinstance(value, Mapping) and isinstance(value.get("spec"), Mapping):

@@ -54,6 +54,9 @@ JOBS = Resource("Job", "jobs", "batch", "v1", True, ("status",))
 LEASES = Resource("Lease", "leases", "coordination.k8s.io", "v1")
 DEVICE_CLAIMS = Resource("ResourceClaim", "resourceclaims", "resource.k8s.io", "v1", True, ("status",))
 CLAIM_TEMPLATES = Resource("ResourceClaimTemplate", "resourceclaimtemplates", "resource.k8s.io", "v1")
+CSI_DRIVERS = _cluster("CSIDriver", "csidrivers", "storage.k8s.io", "v1")
+DEVICE_CLASSES = _cluster("DeviceClass", "deviceclasses", "resource.k8s.io", "v1")
+TAINT_RULES = _cluster("DeviceTaintRule", "devicetaintrules", "resource.k8s.io", "v1beta2")
 SLICES = _cluster("ResourceSlice", "resourceslices", "resource.k8s.io", "v1")
 
 RESOURCES: tuple[Resource, ...] = (
@@ -79,10 +82,13 @@ RESOURCES: tuple[Resource, ...] = (
     PRIORITIES,
     CLASSES,
     CSI_NODES,
+    CSI_DRIVERS,
     LEASES,
     DEVICE_CLAIMS,
     CLAIM_TEMPLATES,
     SLICES,
+    DEVICE_CLASSES,
+    TAINT_RULES,
     Resource("PodGroup", "podgroups", "scheduling.k8s.io", "v1alpha2"),
     Resource("Workload", "workloads", "scheduling.k8s.io", "v1alpha2"),
     Resource("PodGroup", "podgroups", "scheduling.x-k8s.io", "v1alpha1", True, ("status",), ("pg",)),

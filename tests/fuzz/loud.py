@@ -314,7 +314,10 @@ def bundles(on: Ground) -> Fault:
             yield "--strict takes stray files"
 
 
-_CLUSTER_SCOPED: Final = ("Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "NodeResourceTopology")
+_CLUSTER_SCOPED: Final = (
+    "Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "NodeResourceTopology",
+    "ResourceSlice", "DeviceClass", "DeviceTaintRule",
+)  # fmt: skip
 
 
 def _places(done: Outcome) -> tuple[int, int, int]:

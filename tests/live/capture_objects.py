@@ -95,6 +95,63 @@ def _object(version: str, kind: str, name: str, *, namespace: str | None = "shop
     return {"apiVersion": version, "kind": kind, "metadata": metadata(name, namespace=namespace, **(meta or {})), **fields}
 
 
+def devices() -> list[Object]:
+    """A slice, a class, a taint, a claim that is allocated, and a template of claims."""
+    opaque = {"opaque": {"driver": "gpu.example.com", "parameters": {"password": SECRET}}}
+    selectors = [{"cel": {"expression": "device.attributes['gpu.example.com'].model == 'a100'"}}]
+    exactly = {"deviceClassName": "gpu", "selectors": selectors, "capacity": {"requests": {"memory": "10Gi"}}}
+    asked = {"devices": {"requests": [{"name": "r", "exactly": exactly}], "config": [{"requests": ["r"], **opaque}]}}
+    named = {"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
+    device = {
+        "name": "gpu-0",
+        "attributes": {"model": {"string": "a100"}, "driverVersion": {"version": "1.2.3"}, "index": {"int": 0}, "ecc": {"bool": True}},
+        "capacity": {"memory": {"value": "80Gi", "requestPolicy": {"default": "10Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}}},
+        "consumesCounters": [{"counterSet": "set", "counters": {"slots": {"value": "1"}}}],
+        "taints": [{"key": "broken", "effect": "NoSchedule", "timeAdded": "2026-11-01T10:00:00Z"}],
+        "allowMultipleAllocations": True,
+        "bindingConditions": ["ready"],
+    }
+    slices = {"driver": "gpu.example.com", "pool": {"name": "n1", "generation": 3, "resourceSliceCount": 2}}
+    status = {
+        "allocation": {
+            "devices": {
+                "results": [{"request": "r", **named, "shareID": "6c1a", "consumedCapacity": {"memory": "10Gi"}}],
+                "config": [{"source": "FromClass", "requests": ["r"], **opaque}],
+            },
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]},
+            "allocationTimestamp": "2026-11-01T10:00:00Z",
+        },
+        "reservedFor": [{"resource": "pods", "name": "web-1-a", "uid": "uid-web-1-a"}],
+        "devices": [
+            {
+                **named,
+                "data": {"key": SECRET},
+                "networkData": {"hardwareAddress": SECRET, "ips": [SECRET]},
+                "conditions": [{"type": "ready", "status": "True", "message": SECRET, "reason": SECRET}],
+            }
+        ],
+    }
+    template = {"metadata": {"labels": {"app": "web"}, "annotations": dict(NOTES)}, "spec": asked}
+    return [
+        _object("resource.k8s.io/v1", "ResourceSlice", "n1-a", namespace=None, spec={**slices, "nodeName": "n1", "devices": [device]}),
+        _object(
+            "resource.k8s.io/v1", "ResourceSlice", "n1-b", namespace=None,
+            spec={**slices, "nodeName": "n1", "sharedCounters": [{"name": "set", "counters": {"slots": {"value": "8"}}}]},
+        ),
+        _object(
+            "resource.k8s.io/v1", "DeviceClass", "gpu", namespace=None,
+            spec={"selectors": selectors, "extendedResourceName": "example.com/gpu", "config": [opaque]},
+        ),
+        _object(
+            "resource.k8s.io/v1beta2", "DeviceTaintRule", "broken", namespace=None,
+            spec={"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "broken", "effect": "NoExecute"}},
+            status={"conditions": [{"message": SECRET}]},
+        ),
+        _object("resource.k8s.io/v1", "ResourceClaim", "mine", spec=asked, status=status),
+        _object("resource.k8s.io/v1", "ResourceClaimTemplate", "each", spec=template),
+    ]  # fmt: skip
+
+
 def cluster() -> list[Object]:
     """A cluster of one node, three pods, and one of everything else."""
     selector = {"matchLabels": {"app": "web"}}
@@ -152,6 +209,9 @@ def cluster() -> list[Object]:
         _object("scheduling.x-k8s.io/v1alpha1", "PodGroup", "g", spec={"minMember": 2, "scheduleTimeoutSeconds": 9}),
         _object("scheduling.volcano.sh/v1beta1", "PodGroup", "g", spec={"minMember": 2, "queue": SECRET}),
         _object("scheduling.k8s.io/v1alpha1", "Workload", "w", spec={"podGroups": [{"name": "g", "policy": {"gang": {"minCount": 2}}}]}),
+        _object("storage.k8s.io/v1", "CSIDriver", "d.example.com", namespace=None,
+                spec={"preventPodSchedulingIfMissing": True, "tokenRequests": [{"audience": SECRET}]}),
+        *devices(),
         _object(
             "topology.node.k8s.io/v1alpha2", "NodeResourceTopology", "n1", namespace=None, topologyPolicies=["SingleNUMANodePodLevel"],
             zones=[{"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "capacity": "4", "available": "4"}]}],

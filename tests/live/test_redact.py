@@ -27,7 +27,20 @@ _RECORDED = sorted((_ROOT.parent / "shared" / "data" / "clusters").glob("*.json"
 _INSTANCES = sorted(p for p in (_ROOT / "instances").glob("*.yaml") if not p.stem.endswith("-workload"))
 #: Objects in which any key is data, of labels, resources and the like.
 _MAPS = {"labels", "annotations", "matchLabels", "nodeSelector", "requests", "limits", "capacity", "allocatable", "overhead"}
-_MAPS |= {"allocatedResources", "minResources", "minTaskMember", "hard", "default", "defaultRequest", "max", "min", "maxLimitRequestRatio"}
+_MAPS |= {
+    "attributes",
+    "counters",
+    "consumedCapacity",
+    "allocatedResources",
+    "minResources",
+    "minTaskMember",
+    "hard",
+    "default",
+    "defaultRequest",
+    "max",
+    "min",
+    "maxLimitRequestRatio",
+}
 
 Object = dict[str, Any]
 

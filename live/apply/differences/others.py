@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from live.apply.differences import fields
 from live.apply.differences.found import Drift
-from models.kube import kinds, objects, storage_objects
+from models.kube import device_objects, kinds, objects, storage_objects
 from models.kube.workload_objects import Job, ReplicaSet
 from models.snapshot.snapshot import Snapshot
 
@@ -45,6 +45,20 @@ def _volume(found: storage_objects.PersistentVolume) -> dict[str, Any]:
 def _csi_node(found: storage_objects.CSINode) -> dict[str, Any]:
     drivers = (found.spec.drivers if found.spec is not None else None) or []
     return {"drivers": {each.name: fields.plain(each.allocatable or {}) | {"topologyKeys": each.topologyKeys} for each in drivers}}
+
+
+def _device_claim(found: device_objects.ResourceClaim) -> dict[str, Any]:
+    """Who may use the claim is left out: it follows the pods."""
+    spec = fields.plain(found.spec) if found.spec is not None else {}
+    allocation = found.status.allocation if found.status is not None else None
+    status = {"allocation": fields.plain(allocation) if allocation is not None else None}
+    return {"spec": spec, "status": status, "terminating": _terminating(found)}
+
+
+def _slice(found: device_objects.ResourceSlice) -> dict[str, Any]:
+    """The generation is left out: drivers raise it whenever they publish their devices again."""
+    spec = fields.plain(found.spec)
+    return {"spec": spec | {"pool": {name: value for name, value in spec["pool"].items() if name != "generation"}}}
 
 
 def _topology(found: Any) -> dict[str, Any]:
@@ -109,6 +123,11 @@ _KINDS: Final = (
     Compared("PersistentVolume", _volume),
     Compared("StorageClass", _class),
     Compared("CSINode", _csi_node),
+    Compared("CSIDriver", _spec_alone, new=True),
+    Compared("ResourceClaim", _device_claim),
+    Compared("DeviceClass", _class),
+    Compared("DeviceTaintRule", _spec_alone, new=True),
+    Compared("ResourceSlice", _slice),
     Compared("NodeResourceTopology", _topology),
     Compared("Namespace", _namespace),
     Compared("PriorityClass", _class),

@@ -32,7 +32,7 @@ KINDS: dict[str, dict[str, tuple[str, bool]]] = {
     "batch/v1": {"Job": ("jobs", True), "CronJob": ("cronjobs", True)},
     "policy/v1": {"PodDisruptionBudget": ("poddisruptionbudgets", True)},
     "scheduling.k8s.io/v1": {"PriorityClass": ("priorityclasses", False)},
-    "storage.k8s.io/v1": {"StorageClass": ("storageclasses", False), "CSINode": ("csinodes", False)},
+    "storage.k8s.io/v1": {"StorageClass": ("storageclasses", False), "CSINode": ("csinodes", False), "CSIDriver": ("csidrivers", False)},
 }
 
 Fault = Callable[[web.Request], "web.StreamResponse | None"]

@@ -30,9 +30,13 @@ MODULES = {
     "apps": "apps_v1",
     "batch": "batch_v1",
     "policy": "policy_v1",
+    "resource.k8s.io": "resource_v1",
     "scheduling.k8s.io": "scheduling_v1",
     "storage.k8s.io": "storage_v1",
 }
+
+#: Groups whose earlier versions have other fields, and that are still served in them.
+EARLIER = {"resource.k8s.io": ("v1beta1", "v1beta2")}
 
 Fields = dict[str, str]
 
@@ -84,6 +88,10 @@ def build() -> dict[str, object]:
         if kind.name not in APART
     }
     heads |= {kind: f"{module}.{kind}" for kind, module in ALSO.items()}
+    for kind in kinds.KINDS.values():
+        for group in sorted(kind.groups & EARLIER.keys()):
+            named = {f"{group}/{version} {kind.name}": f"{group.partition('.')[0]}_{version}.{kind.name}" for version in EARLIER[group]}
+            heads |= {name: head for name, head in named.items() if head in types}
     reached: dict[str, Fields] = {}
     queue = sorted(heads.values())
     while queue:

@@ -198,13 +198,20 @@ PLACES = {
     "ResourceQuota": "resource_quotas", "LimitRange": "limit_ranges",
     "PodDisruptionBudget": "pod_disruption_budgets", "PersistentVolume": "persistent_volumes", "StorageClass": "storage_classes",
     "PersistentVolumeClaim": "persistent_volume_claims", "CSINode": "csi_nodes", "NodeResourceTopology": "node_topologies",
-    "PodGroup": "pod_groups", "Workload": "scheduling_workloads",
+    "PodGroup": "pod_groups", "Workload": "scheduling_workloads", "CSIDriver": "csi_drivers", "ResourceSlice": "resource_slices",
+    "DeviceClass": "device_classes", "DeviceTaintRule": "device_taint_rules", "ResourceClaim": "resource_claims",
+    "ResourceClaimTemplate": "resource_claim_templates",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "group"), [(kind.name, group) for kind in kinds.KINDS.values() for group in sorted(kind.groups)])
 def test_every_kind_is_read_from_each_of_its_groups(kind: str, group: str) -> None:
-    extras: dict[str, Object] = {"Pod": {"spec": {"containers": [{}]}}, "PriorityClass": {"value": 1}}
+    extras: dict[str, Object] = {
+        "Pod": {"spec": {"containers": [{}]}},
+        "PriorityClass": {"value": 1},
+        "ResourceSlice": {"spec": {"driver": "d", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}}},
+        "DeviceTaintRule": {"spec": {"taint": {"key": "k", "effect": "NoSchedule"}}},
+    }
     obj: Object = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "metadata": {"name": "x"}, **extras.get(kind, {})}
     snapshot = from_objects([obj])
     found = getattr(snapshot, PLACES[kind]) if kind in PLACES else snapshot.workloads[kind]
@@ -433,3 +440,9 @@ def test_documents_of_our_own_are_no_part_of_a_snapshot_and_that_is_said(tmp_pat
     snapshot = load([str(tmp_path)])
     assert snapshot.ignored == {"Placement": 2}
     assert snapshot.warnings == ["a 'Placement' of kubestow is no part of a snapshot and was ignored: it is given with --result"]
+
+
+def test_text_that_is_not_utf8_is_a_problem_also_in_fields_that_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_bytes(json.dumps(pod("p", containers=[{"name": "c", "image": "odd"}])).encode().replace(b"odd", b"\x80"))
+    assert problems(path) == [f"{path}: Pod prod/p: is not UTF-8 text"]

@@ -45,6 +45,10 @@ POD_SPEC: Object = {
 }  # fmt: skip
 CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 METADATA: Object = {"name": "x", "namespace": "ns", "labels": {"a": "b"}, "annotations": {"kubestow.dev/x": "y"}}
+TAINT = {"key": "a", "effect": "NoSchedule"}
+RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "x"}
+REQUEST = {"name": "r", "exactly": {"deviceClassName": "c", "count": 1}}
+CLAIM = {"devices": {"requests": [REQUEST], "constraints": [{"matchAttribute": "a"}]}}
 SPECS: dict[str, Object] = {
     "Pod": {"spec": POD_SPEC, "status": {"phase": "Running", "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"}}]}},
     "Node": {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}, "status": {"capacity": CAPACITY, "allocatable": CAPACITY}},
@@ -56,6 +60,20 @@ SPECS: dict[str, Object] = {
     },
     "StorageClass": {"provisioner": "p", "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}]},
     "CSINode": {"spec": {"drivers": [{"name": "d", "allocatable": {"count": 3}}]}},
+    "CSIDriver": {"spec": {"preventPodSchedulingIfMissing": True}},
+    "ResourceSlice": {
+        "spec": {
+            "driver": "d",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "nodeName": "n",
+            "devices": [{"name": "x", "attributes": {"a": {"int": 1}}, "capacity": {"m": {"value": "1Gi"}}, "taints": [TAINT]}],
+            "sharedCounters": [{"name": "s", "counters": {"c": {"value": "1"}}}],
+        }
+    },
+    "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},
+    "DeviceTaintRule": {"spec": {"taint": TAINT, "deviceSelector": {"driver": "d"}}},
+    "ResourceClaim": {"spec": CLAIM, "status": {"allocation": {"devices": {"results": [RESULT]}, "nodeSelector": {}}}},
+    "ResourceClaimTemplate": {"spec": {"spec": CLAIM}},
     "NodeResourceTopology": {
         "zones": [
             {"name": "node-0", "type": "Node", "costs": [{"name": "a", "value": 1}], "resources": [{"name": "cpu", "available": "1"}]}
