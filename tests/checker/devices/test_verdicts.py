@@ -107,7 +107,7 @@ def test_a_selector_that_cannot_be_parsed_is_an_error() -> None:
     said(world(ONE, POD, claim("c", request(), status=allocated(result("d0"), nodeSelector=_BROKEN))), "cannot be parsed")
 
 
-_BINDS = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"]}
+_BINDS: Object = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"]}
 
 
 @pytest.mark.parametrize(

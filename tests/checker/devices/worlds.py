@@ -92,7 +92,9 @@ def wants(name: str, *claims: str, resources: Object | None = None, **more: Any)
     """A pod with these claims by name; ``=c`` was made for it."""
     entries = [{"name": f"e{i}", ("resourceClaimTemplateName" if each[0] == "=" else "resourceClaimName"): each.lstrip("=")}
                for i, each in enumerate(claims)]  # fmt: skip
-    found = pod(name, **({"resourceClaims": entries} if entries else {}), **more)
+    if entries:
+        more["resourceClaims"] = entries
+    found = pod(name, **more)
     found["metadata"]["uid"] = f"uid-{name}"
     statuses = [{"name": f"e{i}", "resourceClaimName": each[1:]} for i, each in enumerate(claims) if each[0] == "="]
     if statuses:
