@@ -55,6 +55,12 @@ class VolumeState:
             name: {d.name: d.allocatable.count for d in (csi.spec.drivers if csi.spec else None) or () if d.allocatable}
             for name, csi in snapshot.csi_nodes.items()
         }
+        self._installed = {
+            name: {driver.name for driver in (csi.spec.drivers if csi.spec else None) or ()} for name, csi in snapshot.csi_nodes.items()
+        }
+        self._needed: set[str] = set()  # drivers that a node must have installed for a new pod
+        if snapshot.gates.enabled("VolumeLimitScaling"):
+            self._needed = {name for name, of in snapshot.csi_drivers.items() if of.spec and of.spec.preventPodSchedulingIfMissing}
         self._free: dict[str, list[tuple[Fraction, str, storage_objects.PersistentVolume]]] = {}  # by class, smallest first
         self._reserved: dict[str, list[str]] = {}  # by claim
         for name, volume in sorted(self._volumes.items()):
@@ -277,6 +283,10 @@ class VolumeState:
     def _limit_faults(self, pod: objects.Pod, node: objects.Node) -> list[str]:
         name = node.metadata.name or ""
         why = [f"claim {key} does not exist" for key in _claims(pod, ephemeral=True) if key not in self._claims]
+        if self._needed:
+            brought = {driver for driver, _ in self._handles(_claims(pod, ephemeral=True))}
+            absent = sorted((brought & self._needed).difference(self._installed.get(name, ())))
+            why += [f"{driver}: the CSI driver is not installed on the node" for driver in absent]
         limits = self._limits.get(name)
         if not limits:
             return why

@@ -81,27 +81,26 @@ class VolumeTable:
         spec = claim.spec
         modes = (spec.accessModes if spec else None) or []
         one_pod = "ReadWriteOncePod" in modes
-        if claim.metadata.deletionTimestamp is not None or (claim.status and claim.status.phase == "Lost"):
-            zone = self._bound_zone(spec.volumeName) if spec and spec.volumeName else self._none
-            return Claim(key, False, self._none, zone, one_pod=one_pod)
-        if spec is not None and spec.volumeName:
-            return self._bound(key, spec.volumeName, one_pod)
         name = spec.storageClassName if spec else None
         storage = self._snapshot.storage_classes.get(name) if name else None
+        driver, handle = self._attached(key, spec.volumeName if spec else None, storage)
+        if claim.metadata.deletionTimestamp is not None or (claim.status and claim.status.phase == "Lost"):
+            zone = self._bound_zone(spec.volumeName) if spec and spec.volumeName else self._none
+            return Claim(key, False, self._none, zone, one_pod=one_pod, driver=driver, handle=handle)
+        if spec is not None and spec.volumeName:
+            reach = self.reach(spec.volumeName) if spec.volumeName in self._snapshot.persistent_volumes else self._none
+            return Claim(key, False, reach, self._bound_zone(spec.volumeName), one_pod=one_pod, driver=driver, handle=handle)
         if storage is None or storage.volumeBindingMode != "WaitForFirstConsumer":
-            driver = storage.provisioner if storage else None
-            return Claim(key, False, self._none, self._none, one_pod=one_pod, driver=driver, handle=f"claim:{key}")
+            return Claim(key, False, self._none, self._none, one_pod=one_pod, driver=driver, handle=handle)
         return self._delayed(key, claim, storage, modes)
 
-    def _bound(self, key: str, name: str, one_pod: bool) -> Claim:
-        volume = self._snapshot.persistent_volumes.get(name)
+    def _attached(self, key: str, name: str | None, storage: StorageClass | None) -> tuple[str | None, str | None]:
+        """Driver and handle of a claim's volume; of one that it does not have, or that is not there, its class's provisioner."""
+        volume = self._snapshot.persistent_volumes.get(name) if name else None
         if volume is None:
-            return Claim(key, False, self._none, self._none, one_pod=one_pod)
+            return (storage.provisioner or None) if storage else None, f"claim:{key}"
         csi = volume.spec.csi if volume.spec else None
-        return Claim(
-            key, False, self.reach(name), self._bound_zone(name), one_pod=one_pod,
-            driver=csi.driver if csi else None, handle=f"volume:{csi.volumeHandle}" if csi else None,
-        )  # fmt: skip
+        return (csi.driver, f"volume:{csi.volumeHandle}") if csi else (None, None)
 
     def _bound_zone(self, name: str) -> Bools:
         """VolumeZone: the PV's zone and region labels must name the node's; a node with none of these labels passes."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
 from models.cluster.cluster import Cluster
 from models.cluster.volumes import Claim
 from models.kube.pod_spec import named_claims
+from models.kube.selectors import Bools
 
 
 def claims_of(cluster: Cluster, g: int, *, named: bool = False) -> list[Claim]:
@@ -75,3 +81,43 @@ class VolumeChoices:
                 volume = self.chosen.pop(claim.key, None)
                 if volume is not None:
                     del self._taken[volume]
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The topic of nodes without a CSI driver that they have to have."""
+
+    name: str
+
+
+class InstalledDrivers:
+    """Drivers that a node has to list in its CSINode before pods with volumes of theirs come: those whose CSIDriver has
+    ``preventPodSchedulingIfMissing``, where the gate VolumeLimitScaling is on. ``static``: the driver of each volume that ``choices`` may
+    take."""
+
+    def __init__(self, cluster: Cluster, choices: VolumeChoices, static: Mapping[str, str]) -> None:
+        self._choices, self._static, snapshot = choices, static, cluster.snapshot
+        self._lacking: dict[str, Bools] = {}
+        if not snapshot.csi_drivers or not snapshot.gates.enabled("VolumeLimitScaling"):
+            return
+        found = [snapshot.csi_nodes.get(name) for name in cluster.nodes.names]
+        listed = [{driver.name for driver in (csi.spec.drivers if csi and csi.spec else None) or ()} for csi in found]
+        for name, driver in sorted(snapshot.csi_drivers.items()):
+            if driver.spec is not None and driver.spec.preventPodSchedulingIfMissing:
+                self._lacking[name] = np.array([name not in names for names in listed], dtype=bool)
+        users = users_of(cluster)
+        shared = {key for key, classes in users.items() if int(cluster.count[classes].sum()) > 1}
+        self._claims = [claims_of(cluster, g) for g in range(cluster.n_classes)]
+        self._sure = [{c.driver for c in claims if c.driver and not (c.volumes and c.key in shared)} for claims in self._claims]
+
+    def lacking(self, g: int, *, later: bool) -> dict[str, Bools]:
+        """Return the drivers that pods of the class need, each with the nodes that lack it (bool[N]): now, or ``later``, whatever others
+        do. A claim counts under the provisioner of its class until a pod has taken a volume for it."""
+        if not self._lacking:
+            return {}
+        drivers = self._sure[g] if later else {self._driver(claim) for claim in self._claims[g]}
+        return {name: nodes for name, nodes in self._lacking.items() if name in drivers}
+
+    def _driver(self, claim: Claim) -> str | None:
+        volume = self._choices.chosen.get(claim.key)
+        return claim.driver if volume is None else self._static.get(volume)

@@ -15,7 +15,7 @@ import numpy as np
 from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule, StaticRule
-from solver.rules.volume_claims import VolumeChoices, claims_of, users_of
+from solver.rules.volume_claims import Driver, InstalledDrivers, VolumeChoices, claims_of, users_of
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -220,6 +220,8 @@ class NodeVolumeLimits(Rule):
 
     A claim that waits for its first consumer counts under its class's provisioner; once a placed pod has taken a static volume for it,
     under that volume's driver. The encoding leaves such static volumes out, so a bind order has the last word on them.
+
+    With the gate VolumeLimitScaling, a node has to have a driver at all whose CSIDriver asks for that, whatever its limit.
     """
 
     name = "NodeVolumeLimits"
@@ -231,6 +233,7 @@ class NodeVolumeLimits(Rule):
         self._static = {v: self._volume_pair(v) for claims in self._choices.delayed for c in claims for v in c.volumes}
         wanted = [sorted({(c.driver, c.handle) for c in claims_of(cluster, g) if c.driver and c.handle}) for g in range(cluster.n_classes)]
         drivers = {driver for pairs in wanted for driver, _ in pairs} | {pair[0] for pair in self._static.values() if pair}
+        self._installed = InstalledDrivers(cluster, self._choices, {v: pair[0] for v, pair in self._static.items() if pair})
         self._limits = self._read_limits(drivers)
         self._wants = [[pair for pair in pairs if pair[0] in self._limits] for pairs in wanted]
         self._attached: dict[Pair, dict[int, int]] = {}
@@ -240,7 +243,7 @@ class NodeVolumeLimits(Rule):
             if claim.driver in self._limits and claim.handle:
                 for n in nodes:
                     self._attach((claim.driver, claim.handle), n, 1)
-        self._base = [self.rejects(g) for g in range(cluster.n_classes)]
+        self._base = [self._rejected(g, later=True) for g in range(cluster.n_classes)]
         self._base_attached = {pair: set(at) for pair, at in self._attached.items()}
         self._base_used = {driver: used.copy() for driver, used in self._used.items()}
 
@@ -278,11 +281,22 @@ class NodeVolumeLimits(Rule):
             self._used[pair[0]][n] -= 1
 
     def rejects(self, g: int) -> Bools:
+        return self._rejected(g, later=False)
+
+    def _rejected(self, g: int, *, later: bool) -> Bools:
         mask = np.full(self.cluster.n_nodes, self._missing[g], dtype=bool)
+        for lacking in self._installed.lacking(g, later=later).values():
+            mask |= lacking
         pairs = self._pairs(g)
         for driver in {d for d, _ in pairs}:
             mask |= self._full(driver, pairs)
         return mask
+
+    def closed(self, g: int) -> Bools:
+        return self._rejected(g, later=True)
+
+    def room(self, g: int) -> Ints:
+        return np.where(self.closed(g), 0, PLENTY)
 
     def _full(self, driver: str, pairs: Sequence[Pair]) -> Bools:
         """bool[N]: the nodes that cannot attach what of these is new to them."""
@@ -299,7 +313,9 @@ class NodeVolumeLimits(Rule):
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
         missing: list[tuple[Hashable, Bools]] = [(c.key, self._base[g]) for c in claims_of(self.cluster, g) if c.missing]
-        return missing or [(driver, self._full(driver, self._wants[g])) for driver in sorted({d for d, _ in self._wants[g]})]
+        lacking: list[tuple[Hashable, Bools]] = [(Driver(d), n) for d, n in self._installed.lacking(g, later=True).items()]
+        full = [(driver, self._full(driver, self._wants[g])) for driver in sorted({d for d, _ in self._wants[g]})]
+        return missing or [*lacking, *full]
 
     def concerned(self, g: int) -> bool:
         return bool(self.cluster.classes[g].claims)
@@ -359,4 +375,8 @@ class NodeVolumeLimits(Rule):
     def message(self, g: int, rejected: Bools) -> str:
         if self._missing[g]:
             return "a claim does not exist"
-        return f"volume limit of {', '.join(sorted({d for d, _ in self._wants[g]}))}"
+        without = {driver: nodes & rejected for driver, nodes in self._installed.lacking(g, later=False).items()}
+        said = [f"CSI driver {driver} missing on {int(mask.sum())}" for driver, mask in without.items() if mask.any()]
+        if not said or not np.logical_or.reduce(list(without.values()))[rejected].all():
+            said.append(f"volume limit of {', '.join(sorted({d for d, _ in self._wants[g]}))}")
+        return ", ".join(said)

@@ -25,6 +25,7 @@ from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.node_static import LimitRanger, NodeAffinity, ResourceQuota
 from solver.rules.pod_topology_spread import PodTopologySpread
+from solver.rules.volume_claims import Driver
 from solver.rules.volumes import NodeVolumeLimits, Volume, VolumeBinding, VolumeRestrictions, VolumeZone
 
 
@@ -166,6 +167,9 @@ def _numa(fact: Fact, item: Item) -> str:
 
 def _volumes(fact: Fact, item: Item) -> str:
     view, topic = item.view, item.topic
+    if isinstance(topic, Driver):
+        fact.object = f"CSIDriver {topic.name}"
+        return f"{view.of_all(item.barred)} lack the CSI driver {topic.name} of volumes of {item.pods}"
     if isinstance(topic, Volume):
         fact.object = f"PersistentVolume {topic.name}"
         return f"volume {topic.name} serves one claim only"

@@ -32,6 +32,7 @@ TAINT = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
 def unit(objects: list[Object], needed: int | None = None) -> PlacementQuestion:
     """All pods without a node."""
     snapshot = snapshots.from_objects(copy.deepcopy(objects))
+    snapshot.gates = tiny.GATES
     pods = tuple(i for i, p in enumerate(snapshot.pods) if not p.spec.nodeName)
     return PlacementQuestion(snapshot, pods, len(pods) if needed is None else needed)
 
@@ -363,6 +364,8 @@ def stripped(objects: list[Object], kept: Collection[str], resources: Collection
                 spec.pop("taints", None)
             if "NodeUnschedulable" not in kept:
                 spec.pop("unschedulable", None)
+            if "NodeDeclaredFeatures" not in kept:
+                obj["status"]["declaredFeatures"] = list(tiny.FEATURES)
             amounts = obj["status"]["allocatable"]
             amounts |= {r: "1000" for r in ("cpu", "pods", "example.com/gpu") if r not in resources}
             amounts |= {} if "memory" in resources else {"memory": "1000Gi"}
