@@ -17,17 +17,35 @@ _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", 
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 
 _IGNORED = "ignored"
+_UNREAD = "ignored: a selector cannot be evaluated here, which needs cel-expr-python and the functions that it knows"
 
 
 def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = ()) -> list[Unmodelled]:
     """Return every unmodelled field of the pods to place. ``tiers``: the policy's ``networkTiers``."""
     pods = list(pending)
     notes = _of_gangs(snapshot, pods, tiers)
+    unread = {id(pod) for pod in _unread(snapshot, pods)}
     return [
         Unmodelled(pod_key(pod), field, effect)
         for i, pod in enumerate(pods)
-        for field, effect in (*_of_pod(snapshot, pod), *_of_member(pod, notes.get(i)))
+        for field, effect in (
+            *([("devices", _UNREAD)] if id(pod) in unread else ()),
+            *_of_pod(snapshot, pod),
+            *_of_member(pod, notes.get(i)),
+        )
     ]
+
+
+def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
+    """Return the pods that ask for devices by selectors that cannot be evaluated."""
+    if not (snapshot.device_classes or snapshot.resource_claims):
+        return []
+    from models.devices.table import not_evaluated
+
+    try:
+        return not_evaluated(snapshot, pods)
+    except ValueError:
+        return []  # compiling says so
 
 
 def _of_gangs(snapshot: Snapshot, pods: Sequence[Pod], tiers: Sequence[str]) -> dict[int, list[Note]]:
@@ -58,8 +76,11 @@ def _of_member(pod: Pod, notes: list[Note] | None) -> Iterator[tuple[str, str]]:
 
 def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
     spec = pod.spec
-    if spec.resourceClaims:
-        yield "spec.resourceClaims", _IGNORED
+    gates = snapshot.gates
+    if spec.resourceClaims and spec.schedulingGroup is not None and gates.enabled("DRAWorkloadResourceClaims"):
+        yield "spec.schedulingGroup", "claims of a pod group are read as the pod's own"
+    if spec.resourceClaims and gates.enabled("DRANodeAllocatableResources"):
+        yield "spec.resourceClaims", "devices do not add to CPU and memory"
     if spec.schedulerName not in (None, "default-scheduler"):
         yield "spec.schedulerName", "placed by the rules of the default scheduler"
     for i, volume in enumerate(spec.volumes or ()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,7 +14,7 @@ from models.devices.demand import Claim, Demand, Extended, Request
 from models.devices.extended_resources import ANNOTATION
 from models.devices.inventory import Inventory, Pick
 from models.devices.read import inventory
-from models.devices.selecting import Selecting, reads
+from models.devices.selecting import Selecting, evaluated, reads
 from models.kube import pod_requests, quantity
 from models.kube.device_objects import AllocationResult, ResourceClaim
 from models.kube.objects import Node, Pod
@@ -87,20 +87,38 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Ma
             demands[i] = distinct.setdefault(demand, demand)
     if not demands:
         return None
-    parts = [part for demand in distinct for part in _parts(demand)]
-    read = reads({expression for part in parts for expression in part.selectors})
+    resources = {each.resource for demand in distinct for each in demand.extended}
+    others = {name for demand in distinct for name in demand.unbacked}
+    for demand in [d for d in distinct if not evaluated({e for part in _parts(d) for e in part.selectors}, snapshot.gates)]:
+        del distinct[demand]  # nothing is known of such pods
+    demands = {i: demand for i, demand in demands.items() if demand in distinct}
+    read = reads({expression for demand in distinct for part in _parts(demand) for expression in part.selectors})
     constrained = {each.attribute for demand in distinct for claim in demand.claims for each in claim.constraints}
     found = inventory(snapshot, nodes, reads=read, constrained=constrained, released=released)
     table = DeviceTable(found, Selecting(found.kinds, snapshot.gates), demands, names)
     table.allowed = {key: _allowed(snapshot, key, nodes) for demand in distinct for key in demand.allocated}
-    resources = {each.resource for demand in distinct for each in demand.extended}
-    others = {name for demand in distinct for name in demand.unbacked}
     if resources or others:
         offered = [_allocatable(node) for node in snapshot.nodes]
         table.provided = {name: np.array([not listed.get(name) for listed in offered], dtype=bool) for name in resources}
         table.listed = {name: np.array([name in listed for listed in offered], dtype=bool) for name in others}
     _hold(table, snapshot, [i for i in running if i in demands], released)
     return table
+
+
+def not_evaluated(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods of whose devices nothing is known, since a selector cannot be evaluated here.
+
+    Raises:
+        ValueError: a quantity that no 64-bit sum can hold.
+    """
+    reader = DemandReader(snapshot)
+    found: list[Pod] = []
+    for pod in pods:
+        if reader.asks(pod):
+            demand, _ = reader.read(pod)
+            if not evaluated({e for part in _parts(demand) for e in part.selectors}, snapshot.gates):
+                found.append(pod)
+    return found
 
 
 def _parts(demand: Demand) -> Iterator[Request]:

@@ -163,7 +163,6 @@ def test_volcanos_annotations_are_named_where_they_are_not_honoured() -> None:
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
         ({"schedulerName": "volcano"}, "spec.schedulerName"),
         ({"volumes": [{"name": "v", "rbd": {}}]}, "spec.volumes[0].rbd"),
     ],
@@ -181,3 +180,17 @@ def test_provisioned_claims_are_named() -> None:
         ("a", "claim default/data", "CSIStorageCapacity is ignored")
     ]
     assert named(storage | {"volumeBindingMode": "Immediate"}, claim, using) == []
+
+
+def test_devices_are_named_where_no_library_evaluates_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    named_class = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    selected = {**named_class, "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu'"}}]}}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+    }  # fmt: skip
+    using = pod("a", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+    assert named(selected, claim, using) == []
+    monkeypatch.setattr("models.cel.selectors.available", lambda: False)
+    assert [entry[:2] for entry in named(selected, claim, using)] == [("a", "devices")]
+    assert named(named_class, claim, using) == []
