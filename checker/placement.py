@@ -132,8 +132,11 @@ class Judge:
 
     def device_faults(self, pod: objects.Pod, node_name: str, named: Sequence[DeviceResult]) -> list[str]:
         """Return how the devices that are named for a pod differ from what it was allocated when it was bound."""
-        allocated = None if self._devices is None else self._devices.allocated(pod)
-        return devices_named.faults(self._devices, allocated, self.nodes[node_name], named)
+        return devices_named.faults(self._devices, self.allocated(pod), self.nodes[node_name], named)
+
+    def allocated(self, pod: objects.Pod) -> Sequence[devices.Grant] | None:
+        """Return what a pod that was bound has, what was allocated for others that it shares included; None if it was rejected."""
+        return [] if self._devices is None else self._devices.allocated(pod)
 
     def device_demand(self, pod: objects.Pod) -> object:
         """Return what tells a candidate from others as far as devices go; None if it has nothing to do with them."""

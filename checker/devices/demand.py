@@ -58,6 +58,7 @@ class Demands:
     ) -> None:
         self._claims, self._gates, self._released = claims, gates, released
         self._reader = Reader(classes, gates)
+        self._left = {key: claim for key, claim in claims.items() if key not in released and extended.is_left_over(claim)}
         self.backed = extended.backed(classes) if gates.enabled("DRAExtendedResource") else {}
 
     def read(self, pod: objects.Pod, requests: Mapping[str, int]) -> Demand:
@@ -73,14 +74,9 @@ class Demands:
             found.backed = {name: amount for name, amount in asked.items() if name in self.backed}
             found.unbacked = [name for name in asked if name not in self.backed] if found.backed else []
             if found.backed and found.fault is None:
-                left = next((key for key, claim in self._claims.items() if self._is_left(key, claim, pod)), None)
+                left = next((key for key, claim in self._left.items() if extended.is_owned(claim, pod)), None)
                 found.fault = left and f"claim {left} is left from an earlier attempt"
         return found
-
-    def _is_left(self, key: str, claim: api.ResourceClaim, pod: objects.Pod) -> bool:
-        devices = claim.spec.devices if claim.spec is not None else None
-        asks = devices is not None and devices.requests is not None
-        return asks and key not in self._released and extended.is_left_over(claim, pod)
 
     def _read(self, pod: objects.Pod, found: Demand) -> str | None:
         namespace = pod.metadata.namespace or "default"

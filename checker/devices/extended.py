@@ -84,10 +84,15 @@ def _asked(container: objects.Container, resource: str) -> int:
     return 0 if raw is None else quantity.units(raw)
 
 
-def is_left_over(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
-    """Return whether the scheduler made a claim for the extended resources of the pod in an earlier attempt."""
-    if (claim.metadata.annotations or {}).get(ANNOTATION) != "true":
-        return False
+def is_left_over(claim: api.ResourceClaim) -> bool:
+    """Return whether the scheduler made a claim for extended resources, which keeps its pod waiting if that has no node yet."""
+    devices = claim.spec.devices if claim.spec is not None else None
+    asks = devices is not None and devices.requests is not None
+    return asks and (claim.metadata.annotations or {}).get(ANNOTATION) == "true"
+
+
+def is_owned(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
+    """Return whether such a claim is of the pod."""
     owners = claim.metadata.ownerReferences or ()
     uid = pod.metadata.uid or ""
     return any(each.controller and each.name == pod.metadata.name and (each.uid or "") == uid for each in owners)
