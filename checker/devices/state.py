@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Final
 
 from checker.devices.asks import Wanted
@@ -20,6 +21,8 @@ from models.kube import objects, quantity
 from models.snapshot.snapshot import Snapshot
 
 RULE: Final = "DynamicResources"
+#: How long kube-scheduler waits for binding conditions (bindingTimeout of its DynamicResourcesArgs).
+_PATIENCE: Final = timedelta(seconds=600)
 
 
 @dataclass(eq=False, slots=True)
@@ -84,6 +87,7 @@ class Devices:
         self._demands = Demands(snapshot.resource_claims, snapshot.device_classes, gates, self._released)
         self._matcher = Matcher(gates)
         self._conditions = gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
+        self._now = snapshot.capture.time if snapshot.capture is not None else ""
         self._read: dict[int, tuple[objects.Pod, Demand]] = {}
         self._granted: dict[int, list[Grant]] = {}
         self._own: dict[int, list[Grant]] = {}
@@ -169,7 +173,7 @@ class Devices:
         selector = claim.allocation.nodeSelector
         if selector is not None and not selector_holds(selector, node):
             return "is allocated elsewhere"
-        return _binding_fault(claim.allocation, claim.status) if self._conditions else None
+        return _binding_fault(claim.allocation, claim.status, self._now) if self._conditions else None
 
     def _search(self, wanted: Sequence[tuple[str | None, Wanted]], node: objects.Node) -> Outcome:
         asks = [ask for _, each in wanted for alternatives in each.requests for ask in alternatives]
@@ -255,9 +259,19 @@ def _results(allocation: api.AllocationResult | None) -> Sequence[api.DeviceRequ
     return (allocation.devices.results if allocation is not None and allocation.devices is not None else None) or ()
 
 
-def _binding_fault(allocation: api.AllocationResult, status: api.ResourceClaimStatus | None) -> str | None:
-    """Why an allocated claim is not ready and no longer waited for. Every timeout counts as elapsed: a snapshot does not tell the time."""
-    late = allocation.allocationTimestamp is not None and any(each.bindingConditions is not None for each in _results(allocation))
+def _is_late(since: str | None, now: str) -> bool:
+    """Whether a claim has had its time to become ready. It has where the snapshot does not tell when that was taken."""
+    if since is None:
+        return False
+    try:
+        return datetime.fromisoformat(now) - datetime.fromisoformat(since) > _PATIENCE
+    except (TypeError, ValueError):
+        return True
+
+
+def _binding_fault(allocation: api.AllocationResult, status: api.ResourceClaimStatus | None, now: str) -> str | None:
+    """Why an allocated claim is not ready and, at ``now``, no longer waited for."""
+    late = _is_late(allocation.allocationTimestamp, now)
     for result in _results(allocation):
         if not result.bindingConditions:
             continue

@@ -77,7 +77,7 @@ class Order:
 
     def single(self, g: int) -> Keys:
         """Return keys: of steps of classes that share one, a wave takes one."""
-        found: Keys = list(self._volumes.get(g, ()))
+        found: Keys = [*self._volumes.get(g, ()), *self._devices(g)]
         return found + [("claim", key) for key in self.cluster.classes[g].claims if self.cluster.volumes.claim(key).delayed]
 
     def places(self, g: int, n: int) -> Keys:
@@ -90,6 +90,10 @@ class Order:
             found += [("claim", key, n) for key in self.cluster.classes[g].claims]
         return found
 
+    def _devices(self, g: int) -> Keys:
+        """Return a key of all pods that take devices: what each gets depends on who came before."""
+        return [("devices",)] if self.cluster.classes[g].devices is not None else []
+
     def _of_class(self, g: int) -> Keys:
         found = self._class_keys.get(g)
         if found is None:
@@ -97,7 +101,7 @@ class Order:
             found = self._class_keys[g] = [("skew", i) for i in self._skews.topics(g)]
             found += [("affinity", i) for i in self._supports.topics(g)]
             found += [("claim", key) for key in cls.claims if volumes.claim(key).delayed or volumes.claim(key).one_pod]
-            found += self._volumes.get(g, [])
+            found += [*self._volumes.get(g, ()), *self._devices(g)]
             found += [("gang", cls.gang)] if cls.gang is not None else []
             found += [("pods", g)] if g in self._twice else []
         return found

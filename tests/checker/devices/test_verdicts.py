@@ -8,6 +8,7 @@ import pytest
 
 from checker.placement import rejecting_rules
 from models.kube.feature_gates import FeatureGates
+from models.snapshot.capture_info import Capture
 from tests.checker.devices.worlds import (
     DRIVER,
     allocated,
@@ -128,6 +129,14 @@ def test_binding_conditions_of_an_allocated_claim(conditions: list[Object] | Non
     held = claim("c", request(), status=status)
     said(world(ONE, POD, held), part)
     said(world(ONE, POD, held, gates=gates(DRADeviceBindingConditions=False)), None)
+
+
+def test_a_claim_is_waited_for_until_its_time_is_over() -> None:
+    status = allocated(result("d0", **_BINDS), allocationTimestamp="2026-01-01T00:00:00Z")
+    snapshot = world(ONE, POD, claim("c", request(), status=status))
+    for now, part in (("2026-01-01T00:10:00Z", None), ("2026-01-01T00:10:01Z", "waits for Ready"), ("", "waits for Ready")):
+        snapshot.capture = Capture(time=now)
+        said(snapshot, part)
 
 
 # --- what is in use -----------------------------------------------------------------------------------------------------

@@ -344,3 +344,23 @@ def test_kubelets_that_align_take_pods_in_any_order() -> None:
             before += single(wave)
         assert len(before) == len(steps)
     assert together > 0
+
+
+def test_pods_that_take_devices_come_in_waves_of_their_own() -> None:
+    """What each of them gets depends on who came before."""
+    api = "resource.k8s.io/v1"
+    exact = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    claims: list[Object] = [
+        {"apiVersion": api, "kind": "ResourceClaim", "metadata": {"name": f"c{i}", "namespace": "default"},
+         "spec": {"devices": {"requests": [{"name": "r", "exactly": exact}]}}}
+        for i in range(2)
+    ]  # fmt: skip
+    slices: Object = {
+        "apiVersion": api, "kind": "ResourceSlice", "metadata": {"name": "s"},
+        "spec": {"driver": "gpu.example.com", "pool": {"name": "s", "generation": 1, "resourceSliceCount": 1}, "nodeName": "n1",
+                 "devices": [{"name": "d0"}, {"name": "d1"}]},
+    }  # fmt: skip
+    classes: Object = {"apiVersion": api, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    waiting = [pod(f"p{i}", resourceClaims=[{"name": "gpu", "resourceClaimName": f"c{i}"}]) for i in range(2)]
+    case = _Plan([node("n1"), slices, classes, *claims, *waiting, pod("q")], goals=("admit",))
+    assert case.grouped(("p0", None, "n1"), ("p1", None, "n1"), ("q", None, "n1")) == [2, 1]
