@@ -16,6 +16,8 @@ from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.cluster.pod_terms import looks_everywhere, namespace_labels
+from models.devices.allocating import allocated, released
+from models.devices.inventory import Pick
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.edits.binding import bound_as
@@ -137,12 +139,12 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
             answer.notes.append(
                 f"{running} pods of gang {cluster.gangs[k].name} run now; from scratch the gang is not whole, so none is placed"
             )
-    found = explain_left(
-        bound_as(cluster.snapshot, moved) if moved else cluster.snapshot,
-        left,
-        placed,
-        RunContext.start(replace(options, time_limit=seconds), context.stop),
-    )
+    before = bound_as(cluster.snapshot, moved) if moved else cluster.snapshot
+    claims = None
+    if cluster.devices is not None:
+        before = replace(before, resource_claims=released(before, [cluster.snapshot.pods[i] for i, _ in moved]))
+        claims = allocated(before, cluster.devices, _granted(cluster, answer))
+    found = explain_left(before, left, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)
     if len(found) < len(left):
         answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
     hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})
@@ -237,8 +239,7 @@ def _assignments(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple
     dealt = [0] * cluster.n_classes
     found: list[doc.Assignment] = []
     zones = {cell: list(pools) for cell, pools in answer.later.zones.pools.items()} if answer.later is not None else {}
-    table = cluster.devices
-    allocating = DynamicResources(cluster) if table is not None else None
+    granted = _granted(cluster, answer)
     order = 0
     for unit, together in bundle(cluster, answer.sequence):
         order += together
@@ -248,14 +249,27 @@ def _assignments(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple
             for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
                 order += not together
                 entry = doc.Assignment(keys[i], cluster.nodes.names[n], order, name)
-                if table is not None and allocating is not None and allocating.concerned(g):
-                    allocating.place(g, n)
-                    entry.devices = devices(table, i, allocating.taken(g, n)[-1])
+                if i in granted and cluster.devices is not None:
+                    entry.devices = devices(cluster.devices, i, granted[i][1])
                 if (g, n) in zones:
                     entry.containers = _containers(snapshot.pods[i], cluster.trees[n], zones[g, n].pop(0))
                 found.append(entry)
             dealt[g] += k
     return found, dealt
+
+
+def _granted(cluster: Cluster, answer: Answer) -> dict[int, tuple[str, tuple[Pick, ...]]]:
+    """Return the node of each pod that gets devices, and which: those that the allocator takes first when pods are bound in their order."""
+    found: dict[int, tuple[str, tuple[Pick, ...]]] = {}
+    if cluster.devices is None:
+        return found
+    rule, dealt = DynamicResources(cluster), [0] * cluster.n_classes
+    for g, n, k in answer.sequence:
+        for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k] if rule.concerned(g) else ():
+            rule.place(g, n)
+            found[i] = cluster.nodes.names[n], rule.taken(g, n)[-1]
+        dealt[g] += k
+    return found
 
 
 def _gang(cluster: Cluster, counts: Ints, k: int) -> doc.GangResult:

@@ -10,6 +10,7 @@ from models.cluster.cluster import Cluster
 from models.documents import placement as doc
 from models.edits.binding import bound_as
 from models.gangs import gangs
+from models.kube.device_objects import ResourceClaim
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
@@ -107,15 +108,18 @@ def explain_left(
     left: Sequence[Left],
     placed: Sequence[tuple[int, str]],
     context: RunContext,
+    claims: dict[str, ResourceClaim] | None = None,
 ) -> list[tuple[Left, doc.Cause]]:
     """Return the cause and the remedies of each, within the deadline. ``snapshot``: movable pods that are placed again have no node in it;
-    ``placed``: (index of a pod, its node) of what was placed. What cannot be placed on its own, and no other waiting pod could help, is
+    ``placed``: (index of a pod, its node) of what was placed; ``claims``: the ResourceClaims as these have them allocated, None for those
+    of the snapshot. What cannot be placed on its own, and no other waiting pod could help, is
     explained by running pods and rules alone; otherwise the other pods count where they were placed. Remedies always count them."""
     from solver.explain.conflict.minimal_conflict import minimal_cause  # these take ortools, which takes long to import
     from solver.explain.conflict.placement_question import PlacementQuestion
     from solver.explain.remedy.search import find_remedies
 
     together = bound_as(snapshot, placed) if placed else snapshot
+    together = together if claims is None else replace(together, resource_claims=claims)
     found = []
     options, seconds = context.options, context.deadline.left()
 

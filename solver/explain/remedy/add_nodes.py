@@ -125,10 +125,23 @@ def shapes(question: PlacementQuestion, cluster: Cluster) -> list[Shape]:
         slots = int(str((listed or {}).get("pods", 0)) or 0) if str((listed or {}).get("pods", 0)).isdigit() else 0
         size = (*cluster.allocatable[n].tolist(), slots)
         admits = tuple(bool(mask[n]) for mask in (*cluster.node_sets, *undeclared))
-        signature = (here, size, taints_key(cluster.nodes.taints(n)), admits, tuple(key in labels for key in _own_keys(cluster)))
+        signature = (
+            here,
+            size,
+            _devices(cluster, n),
+            taints_key(cluster.nodes.taints(n)),
+            admits,
+            tuple(key in labels for key in _own_keys(cluster)),
+        )
         if signature not in found:
             found[signature] = Shape(node.metadata.name or "", here, size)
     return sorted(found.values(), key=lambda shape: shape.size)
+
+
+def _devices(cluster: Cluster, n: int) -> tuple[int, ...]:
+    """The kinds of the devices that a node sees."""
+    found = cluster.devices.inventory if cluster.devices is not None else None
+    return () if found is None else tuple(found.devices[i].kind for i in found.visible(n).tolist())
 
 
 def domain_keys(question: PlacementQuestion, cluster: Cluster) -> list[str]:

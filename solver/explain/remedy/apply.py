@@ -16,6 +16,7 @@ from models.kube.objects import Pod, pod_key
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.explain.remedy import device_edits
 from solver.explain.remedy.pod_edits import OWN, POD_CHANGES, Arguments
 
 
@@ -32,6 +33,8 @@ def applied(question: PlacementQuestion, remedy: Remedy) -> PlacementQuestion:
         return question
     if remedy.change in _CHANGES:
         return _CHANGES[remedy.change](question, remedy.arguments)
+    if remedy.change in device_edits.CHANGES:
+        return device_edits.edited(question, remedy.change, remedy.arguments)
     if remedy.change not in POD_CHANGES:
         raise ValueError(f"no remedy is called {remedy.change!r}")
     return _edited(question, remedy.change, remedy.arguments)
@@ -110,7 +113,8 @@ def without_pods(question: PlacementQuestion, gone: list[int]) -> PlacementQuest
         if i not in lost:
             place[i] = len(place)
     pods = [pod for i, pod in enumerate(question.snapshot.pods) if i not in lost]
-    return replace(question, snapshot=replace(question.snapshot, pods=pods), pods=tuple(place[i] for i in question.pods if i in place))
+    left = device_edits.given_back(question.snapshot, gone)
+    return replace(question, snapshot=replace(left, pods=pods), pods=tuple(place[i] for i in question.pods if i in place))
 
 
 def _add_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:

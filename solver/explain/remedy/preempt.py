@@ -29,6 +29,8 @@ from solver.rules.placement_model import build_model
 CUTS = 20
 #: Candidates that are asked about one by one, where no model speaks for them.
 ASKED = 100
+#: Candidates of which each is tried alone first.
+ALONE = 20
 #: Places for each pod of the question on the nodes that are tried first.
 AMPLE = 2
 #: Pods named in one sentence.
@@ -54,7 +56,21 @@ def fewest(question: PlacementQuestion, clock: TimeSlices, share: float) -> Reme
         return None
     built = _build(question, chosen, section)
     found = _solved(question, built, section) if built is not None else None
-    return _asked(question, chosen, section) if found is None and (built is None or not built.exact) else found
+    if found is not None:
+        return found
+    holders = _holders(question, chosen)  # the model does not know that what they hold comes free
+    if holders and (len(chosen) > ASKED or (built is not None and built.exact)):
+        chosen = holders
+    elif built is not None and built.exact:
+        return None
+    return _asked(question, chosen, section)
+
+
+def _holders(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
+    """Return the candidates that have devices."""
+    snapshot = question.snapshot
+    owners = {owner.uid for claim in snapshot.resource_claims.values() for owner in claim.metadata.ownerReferences or () if owner.uid}
+    return [i for i in chosen if snapshot.pods[i].spec.resourceClaims or snapshot.pods[i].metadata.uid in owners]
 
 
 def _solved(question: PlacementQuestion, built: _Model, section: TimeSlices) -> Remedy | None:
@@ -140,8 +156,13 @@ def _value(built: _Model, solution: Sequence[int]) -> int:
 
 
 def _asked(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> Remedy | None:
-    """Without a model, where running pods break rules among themselves: all candidates go, then one after the other stays."""
+    """Without a model, where running pods break rules among themselves or have devices: one alone; else all candidates go, then one after
+    the other stays."""
     gone = list(chosen)
+    if len(gone) <= ALONE:
+        for i in gone:
+            if section.ask(applied(question, _remedy(question, [i], sure=True))):
+                return _remedy(question, [i], sure=True)
     if len(gone) > ASKED or not section.ask(applied(question, _remedy(question, gone, sure=False))):
         return None
     for i in chosen:

@@ -17,6 +17,7 @@ from models.kube.pod_spec import host_ports, required_terms
 from models.kube.selectors import Selector, Tolerations, canonical
 from models.workloads.ownership import Owners, name
 from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.explain.remedy import device_edits
 from solver.explain.remedy.apply import gang_of
 from solver.explain.remedy.pod_edits import text
 
@@ -56,7 +57,8 @@ def ideas(question: PlacementQuestion, cluster: Cluster) -> list[Idea]:
     have in common is tried for each of them and for all of them together."""
     found: dict[tuple[str, str], Idea] = {}
     groups: dict[str, list[Idea]] = {}
-    for idea in [*_own(question, cluster), *_repelling(question, cluster)]:
+    devices = [Idea(device_edits.RULE, size, remedy) for size, remedy in device_edits.dropped(question, cluster)]
+    for idea in [*_own(question, cluster), *devices, *_repelling(question, cluster)]:
         arguments = dict(idea.remedy.arguments)
         owner = arguments.pop("workload", "")
         key = idea.remedy.change + msgspec.json.encode(arguments, order="sorted").decode()

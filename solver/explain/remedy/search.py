@@ -1,16 +1,17 @@
 """The cheapest changes after which pods that cannot be placed can be, each proved by solving again on the changed objects.
 
 What is cheap, for an operator (ranks, and within a rank the size): a maxSkew raised by 1 (0); a cordoned node uncordoned, else nodes added
-(1, by their number); running pods of lower priority evicted (2, by their number); fewer replicas of one workload, or a lower min-member
-(3, by how many pods that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration added, a required
-topology preferred, a spread ScheduleAnyway, anti-affinity, affinity, a node selector, a host port, the anti-affinity of running pods, in
-this order; of several owners at once 10 more each); two relaxations together (6), where nothing else works.
+(1, by their number); running pods of lower priority evicted (2, by their number); fewer replicas of one workload, a lower min-member or
+fewer devices in a claim (3, by how many that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration
+added, a required topology preferred, a spread ScheduleAnyway, anti-affinity, a constraint on devices, affinity, a node selector, a selector
+of devices, a host port, the anti-affinity of running pods, in this order; of several owners at once 10 more each); two relaxations together
+(6), where nothing else works.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +19,7 @@ from models.cluster.cluster import Cluster
 from models.documents.placement import Remedy
 from models.kube.objects import TopologySpreadConstraint
 from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import add_nodes, fewer_pods, preempt
+from solver.explain.remedy import add_nodes, device_edits, fewer_pods, preempt
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
 from solver.explain.remedy.smallest_working import least
@@ -28,8 +29,11 @@ from solver.runtime.run_context import RunContext
 __all__ = ["applied", "find_remedies"]
 
 _SPREAD: Final = "PodTopologySpread"
+_DEVICES: Final = device_edits.RULE
 #: Rules that running pods make worse than an empty node is.
-_FULL: Final = frozenset({"NodeResourcesFit", "NodePorts", "InterPodAffinity", _SPREAD, "NodeVolumeLimits", "NodeResourceTopologyMatch"})
+_FULL: Final = frozenset(
+    {"NodeResourcesFit", "NodePorts", "InterPodAffinity", _SPREAD, "NodeVolumeLimits", "NodeResourceTopologyMatch", _DEVICES}
+)
 #: Rules that new nodes may help with, and rules that gone pods may help with.
 _NODES: Final = _FULL | {"GangScheduling"}
 _PODS: Final = _FULL | {"VolumeRestrictions"}
@@ -117,7 +121,21 @@ class _Search:
         """Whatever the cause is: pods that are not there need nothing."""
         fewer = fewer_pods.replicas(self.question, self.clock, _FEWER)
         members = fewer_pods.members(self.question, self.clock, _FEWER)
-        yield from sorted([*fewer, *([members] if members is not None else [])], key=_lost)
+        yield from sorted([*fewer, *([members] if members is not None else []), *self._fewer_devices()], key=_lost)
+
+    def _fewer_devices(self) -> Iterator[Remedy]:
+        """Each request for several devices with as many of them as can be had."""
+        for count, fewer in device_edits.counts(self.question) if self._touches({_DEVICES}) else ():
+
+            def enough(lost: int, count: int = count, fewer: Callable[[int], Remedy] = fewer) -> bool | None:
+                return self._works(fewer(count - lost))
+
+            lost = least(enough, 1, count - 1)
+            if lost is not None:
+                remedy = fewer(count - lost[0])
+                if not lost[1]:
+                    remedy.arguments["most"] = "unproved"
+                yield remedy
 
     def _raised(self) -> Iterator[Remedy]:
         """maxSkew by more than 1: beyond what all pods of the selector together make, a greater one says no more."""

@@ -1,0 +1,158 @@
+"""Claims of devices that ask for less: ideas of what to give up, and the same applied to the raw objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from models.cluster.cluster import Cluster
+from models.devices.allocating import without
+from models.documents.placement import Remedy
+from models.kube import device_objects as api
+from models.kube.objects import Pod
+from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import Owners, name
+from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.explain.remedy.pod_edits import Arguments, text
+
+RULE: Final = "DynamicResources"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A claim of pods that is to be allocated. ``entry``: its name in their specs; ``pod``: one of them."""
+
+    owner: str
+    entry: str
+    pod: Pod
+    spec: api.DeviceClaim
+
+
+def asked(question: PlacementQuestion) -> Iterator[Asked]:
+    """Yield what the pods of a question claim, by owner and entry."""
+    snapshot, seen = question.snapshot, set[tuple[str, str, bytes]]()
+    for owner, pods in Owners(snapshot).group(question.pods).items():
+        for i in pods:
+            for entry, key in entries(snapshot.pods[i]):
+                claim = snapshot.resource_claims.get(key)
+                devices = claim.spec.devices if claim is not None and claim.spec is not None else None
+                if claim is None or devices is None or (claim.status is not None and claim.status.allocation is not None):
+                    continue
+                known = owner, entry, msgspec.json.encode(devices)
+                if known not in seen:
+                    seen.add(known)
+                    yield Asked(owner, entry, snapshot.pods[i], devices)
+
+
+def entries(pod: Pod) -> Iterator[tuple[str, str]]:
+    """Yield the name of each entry of a pod, and the claim (``namespace/name``) that it stands for."""
+    made = {each.name: each.resourceClaimName for each in (pod.status.resourceClaimStatuses if pod.status is not None else None) or ()}
+    for entry in pod.spec.resourceClaims or ():
+        claim = entry.resourceClaimName or made.get(entry.name)
+        if claim:
+            yield entry.name, f"{pod.metadata.namespace or 'default'}/{claim}"
+
+
+def dropped(question: PlacementQuestion, cluster: Cluster) -> Iterator[tuple[int, Remedy]]:
+    """Yield what claims could do without, each with how much that gives up."""
+    taints = sorted({taint for kind in cluster.devices.inventory.kinds for taint in kind.taints}) if cluster.devices is not None else []
+    for each in asked(question):
+        base, of = {"workload": each.owner, "claim": each.entry}, f"claim {each.entry} of {name(each.owner)}"
+        for request in each.spec.requests or ():
+            if request.exactly is None:
+                continue
+            for key, value, effect in taints:
+                shown = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+                arguments = {**base, "request": request.name, "key": key, "effect": effect, **({"value": value} if value else {})}
+                yield 1, Remedy("tolerateDeviceTaint", f"let {of} tolerate devices tainted {shown}", arguments)
+            for selector in request.exactly.selectors or ():
+                if selector.cel is not None:
+                    arguments = {**base, "request": request.name, "expression": selector.cel.expression}
+                    yield 6, Remedy("dropDeviceSelector", f"drop the selector {selector.cel.expression} from {of}", arguments)
+        for constraint in each.spec.constraints or ():
+            kind = "matchAttribute" if constraint.matchAttribute is not None else "distinctAttribute"
+            words = f"drop {kind} {constraint.matchAttribute or constraint.distinctAttribute} from {of}"
+            yield 4, Remedy("dropDeviceConstraint", words, {**base, "constraint": text(constraint)})
+
+
+def counts(question: PlacementQuestion) -> Iterator[tuple[int, Callable[[int], Remedy]]]:
+    """Yield requests for several devices: how many, and the remedy that asks for fewer."""
+    for each in asked(question):
+        for request in each.spec.requests or ():
+            count = request.exactly.count if request.exactly is not None and request.exactly.allocationMode != "All" else None
+            if count is not None and count > 1:
+
+                def fewer(to: int, each: Asked = each, request: str = request.name, count: int = count) -> Remedy:
+                    words = f"ask for {to} instead of {count} devices in claim {each.entry} of {name(each.owner)}"
+                    arguments = {"workload": each.owner, "claim": each.entry, "request": request, "from": str(count), "to": str(to)}
+                    return Remedy("lowerDeviceCount", words, arguments)
+
+                yield count, fewer
+
+
+# --- applied ------------------------------------------------------------------------------------------------------------
+
+
+def edited(question: PlacementQuestion, change: str, arguments: Arguments) -> PlacementQuestion:
+    """Return the question with the named claims of its pods changed."""
+    owners, claims = Owners(question.snapshot), dict(question.snapshot.resource_claims)
+    wanted = {i for owner in arguments["workload"].split("; ") for i in owners.members(owner)} & set(question.pods)
+    for key in {key for i in wanted for entry, key in entries(question.snapshot.pods[i]) if entry == arguments["claim"]}:
+        claim = claims.get(key)
+        if claim is not None and claim.spec is not None and claim.spec.devices is not None:
+            devices = CHANGES[change](claim.spec.devices, arguments)
+            claims[key] = msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
+    return replace(question, snapshot=replace(question.snapshot, resource_claims=claims))
+
+
+def _requests(spec: api.DeviceClaim, arguments: Arguments, **fields: object) -> api.DeviceClaim:
+    requests = [
+        msgspec.structs.replace(each, exactly=msgspec.structs.replace(each.exactly, **fields))
+        if each.name == arguments["request"] and each.exactly is not None
+        else each
+        for each in spec.requests or ()
+    ]
+    return msgspec.structs.replace(spec, requests=requests)
+
+
+def _exactly(spec: api.DeviceClaim, arguments: Arguments) -> api.ExactDeviceRequest:
+    found = next((each.exactly for each in spec.requests or () if each.name == arguments["request"]), None)
+    return found or api.ExactDeviceRequest()
+
+
+def _count(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
+    return _requests(spec, arguments, count=int(arguments["to"]))
+
+
+def _tolerate(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
+    more = api.DeviceToleration(arguments["key"], "Equal", arguments.get("value"), arguments["effect"])
+    return _requests(spec, arguments, tolerations=[*(_exactly(spec, arguments).tolerations or ()), more])
+
+
+def _selector(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
+    left = [
+        each for each in _exactly(spec, arguments).selectors or () if each.cel is None or each.cel.expression != arguments["expression"]
+    ]
+    return _requests(spec, arguments, selectors=left or None)
+
+
+def _constraint(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
+    return msgspec.structs.replace(spec, constraints=[c for c in spec.constraints or () if text(c) != arguments["constraint"]] or None)
+
+
+CHANGES: Final[dict[str, Callable[[api.DeviceClaim, Arguments], api.DeviceClaim]]] = {
+    "lowerDeviceCount": _count,
+    "tolerateDeviceTaint": _tolerate,
+    "dropDeviceSelector": _selector,
+    "dropDeviceConstraint": _constraint,
+}
+
+
+def given_back(snapshot: Snapshot, gone: list[int]) -> Snapshot:
+    """Return a snapshot in which some pods' devices are free. The pods themselves are still there."""
+    if not snapshot.resource_claims:
+        return snapshot
+    return replace(snapshot, resource_claims=without(snapshot, (snapshot.pods[i] for i in gone)))
