@@ -71,8 +71,8 @@ class CaptureOptions:
 @dataclass
 class Captured:
     """What was read. ``counts``: objects of each kind; ``problems``: what is missing from it though the cluster may have it, one line each;
-    ``notes``: what is worth knowing otherwise; ``unasked``: what is missing because it was not asked for; ``info``: what the file says of
-    itself, of all that is missing as well."""
+    ``notes``: what is worth knowing otherwise; ``unasked``: what is missing because it was not asked for, or is not known
+    here; ``info``: what the file says of itself, of all that is missing as well."""
 
     counts: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -241,3 +241,4 @@ class _Capture:
             self._result._packed.append([block for block in blocks if block])
             self._result.counts[name] = self._result.counts.get(name, 0) + count
         self._result.problems += keeper.problems
+        self._result.unasked += keeper.not_understood.sentences()

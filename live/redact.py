@@ -19,6 +19,7 @@ from models.kube import device_objects, kinds, objects, storage_objects, workloa
 from models.kube.closed_nodes import CLOSED_BY
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
 from models.snapshot.decode import JSON_ERRORS, Reader
+from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -94,11 +95,14 @@ _OBJECT: Final = msgspec.json.Decoder(_Object)
 class Keeper:
     """Takes the API server's answers about one kind, and gives its objects back as JSON, one each.
 
-    ``problems``: objects that cannot be read, which are left out.
+    ``problems``: objects that cannot be read, which are left out. ``not_understood``: fields of later versions that pods ask for, which are
+    not kept.
     """
 
     def __init__(self, kind: kinds.Kind, api_version: str, *, redact: bool = True) -> None:
         self.problems: list[str] = []
+        self.not_understood = NotUnderstood()
+        self._fields = FieldCheck(None, self.not_understood)
         self._kind = kind
         self._type = {"apiVersion": api_version, "kind": kind.name}
         self._head = _encode(self._type)[:-1] + b","
@@ -130,7 +134,7 @@ class Keeper:
     def _objects(self, data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
         self._found = []
         if self._redact:
-            Reader(self).json(data, "")
+            Reader(self, fields=self._fields).json(data, "")
         else:
             for item in items:
                 self._whole(item)

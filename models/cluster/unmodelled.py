@@ -76,6 +76,7 @@ def _of_member(pod: Pod, notes: list[Note] | None) -> Iterator[tuple[str, str]]:
 
 def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
     spec = pod.spec
+    yield from snapshot.not_understood.get(pod_key(pod), ())
     gates = snapshot.gates
     if spec.resourceClaims and spec.schedulingGroup is not None and gates.enabled("DRAWorkloadResourceClaims"):
         yield "spec.schedulingGroup", "claims of a pod group are read as the pod's own"

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from models.kube import kinds, lenient_decode
+from models.kube.objects import ObjectMeta
 from models.snapshot import api_types
 from models.snapshot.unknown_fields import FieldCheck
 
@@ -176,18 +177,19 @@ class Reader:
             obj = self._fitted(value, found, source, where)
             if obj is None:
                 return
-        if self._fields is not None and self._fields.wants(found, obj.metadata):
+        if self._fields is not None and self._fields.wants(found, obj):
             try:
                 value = msgspec.json.decode(data)
             except JSON_ERRORS as error:  # in what the typed decoder skips
                 self.sink.problem(source, _peek(data, found.name) or where, _json_message(error))
                 return
-            self._look(value, found, source)
+            self._look(value, found, source, obj.metadata)
         self._named(obj, found, source, where)
 
-    def _look(self, value: Any, found: kinds.Kind, source: str) -> None:
+    def _look(self, value: Any, found: kinds.Kind, source: str, metadata: ObjectMeta | None = None) -> None:
         if self._fields is not None:
-            self._fields.look(found, value, source, identity(found.name, value.get("metadata") if isinstance(value, Mapping) else None))
+            name = identity(found.name, value.get("metadata") if isinstance(value, Mapping) else None)
+            self._fields.look(found, value, source, name, metadata)
 
     def _unread(self, data: Buffer, api_version: Any, kind: Any, source: str, where: str) -> None:
         if isinstance(kind, str) and kind and isinstance(api_version, str | None):
@@ -252,8 +254,8 @@ class Reader:
             obj = self._fitted(value, found, source, where)
             if obj is None:
                 return
-        if self._fields is not None and self._fields.wants(found, obj.metadata):
-            self._look(value, found, source)
+        if self._fields is not None and self._fields.wants(found, obj):
+            self._look(value, found, source, obj.metadata)
         self._named(obj, found, source, where)
 
     def _fitted(self, value: object, found: kinds.Kind, source: str, where: str) -> Any:

@@ -59,6 +59,11 @@ def gates_of(
     return feature_gates(judged, given or {}), notes
 
 
+def some_of(names: Sequence[str], noun: str) -> str:
+    """Return how many things of a noun there are, and the first names."""
+    return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({some(names)})"
+
+
 def some(names: Sequence[str]) -> str:
     """Return the first names of a list, and how many more there are."""
     more = len(names) - _LISTED

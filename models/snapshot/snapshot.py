@@ -23,13 +23,14 @@ from models.kube import (
 from models.kube.feature_gates import DEFAULT as DEFAULT_GATES
 from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import plain, shorten
+from models.kube.validation import stored
 from models.kube.validation.kinds import problems as validation_problems
 from models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
 from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity, is_json
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label
-from models.snapshot.unknown_fields import FieldCheck
+from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
 from models.snapshot.yaml_reader import YamlError, documents
 
 _YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
@@ -86,6 +87,9 @@ class Snapshot:
     sha256: str = ""
     to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
+    not_understood: dict[str, list[tuple[str, str]]] = field(
+        default_factory=dict
+    )  # by pod: fields of later versions, and what becomes of them
     gates: FeatureGates = DEFAULT_GATES  # by which Kubernetes version and feature gates its rules are read
 
     @property
@@ -134,7 +138,7 @@ def load(
     if namespace is not None and not is_label(namespace):
         raise InputError([f"namespace {shorten(namespace)}: {LABEL_TEXT}"])
     intake = _Intake(validate=True, manifests=manifests, gates=gates)
-    fields = None if unknown_fields else FieldCheck(intake.problem if manifests else None)
+    fields = None if unknown_fields else FieldCheck(intake.problem if manifests else None, intake.not_understood)
     reader = Reader(intake, manifests=manifests, fields=fields)
     reader.namespace = namespace or reader.namespace
     digests: list[bytes] = []
@@ -171,7 +175,7 @@ def from_json(data: bytes, label: str) -> Snapshot:
         InputError: as for :func:`load`.
     """
     intake = _Intake(validate=True)
-    fields = FieldCheck(None)
+    fields = FieldCheck(None, intake.not_understood)
     with no_gc():
         Reader(intake, fields=fields).json(data, label)
         snapshot = intake.finish()
@@ -248,6 +252,7 @@ class _Intake:
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
         self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself does not have
         self._bad_classes = False
+        self.not_understood = NotUnderstood()
         self.gathered = False  # whether what is read now is from a directory
         self.stray: dict[str, list[str]] = {}  # files without objects, by directory
         self._again: list[str] = []
@@ -289,6 +294,10 @@ class _Intake:
             problems = validation_problems(obj, self._taken_by) if self._validate else []
             defaults.apply(obj)
         if self._validate:
+            if problems and obj.metadata.uid is not None and self._taken_by is None:
+                problems, unknown = stored.forgive(obj, problems)
+                for each in unknown:
+                    self.not_understood.note(_identity(kind, obj), each.field, f"{each.value} is not known here: {each.effect}")
             problems = self._names.problems(kind, obj) + problems
         for problem in problems:
             self.problem(source, _identity(kind, obj), problem)
@@ -348,7 +357,9 @@ class _Intake:
             self.warn(f"requests for {shorten(name)} are ignored: no resource that the scheduler knows, and not of the form domain/name")
         self._snapshot.omissions += [plain(bundles.skipped(directory, names), None) for directory, names in self.stray.items()]
         if self._again:
-            self.warn(f"read more than once, with other content: the first counts of {_some(self._again, 'object')}")
+            self.warn(f"read more than once, with other content: the first counts of {settling.some_of(self._again, 'object')}")
+        self._snapshot.omissions += map(plain, self.not_understood.sentences())
+        self._snapshot.not_understood = self.not_understood.of_pods
         if self._problems:
             raise InputError(self._problems)
         return self._snapshot
@@ -379,7 +390,7 @@ class _Intake:
                     self._unknown_class(pod)
             spec.priority = value
         for name, pods in unknown.items():
-            self.warn(f"priority class {shorten(name)} is not in the snapshot: priority 0 for {_some(pods, 'pod')}")
+            self.warn(f"priority class {shorten(name)} is not in the snapshot: priority 0 for {settling.some_of(pods, 'pod')}")
 
     def _unknown_class(self, pod: objects.Pod) -> None:
         key = objects.pod_key(pod)
@@ -396,7 +407,3 @@ def _key(kind: kinds.Kind, obj: Any) -> str:
 
 def _identity(kind: kinds.Kind, obj: Any) -> str:
     return identity(kind.name, {"name": obj.metadata.name, "namespace": obj.metadata.namespace})
-
-
-def _some(names: Sequence[str], noun: str) -> str:
-    return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({settling.some(names)})"

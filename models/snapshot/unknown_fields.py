@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from models.kube.kinds import Kind
 from models.kube.lenient_decode import did_you_mean
@@ -28,6 +28,10 @@ _MEANT: Final = {"evenSpreading": "topologySpreadConstraints", "evenPodsSpread":
 _INDEX: Final = re.compile(r"\[\d+\]")
 #: Objects of a kind that a snapshot's are looked at: as many as people write by hand, and no more than the time of reading allows.
 _MOST: Final = 500
+#: Kinds that say what devices pods ask for.
+_ASKED: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
+#: Says of a pod of a StatefulSet which revision it is of; those of other controllers are of one.
+_REVISION: Final = "controller-revision-hash"
 #: Fields of templates lie this deep.
 _DEEPEST: Final = 7
 
@@ -94,36 +98,90 @@ def _home(key: str, head: str) -> str | None:
 # --- many objects -----------------------------------------------------------------------------------------------------
 
 
+class NotUnderstood:
+    """What API servers have stored and is not known here: fields and values of later versions. ``of_pods``: by namespace/name the fields,
+    and what becomes of them."""
+
+    def __init__(self) -> None:
+        self.of_pods: dict[str, list[tuple[str, str]]] = {}
+        self._found: dict[tuple[str, str], list[str]] = {}
+
+    def note(self, name: str, field: str, effect: str) -> None:
+        """Note a field of an object. ``name``: with its kind; ``effect``: what is odd, and what becomes of it."""
+        kind, _, key = name.partition(" ")
+        self._found.setdefault((kind, f"{_INDEX.sub('[]', field)}: {effect}"), []).append(name)
+        if kind == "Pod":
+            self.of_pods.setdefault(key, []).append((field, effect))
+
+    def sentences(self) -> list[str]:
+        """Return what was noted, a sentence for each field and value of each kind."""
+        return [f"not understood: {_first(names)}: {what}" for (_, what), names in self._found.items()]
+
+
 class FieldCheck:
     """Looks at the fields of objects as they are read.
 
-    In manifests at all of them, and each unknown field is bad input. Of a snapshot only objects without a uid can have any, as an API
-    server drops what it does not know: the first ones of each kind are looked at, and what they have is summed up in ``warnings``.
+    In manifests at all of them, and each unknown field is bad input. In a snapshot what API servers have stored is apart from what people
+    wrote, which has no uid: of the latter the first objects of each kind are looked at, and what they have is summed up in ``warnings``.
+    Of the former only a later version can have more than is known, and what counts of it is what pods that wait ask for: they are looked at
+    (one of each controller and revision), and the first ones of the kinds of their claims.
     """
 
-    def __init__(self, problem: Callable[[str, str, str], None] | None) -> None:
+    def __init__(self, problem: Callable[[str, str, str], None] | None, stored: NotUnderstood | None = None) -> None:
         self._problem = problem
         self._looked: Counter[str] = Counter()
         self._found: dict[tuple[str, str], list[str]] = {}
+        self._stored = stored or NotUnderstood()
+        self._alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}  # what pods of a controller have that is not known
 
-    def wants(self, kind: Kind, metadata: ObjectMeta) -> bool:
+    def wants(self, kind: Kind, obj: Any) -> bool:
         """Return whether an object is to be looked at."""
-        return self._problem is not None or (metadata.uid is None and self._looked[kind.name] < _MOST)
+        metadata: ObjectMeta = obj.metadata
+        if self._problem is not None or metadata.uid is None:
+            return self._problem is not None or self._looked[kind.name] < _MOST
+        if kind.name != "Pod":
+            return kind.name in _ASKED and self._looked[kind.name] < _MOST
+        if obj.spec.nodeName:
+            return False
+        alike = self._alike.get(_alike(metadata))
+        for field, effect in alike or ():
+            self._stored.note(f"Pod {metadata.namespace or 'default'}/{metadata.name}", field, effect)
+        return alike is None
 
-    def look(self, kind: Kind, value: object, source: str, name: str) -> None:
-        """Look at an object, given as plain data."""
+    def look(self, kind: Kind, value: object, source: str, name: str, metadata: ObjectMeta | None = None) -> None:
+        """Look at an object, given as plain data. ``metadata``: its own, where it could be read."""
         self._looked[kind.name] += 1
+        if self._problem is None and metadata is not None and metadata.uid is not None:
+            self._look_at_stored(kind, value, name, metadata)
+            return
         for problem in unknown(value, kind):
             if self._problem is not None:
                 self._problem(source, name, problem if "?" in problem else f"{problem} (--allow-unknown-fields lets it through)")
             else:
                 self._found.setdefault((kind.name, _INDEX.sub("[]", problem)), []).append(name)
 
+    def _look_at_stored(self, kind: Kind, value: object, name: str, metadata: ObjectMeta) -> None:
+        fields = [problem.partition(": ")[0] for problem in unknown(value, kind)]
+        found = [(field, "unknown field, ignored") for field in fields if field.startswith("spec.")]
+        if kind.name == "Pod" and any(owner.controller for owner in metadata.ownerReferences or ()):
+            self._alike[_alike(metadata)] = found
+        for field, effect in found:
+            self._stored.note(name, field, effect)
+
     def warnings(self) -> list[str]:
-        """Return what was found in a snapshot, a line for each field of each kind."""
+        """Return what was found in a snapshot that nobody stored, a line for each field of each kind."""
         found = []
         for (kind, problem), names in self._found.items():
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             first = f" (of the first {_MOST} objects of the kind)" if self._looked[kind] == _MOST else ""
-            found.append(f"{names[0]}{more}{first}: {problem}; the field is ignored")
+            found.append(f"{_first(names)}{first}: {problem}; the field is ignored")
         return found
+
+
+def _alike(metadata: ObjectMeta) -> tuple[str, ...]:
+    """What pods of one revision of one controller have in common; pods of none have nothing."""
+    owner = next((each.uid for each in metadata.ownerReferences or () if each.controller and each.uid), None)
+    return (owner, (metadata.labels or {}).get(_REVISION, "")) if owner is not None else (metadata.uid or "", "", "")
+
+
+def _first(names: list[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]

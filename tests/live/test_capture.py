@@ -152,6 +152,18 @@ def test_only_lists_are_asked_for_and_never_secrets(captured: Capture, tmp_path:
     assert set(ORDER) == set(kinds.KINDS) - NOT_ASKED
 
 
+def test_fields_of_later_versions_that_pods_ask_for_are_named_in_the_file(captured: Capture, tmp_path: Path) -> None:
+    waits, runs = pod("waits", tomorrow=1), pod("runs", node_name="n1", tomorrow=1)
+    for each in (waits, runs):
+        each["metadata"]["uid"] = each["metadata"]["name"]
+    found = captured(Server([node("n1"), waits, runs]))
+    sentence = "not understood: Pod default/waits: spec.tomorrow: unknown field, ignored"
+    assert (found.problems, found.unasked) == ([], [sentence])
+    path = tmp_path / "cluster.json"
+    path.write_bytes(b"".join(found.parts()))
+    assert load([str(path)]).omissions == [f"the snapshot lacks something: {sentence}"]
+
+
 def _asked(each: list[list[str]]) -> list[str]:
     return [call[-1].partition("?")[0] for call in each]
 

@@ -197,6 +197,7 @@ def test_every_annotation_that_the_code_names_is_kept() -> None:
         "scheduling.k8s.io/v1", "scheduling.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2", "kubestow.dev/v1alpha1",
     }  # fmt: skip
     others |= {"karpenter.sh/disruption", "karpenter.sh/disrupted", "karpenter.sh/unregistered", "kubestow.dev/let-in"}  # taints
+    others.add("kubestow.dev/unreadable")  # a label that no node has
     others.add("kubestow.dev/placement")  # a scheduling gate
     others |= {"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.scs.community/host-id"}
     others |= {capture_info.CLUSTER, capture_info.TIME, capture_info.SERVER_VERSION, capture_info.LEFT_OUT}

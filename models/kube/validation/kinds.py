@@ -20,6 +20,7 @@ from models.kube.validation.pods import (
     INT32,
     INT64,
     Problems,
+    UnknownValue,
     affinity_problems,
     check_choice,
     check_claim_spec,
@@ -52,7 +53,7 @@ _PERCENT: Final = re.compile(r"[0-9]{1,9}%\Z", re.ASCII)
 def _node(node: objects.Node, out: Problems) -> None:
     for index, taint in enumerate((node.spec.taints if node.spec else None) or ()):
         if taint.effect not in EFFECTS:
-            out.append(f"spec.taints[{index}].effect: got {shorten(taint.effect)}, expected NoSchedule, PreferNoSchedule or NoExecute")
+            out.append(UnknownValue(f"spec.taints[{index}].effect", taint.effect, EFFECTS, "the taint keeps nobody away"))
     if node.status is not None:
         check_resources(node.status.capacity, "status.capacity", out)
         check_resources(node.status.allocatable, "status.allocatable", out)
@@ -69,7 +70,7 @@ def _volume(volume: PersistentVolume, out: Problems) -> None:
 
 
 def _storage_class(found: StorageClass, out: Problems) -> None:
-    check_choice(found.volumeBindingMode, ("Immediate", "WaitForFirstConsumer"), "volumeBindingMode", out)
+    check_choice(found.volumeBindingMode, ("Immediate", "WaitForFirstConsumer"), "volumeBindingMode", out, "it is taken for Immediate")
 
 
 def _topology(found: topology_objects.NodeResourceTopology, out: Problems) -> None:

@@ -13,16 +13,39 @@ from typing import Final
 
 from models.kube import defaults, objects, quantity
 from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import shorten
+from models.kube.lenient_decode import did_you_mean, shorten
 
 Problems = list[str]
 
-_SELECTOR_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
-_NODE_OPERATORS: Final = (*_SELECTOR_OPERATORS, "Gt", "Lt")
+
+class UnknownValue(str):
+    """A problem of what is new, and none of what an API server has stored: one value of a set that later versions may extend.
+
+    ``field``: its path; ``value``: as it may appear in a line; ``effect``: what becomes of it.
+    """
+
+    field: str
+    value: str
+    effect: str
+
+    def __new__(cls, field: str, value: str, allowed: tuple[str, ...], effect: str) -> UnknownValue:
+        """Return ``field: got value, expected one of what is allowed``."""
+        near = did_you_mean(value, allowed)
+        made = super().__new__(cls, f"{field}: got {shorten(value)}, expected {', '.join(allowed[:-1])} or {allowed[-1]}{near}")
+        made.field, made.value, made.effect = field, shorten(value), effect
+        return made
+
+
+SELECTOR_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_NODE_OPERATORS: Final = (*SELECTOR_OPERATORS, "Gt", "Lt")
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 INT32: Final = 2**31 - 1
 INT64: Final = 2**63 - 1
 _COMPARISONS: Final = ("Gt", "Lt")
+#: What becomes of stored values that are not known; :mod:`models.kube.validation.stored` sees to the first of them.
+UNREADABLE: Final = "a pending pod is rejected everywhere, a bound one loses all terms of the list"
+_NO_NODE: Final = "the term matches no node"
+_NO_TAINT: Final = "it tolerates nothing"
 _DECIMAL: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})\Z", re.ASCII)
 
 
@@ -32,10 +55,10 @@ def decimal_int64(text: str | None) -> int | None:
     return value if value is not None and -INT64 - 1 <= value <= INT64 else None
 
 
-def check_choice(value: str | None, allowed: tuple[str, ...], path: str, out: Problems) -> None:
-    """An empty value counts as absent and is defaulted."""
+def check_choice(value: str | None, allowed: tuple[str, ...], path: str, out: Problems, effect: str = "it counts for nothing") -> None:
+    """An empty value counts as absent and is defaulted. ``effect``: what becomes of a stored value that is not among those allowed."""
     if value and value not in allowed:
-        out.append(f"{path}: got {shorten(value)}, expected {', '.join(allowed[:-1])} or {allowed[-1]}")
+        out.append(UnknownValue(path, value, allowed, effect))
 
 
 def check_range(value: int | None, low: int, high: int, path: str, out: Problems) -> None:
@@ -100,23 +123,24 @@ def _requirements_of(
     operators: tuple[str, ...],
     path: str,
     out: Problems,
+    effect: str,
 ) -> None:
     for index, requirement in enumerate(requirements or ()):
         where = f"{path}[{index}]"
         if requirement.operator in operators:
             _values(len(requirement.values or ()), requirement.operator, where, out)
         else:
-            out.append(f"{where}.operator: got {shorten(requirement.operator)}, expected {', '.join(operators[:-1])} or {operators[-1]}")
+            out.append(UnknownValue(f"{where}.operator", requirement.operator, operators, effect))
 
 
-def check_label_selector(selector: objects.LabelSelector | None, path: str, out: Problems) -> None:
+def check_label_selector(selector: objects.LabelSelector | None, path: str, out: Problems, effect: str = "it selects nothing") -> None:
     if selector is not None:
-        _requirements_of(selector.matchExpressions, _SELECTOR_OPERATORS, f"{path}.matchExpressions", out)
+        _requirements_of(selector.matchExpressions, SELECTOR_OPERATORS, f"{path}.matchExpressions", out, effect)
 
 
 def _node_term(term: objects.NodeSelectorTerm, path: str, out: Problems) -> None:
-    _requirements_of(term.matchExpressions, _NODE_OPERATORS, f"{path}.matchExpressions", out)
-    _requirements_of(term.matchFields, _NODE_OPERATORS, f"{path}.matchFields", out)
+    _requirements_of(term.matchExpressions, _NODE_OPERATORS, f"{path}.matchExpressions", out, _NO_NODE)
+    _requirements_of(term.matchFields, _NODE_OPERATORS, f"{path}.matchFields", out, _NO_NODE)
 
 
 def check_node_selector(selector: objects.NodeSelector | None, path: str, out: Problems) -> None:
@@ -131,8 +155,8 @@ def check_node_selector(selector: objects.NodeSelector | None, path: str, out: P
 def _pod_term(term: objects.PodAffinityTerm, path: str, out: Problems) -> None:
     if not term.topologyKey:
         out.append(f"{path}.topologyKey: empty, expected a node label key")
-    check_label_selector(term.labelSelector, f"{path}.labelSelector", out)
-    check_label_selector(term.namespaceSelector, f"{path}.namespaceSelector", out)
+    check_label_selector(term.labelSelector, f"{path}.labelSelector", out, UNREADABLE)
+    check_label_selector(term.namespaceSelector, f"{path}.namespaceSelector", out, UNREADABLE)
     for field, keys in (("matchLabelKeys", term.matchLabelKeys), ("mismatchLabelKeys", term.mismatchLabelKeys)):
         if keys and term.labelSelector is None:
             out.append(f"{path}.{field}: expected together with a labelSelector only")
@@ -169,14 +193,15 @@ def _spread(constraints: list[objects.TopologySpreadConstraint] | None, path: st
         if not constraint.topologyKey:
             out.append(f"{where}.topologyKey: empty, expected a node label key")
         if constraint.whenUnsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
-            out.append(f"{where}.whenUnsatisfiable: got {shorten(constraint.whenUnsatisfiable)}, expected DoNotSchedule or ScheduleAnyway")
-        check_choice(constraint.nodeAffinityPolicy, ("Honor", "Ignore"), f"{where}.nodeAffinityPolicy", out)
-        check_choice(constraint.nodeTaintsPolicy, ("Honor", "Ignore"), f"{where}.nodeTaintsPolicy", out)
+            when = ("DoNotSchedule", "ScheduleAnyway")
+            out.append(UnknownValue(f"{where}.whenUnsatisfiable", constraint.whenUnsatisfiable, when, "the constraint counts for nothing"))
+        for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            check_choice(getattr(constraint, field), ("Honor", "Ignore"), f"{where}.{field}", out, "it is taken for Ignore")
         if constraint.minDomains is not None:
             check_range(constraint.minDomains, 1, INT32, f"{where}.minDomains", out)
             if constraint.whenUnsatisfiable == "ScheduleAnyway":
                 out.append(f"{where}.minDomains: expected with whenUnsatisfiable DoNotSchedule only")
-        check_label_selector(constraint.labelSelector, f"{where}.labelSelector", out)
+        check_label_selector(constraint.labelSelector, f"{where}.labelSelector", out, UNREADABLE)
         if constraint.matchLabelKeys and constraint.labelSelector is None:
             out.append(f"{where}.matchLabelKeys: expected together with a labelSelector only")
         pair = (constraint.topologyKey, constraint.whenUnsatisfiable)
@@ -191,7 +216,7 @@ def _container(container: objects.Container, path: str, out: Problems) -> None:
         where = f"{path}.ports[{index}]"
         check_range(port.containerPort, 1, 65535, f"{where}.containerPort", out)
         check_range(port.hostPort, 0, 65535, f"{where}.hostPort", out)
-        check_choice(port.protocol, ("TCP", "UDP", "SCTP"), f"{where}.protocol", out)
+        check_choice(port.protocol, ("TCP", "UDP", "SCTP"), f"{where}.protocol", out, "its ports are apart from those of all others")
 
 
 def affinity_problems(found: objects.Affinity | None, path: str = "spec.affinity") -> Problems:
@@ -213,8 +238,8 @@ def _toleration(toleration: objects.Toleration, path: str, gates: FeatureGates |
     elif compares and gates is not None and decimal_int64(toleration.value) is None:
         out.append(f"{path}.value: got {shorten(toleration.value or '')}, expected a whole number with operator {operator}")
     elif not compares:
-        check_choice(operator, ("Exists", "Equal"), f"{path}.operator", out)
-    check_choice(toleration.effect, EFFECTS, f"{path}.effect", out)
+        check_choice(operator, ("Exists", "Equal"), f"{path}.operator", out, _NO_TAINT)
+    check_choice(toleration.effect, EFFECTS, f"{path}.effect", out, _NO_TAINT)
 
 
 def spec_problems(spec: objects.PodSpec, path: str = "spec", gates: FeatureGates | None = None) -> Problems:
