@@ -132,6 +132,11 @@ TABLE: dict[str, Row] = {
         unplaced={"new-n1": "NodeVolumeLimits", "one-over": "NodeVolumeLimits"},
         on={"shared": {"n1"}, "free": {"n2"}, "roots": {"n2"}},
     ),
+    "rules/dynamic-resources.yaml": Row(
+        unplaced=dict.fromkeys(("four", "huge", "typo", "lost"), "DynamicResources"),
+        on={"big": {"n2"}, "pair": {"n1"}, "maintainer": {"n2"}},
+        together=((HOST, ("reader-1", "reader-2")),),
+    ),
     "rules/scheduling-gates.yaml": Row(unplaced={"gated": "SchedulingGates"}),
     "rules/priority.yaml": Row(
         unplaced=dict.fromkeys(numbered("batch", 3), "NodeResourcesFit"),
@@ -140,6 +145,7 @@ TABLE: dict[str, Row] = {
     **dict.fromkeys((f"rebalance-{goal}.yaml" for goal in ("repair", "swap", "drain", "stuck", "consolidate")), Row()),
     "rebalance-admit.yaml": Row(unplaced=dict.fromkeys((*numbered("train", 2), *numbered("urgent", 2)), "NodeResourcesFit")),
     "pending/capacity.yaml": Row(unplaced={"db-0": "NodeResourcesFit"}),
+    "pending/devices.yaml": Row(unplaced={"train": "DynamicResources"}),
     "pending/numa.yaml": Row(unplaced={"solver": "NodeResourceTopologyMatch"}),
     "seeds/container-sockets.yaml": Row(),
     "seeds/container-expressions.yaml": Row(),
