@@ -81,7 +81,7 @@ class Judge:
         self._capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self._held = {name: _Held() for name in self.nodes}
         self._guards: dict[tuple[int, str], tuple[spread.Spread, objects.Node]] = {}
-        self._asked = resources.Shared()
+        self._asked = resources.Shared(snapshot.gates)
         namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespace_labels, exempt)
         self._spread = spread.SpreadState(self.nodes, snapshot.gates)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from models.kube import objects, pod_requests
+from models.kube.feature_gates import DEFAULT as GATES
 from models.numa import node_topology
 from models.snapshot.snapshot import from_objects
 from tests.numa_clusters import NIC, TPU, cluster
@@ -283,14 +284,14 @@ def placed(seed: int, *, tries_zones: bool) -> tuple[int, int, int]:
     left = {n.metadata.name or "": pod_requests.allocatable(n.status.allocatable if n.status else None) for n in snapshot.nodes}
     for running in snapshot.pods:
         if running.spec.nodeName:
-            for name, amount in pod_requests.pod_request(running).items():
+            for name, amount in pod_requests.pod_request(running, GATES).items():
                 left[running.spec.nodeName][name] -= amount
     topologies = {obj["metadata"]["name"]: obj for obj in of("NodeResourceTopology", seed)}
     allocatable = {obj["metadata"]["name"]: obj["status"]["allocatable"] for obj in of("Node", seed)}
     there: dict[str, list[Object]] = {name: [] for name in left}
     turned_away = unplaced = 0
     for raw in pending(seed):
-        request = pod_requests.pod_request(msgspec.convert(raw, objects.Pod))
+        request = pod_requests.pod_request(msgspec.convert(raw, objects.Pod), GATES)
         for node_name in left:
             if nothing_left(left[node_name], request):
                 continue

@@ -26,6 +26,7 @@ class Headroom:
 
     def __init__(self, view: ClusterView) -> None:
         snapshot = view.snapshot
+        self._gates = snapshot.gates
         rows = []
         for node in snapshot.nodes:
             given = pod_requests.allocatable((node.status.allocatable if node.status is not None else None) or {})
@@ -43,7 +44,7 @@ class Headroom:
         found = self._known.get(key)
         if found is None:
             try:
-                asked = pod_requests.pod_request(pod)
+                asked = pod_requests.pod_request(pod, self._gates)
             except ValueError as error:
                 raise InputError([f"Pod {pod_key(pod)}: requests: {error}"]) from error
             found = self._known[key] = [asked.get(name, 0) for name in RESOURCES]

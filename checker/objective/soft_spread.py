@@ -42,7 +42,7 @@ class _Carrier(NamedTuple):
 
 def _requests_text(pod: objects.Pod, *, bound: bool) -> bytes | str:
     spec, status = pod.spec, pod.status
-    held = (status.containerStatuses, status.initContainerStatuses, status.conditions) if bound and status else None
+    held = (status,) if bound and status else None
     return matching.text(spec.containers, spec.initContainers, spec.resources, spec.overhead, held)
 
 
@@ -70,7 +70,7 @@ class UsableNodes:
         for pod in self._fixed:
             memo = _requests_text(pod, bound=True)
             if memo not in held:
-                held[memo] = resources.pod_requests(pod, bound=True)
+                held[memo] = resources.pod_requests(pod, self._gates, bound=True)
             node = pod.spec.nodeName or ""
             self._pods[node] += 1
             used = self._used.setdefault(node, {})
@@ -93,7 +93,7 @@ class UsableNodes:
             self._weigh()
         requests = self._requests.get(carrier.requests)
         if requests is None:
-            requests = self._requests[carrier.requests] = resources.pod_requests(pod, bound=False)
+            requests = self._requests[carrier.requests] = resources.pod_requests(pod, self._gates, bound=False)
         return not resources.fit_faults(requests, self._pods[node], self._used.get(node, {}), self._capacity[node])
 
 

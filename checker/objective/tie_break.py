@@ -14,6 +14,7 @@ from typing import Final
 from checker.rules import resources
 from models.documents.policy import Policy
 from models.kube import objects, quantity
+from models.kube.feature_gates import FeatureGates
 from models.snapshot.snapshot import Snapshot
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -45,7 +46,7 @@ def points(
         known = capacity if capacity is not None else {n.metadata.name or "": resources.node_capacity(n) for n in snapshot.nodes}
         staying = ((pod, pod.spec.nodeName or "", True) for pod in _running(snapshot, placed, absent))
         coming = ((pod, placed[key], False) for pod in snapshot.pods if (key := objects.pod_key(pod)) in placed)
-        return balance(chain(staying, coming), held, known)
+        return balance(chain(staying, coming), held, known, snapshot.gates)
     names = {node.metadata.name or "" for node in snapshot.nodes}
     occupied = {node for node in placed.values() if node in names}
     occupied.update(pod.spec.nodeName or "" for pod in _running(snapshot, placed, absent) if _stays(pod))
@@ -60,7 +61,10 @@ def points(
 
 
 def balance(
-    pods: Iterable[tuple[objects.Pod, str, bool]], used: Mapping[str, resources.Amounts], capacity: Mapping[str, resources.Amounts]
+    pods: Iterable[tuple[objects.Pod, str, bool]],
+    used: Mapping[str, resources.Amounts],
+    capacity: Mapping[str, resources.Amounts],
+    gates: FeatureGates,
 ) -> int:
     """Return the value of `spread`. ``pods``: each with its node, and whether it is bound; ``used``: what they request of each node."""
     more: dict[str, resources.Amounts] = {}
@@ -69,7 +73,7 @@ def balance(
         spec = pod.spec
         parts = (id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status) if bound else 0)
         if parts not in known:  # equal pods share them
-            known[parts] = resources.unstated_requests(pod, bound=bound)
+            known[parts] = resources.unstated_requests(pod, gates, bound=bound)
         for name, amount in known[parts].items():
             here = more.setdefault(node, {})
             here[name] = here.get(name, 0) + amount
@@ -92,10 +96,10 @@ def _used(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]
             held[name] = held.get(name, 0) + amount
 
     for pod in _running(snapshot, placed, absent):
-        add(pod.spec.nodeName or "", resources.pod_requests(pod, bound=True))
+        add(pod.spec.nodeName or "", resources.pod_requests(pod, snapshot.gates, bound=True))
     for pod in snapshot.pods:
         if objects.pod_key(pod) in placed:
-            add(placed[objects.pod_key(pod)], resources.pod_requests(pod, bound=False))
+            add(placed[objects.pod_key(pod)], resources.pod_requests(pod, snapshot.gates, bound=False))
     return found
 
 

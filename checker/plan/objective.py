@@ -106,7 +106,7 @@ class Ledger:
                         for resource, amount in amounts.items():
                             mine[resource] = mine.get(resource, 0) + by * amount
         there = ((r.pod, r.at.node, r.key not in self._wanted) for r in board.runners.values() if r.at is not None)
-        return tie_break.balance(there, used, board.capacity)
+        return tie_break.balance(there, used, board.capacity, board.snapshot.gates)
 
     # --- nodes --------------------------------------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Board:
         self.held = {name: Held() for name in self.nodes}
         self.volumes = Volumes(snapshot)
         self.tallies = Tallies(self.nodes, snapshot.gates)
-        asked = resources.Shared()
+        asked = resources.Shared(snapshot.gates)
         self.requests, self.ports = asked.requests, asked.ports
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self.affinity = State(namespaces, exempt)

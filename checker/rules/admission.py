@@ -13,6 +13,7 @@ from typing import Final
 
 from checker.rules import resources
 from models.kube import objects, qos, quantity
+from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, ScopedResourceSelectorRequirement
 from models.snapshot.snapshot import Snapshot
 
@@ -131,7 +132,7 @@ def _within(item: LimitRangeItem, requests: _Exact, limits: _Exact) -> bool:
 def _use(pod: objects.Pod) -> _Exact:
     """What a pod takes of the resources that quotas name."""
     use: _Exact = {"pods": Fraction(1), "count/pods": Fraction(1)}
-    for name, amount in resources.pod_requests(pod, bound=bool(pod.spec.nodeName)).items():
+    for name, amount in resources.pod_requests(pod, DEFAULT, bound=bool(pod.spec.nodeName)).items():
         exact = Fraction(amount, 1000) if name == "cpu" else Fraction(amount)
         use[f"requests.{name}"] = exact
         if "/" not in name:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Final, Protocol
 
 from models.kube import objects, quantity
+from models.kube.feature_gates import FeatureGates
 
 Amounts = dict[str, int]
 _Exact = dict[str, Fraction]
@@ -19,6 +20,11 @@ _Rounding = Callable[[Fraction], Fraction]
 
 #: A container without a request counts for so much CPU and memory where nodes are compared, and nowhere else.
 _UNSTATED: Final = {"cpu": Fraction(100, 1000), "memory": Fraction(200 * 1024 * 1024)}
+
+_NOTHING: Final[Mapping[str, Fraction]] = {}
+_RESIZE: Final = "InPlacePodVerticalScaling"
+_RESIZE_PODS: Final = "InPlacePodLevelResourcesVerticalScaling"
+_SUMS: Final = "resize footprint is a maximum of sums"
 
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
@@ -58,36 +64,90 @@ def _is_sidecar(container: objects.Container) -> bool:
     return container.restartPolicy == "Always"
 
 
-def _container(container: objects.Container, status: objects.ContainerStatus | None, infeasible: bool, rounding: _Rounding) -> _Exact:
-    """Requests of one container (limits stand in where requests lack a resource), raised to what its status holds."""
+def _asked(container: objects.Container, rounding: _Rounding) -> _Exact:
+    """Requests of one container; limits stand in where requests lack a resource."""
     resources = container.resources or objects.ResourceRequirements()
-    own = _exact({**(resources.limits or {}), **(resources.requests or {})}, rounding)
-    if status is None or (status.allocatedResources is None and status.resources is None):
-        return own
-    held = {} if infeasible else own
-    _raise(held, _exact(status.allocatedResources, rounding))
-    _raise(held, _exact(status.resources.requests if status.resources else None, rounding))
-    return held
+    return _exact({**(resources.limits or {}), **(resources.requests or {})}, rounding)
 
 
-def _containers(pod: objects.Pod, *, bound: bool, rounding: _Rounding, unstated: Mapping[str, Fraction] | None = None) -> _Exact:
-    """The most that the containers of a pod request at a time."""
-    statuses: dict[str, objects.ContainerStatus] = {}
-    infeasible = False
-    if bound and pod.status is not None:
-        listed = [*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ())]
-        statuses = {status.name: status for status in listed if status.name}
-        pending = [c for c in pod.status.conditions or () if c.type == "PodResizePending"]
-        infeasible = any(c.reason == "Infeasible" for c in pending)
+class _Reports:
+    """What a bound pod's status reports of resources while they are changed in place (KEP-1287, KEP-5419)."""
 
-    def asked(container: objects.Container, *, running: bool) -> _Exact:
-        status = statuses.get(container.name or "") if running else None
-        own = dict(_container(container, status, infeasible, rounding))
-        for name, amount in (unstated or {}).items():
-            own.setdefault(name, amount)
-        return own
+    def __init__(self, pod: objects.Pod, gates: FeatureGates) -> None:
+        status = pod.status or objects.PodStatus()
+        listed = [*(status.containerStatuses or ()), *(status.initContainerStatuses or ())] if gates.enabled(_RESIZE) else []
+        self.of = {each.name: each for each in listed if each.name and (each.resources or each.allocatedResources is not None)}
+        pending = [condition.reason for condition in status.conditions or () if condition.type == "PodResizePending"]
+        self.refused = pending[:1] == ["Infeasible"] and gates.enabled(_RESIZE)
+        level = gates.enabled(_RESIZE) and gates.enabled(_RESIZE_PODS)
+        self.actual = status.resources if level else None
+        self.allocated = status.allocatedResources if level else None
 
-    return most_at_once(pod.spec, asked)
+    def container(self, container: objects.Container, *, running: bool) -> _Exact:
+        """Until 1.36: the largest of spec, allocated and actual requests, of containers whose status has ``resources``."""
+        own = _asked(container, quantity.milli_round)
+        report = self.of.get(container.name or "") if running else None
+        if report is None or report.resources is None:
+            return own
+        held = {} if self.refused else own
+        for told in (report.allocatedResources, report.resources.requests):
+            _raise(held, _exact(told, quantity.milli_round))
+        return held
+
+    def stages(self, container: objects.Container) -> tuple[_Exact, _Exact, _Exact]:
+        """Since 1.37: what it desires, was allocated, and has; each stands in for the next where the status does not tell."""
+        desired = {} if self.refused else _asked(container, quantity.milli_round)
+        report = self.of.get(container.name or "", objects.ContainerStatus())
+        allocated, actual = report.allocatedResources, report.resources.requests if report.resources else None
+        second = desired if allocated is None else _exact(allocated, quantity.milli_round)
+        return desired, second, second if actual is None else _exact(actual, quantity.milli_round)
+
+    def whole(self) -> tuple[_Exact, _Exact] | None:
+        """Allocated and actual requests of the pod as a whole, where the status has both."""
+        if self.allocated is None or self.actual is None or self.actual.requests is None:
+            return None
+        return _exact(self.allocated, quantity.milli_round), _exact(self.actual.requests, quantity.milli_round)
+
+
+def _level(pod: objects.Pod, asked: _Exact, reports: _Reports, gates: FeatureGates) -> _Exact:
+    """Pod-level requests of a bound pod, by what its status reports of the pod as a whole."""
+    actual = reports.actual.requests if reports.actual else None
+    told = [_exact(each, quantity.milli_round) for each in (actual, reports.allocated)]
+    held = {} if reports.refused else dict(asked)
+    if gates.has(_SUMS):
+        if reports.actual is None and reports.allocated is None:
+            return asked
+        overhead = _exact(pod.spec.overhead, quantity.milli_round)
+        for one in told:
+            _raise(held, {name: max(value - overhead.get(name, 0), Fraction(0)) for name, value in one.items()})
+        return held
+    if reports.actual is None:
+        return asked
+    for one in told:
+        _raise(held, one)
+    return {name: held.get(name, Fraction(0)) for name in asked}
+
+
+def _containers(
+    pod: objects.Pod, reports: _Reports | None, gates: FeatureGates, rounding: _Rounding, unstated: Mapping[str, Fraction]
+) -> _Exact:
+    """The most that the containers of a pod request, or hold, at a time."""
+
+    def supposing(amounts: _Exact) -> _Exact:
+        return {**unstated, **amounts}
+
+    if reports is None:
+        return most_at_once(pod.spec, lambda container, running: supposing(_asked(container, rounding)))
+    if not gates.has(_SUMS):
+        return most_at_once(pod.spec, lambda container, running: supposing(reports.container(container, running=running)))
+    total: _Exact = {}
+    if not reports.refused:
+        _raise(total, most_at_once(pod.spec, lambda container, running: supposing(reports.stages(container)[0])))
+    for stage, sums in enumerate(reports.whole() or (None, None), 1):
+        if sums is None:
+            sums = most_at_once(pod.spec, lambda container, running, stage=stage: supposing(reports.stages(container)[stage]))
+        _raise(total, sums)
+    return total
 
 
 class _Asked(Protocol):
@@ -115,35 +175,37 @@ def most_at_once(spec: objects.PodSpec, asked: _Asked) -> dict[str, Fraction]:
     return total
 
 
-def pod_requests(pod: objects.Pod, *, bound: bool, unstated: Mapping[str, Fraction] | None = None) -> Amounts:
+def pod_requests(pod: objects.Pod, gates: FeatureGates, *, bound: bool, unstated: Mapping[str, Fraction] = _NOTHING) -> Amounts:
     """Effective requests of a pod; zero amounts are left out. ``bound``: its status counts too (in-place resize). ``unstated``: what each
     container asks for that does not say.
 
     Raises:
         QuantityError: a quantity is malformed or beyond 64 bits.
     """
-    total = _containers(pod, bound=bound, rounding=quantity.milli_round, unstated=unstated)
+    reports = _Reports(pod, gates) if bound and pod.status is not None else None
+    total = _containers(pod, reports, gates, quantity.milli_round, unstated)
     level = pod.spec.resources
-    if level is not None:
-        limits, requests = level.limits or {}, level.requests or {}
+    if level is not None and gates.enabled("PodLevelResources"):
+        limits, asked = level.limits or {}, _exact(level.requests, quantity.milli_round)
         if limits:
             # The API server sums the containers before anything is rounded to fill in pod-level requests, then rounds once.
-            once = _containers(pod, bound=False, rounding=_unrounded)
+            once = _containers(pod, None, gates, _unrounded, _NOTHING)
             filled = {name: quantity.milli_round(value) for name, value in once.items() if name in ("cpu", "memory")}
-            for name, value in _exact(limits, quantity.milli_round).items():
-                filled.setdefault(name, value)
-            total.update({name: value for name, value in filled.items() if _pod_level(name)})
-        total.update({name: value for name, value in _exact(requests, quantity.milli_round).items() if _pod_level(name)})
+            asked = {**_exact(limits, quantity.milli_round), **filled, **asked}
+        asked = {name: value for name, value in asked.items() if _pod_level(name)}
+        if reports is not None and asked:
+            asked = _level(pod, asked, reports, gates)
+        total.update({name: value for name, value in asked.items() if _pod_level(name)})
     _add(total, _exact(pod.spec.overhead, quantity.milli_round))
     amounts = {name: quantity.ceil(value * 1000 if name == "cpu" else value) for name, value in total.items() if counts(name)}
     return {name: amount for name, amount in amounts.items() if amount}
 
 
-def unstated_requests(pod: objects.Pod, *, bound: bool) -> Amounts:
+def unstated_requests(pod: objects.Pod, gates: FeatureGates, *, bound: bool) -> Amounts:
     """Return what a pod counts for beyond its requests where nodes are compared; nothing where 64 bits do not hold it."""
-    stated = pod_requests(pod, bound=bound)
+    stated = pod_requests(pod, gates, bound=bound)
     try:
-        supposed = pod_requests(pod, bound=bound, unstated=_UNSTATED)
+        supposed = pod_requests(pod, gates, bound=bound, unstated=_UNSTATED)
     except quantity.QuantityError:
         return {}
     more = {name: supposed.get(name, 0) - stated.get(name, 0) for name in _UNSTATED}
@@ -183,7 +245,8 @@ class Shared:
     """Requests and host ports of pods; those that share their parts share the answer. Keeps no pod alive, and knows parts by their ids: the
     snapshot has to stay in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: FeatureGates) -> None:
+        self._gates = gates
         self._requests: dict[tuple[int, ...], Amounts] = {}
         self._ports: dict[tuple[int, int, bool | None], list[Port]] = {}
 
@@ -193,7 +256,7 @@ class Shared:
         memo = id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status) if bound else 0
         found = self._requests.get(memo)
         if found is None:
-            found = self._requests[memo] = pod_requests(pod, bound=bound)
+            found = self._requests[memo] = pod_requests(pod, self._gates, bound=bound)
         return found
 
     def ports(self, pod: objects.Pod) -> list[Port]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 from live.api.answers import Object
 from models.kube.closed_nodes import OWN_TAINTS
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import Pod, is_terminal
 from models.kube.pod_requests import pod_request
 from models.snapshot.snapshot import Snapshot
@@ -21,7 +22,7 @@ def room_of(snapshot: Snapshot, nodes: Collection[str]) -> Room:
     for pod in snapshot.pods:
         used = found.get(pod.spec.nodeName or "")
         if used is not None and not is_terminal(pod):
-            used.update(_use(pod))
+            used.update(_use(pod, snapshot.gates))
     return found
 
 
@@ -37,8 +38,8 @@ def offer(node: Object) -> str:
     return repr((node["metadata"]["name"], node["metadata"].get("labels"), taints, status.get("allocatable")))
 
 
-def _use(pod: Pod) -> Counter[str]:
-    found = Counter({"pods": 1, **pod_request(pod)})
+def _use(pod: Pod, gates: FeatureGates) -> Counter[str]:
+    found = Counter({"pods": 1, **pod_request(pod, gates)})
     for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ())):
         for port in container.ports or ():
             if port.hostPort:

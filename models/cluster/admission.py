@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from models.kube import objects, quantity
+from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
 from models.kube.pod_requests import at_once, pod_level_resource, pod_request
 from models.kube.qos import BEST_EFFORT, qos_class
@@ -211,7 +212,7 @@ def _ledgers(snapshot: Snapshot, new: Collection[int]) -> dict[str, list[_Ledger
 def usage(pod: objects.Pod) -> _Amounts:
     """Return what a pod uses of the resources that quotas name."""
     found = dict.fromkeys(_COUNTS, Fraction(1))
-    for name, amount in pod_request(pod).items():
+    for name, amount in pod_request(pod, DEFAULT).items():
         value = Fraction(amount, 1000 if name == "cpu" else 1)
         if "/" not in name:
             found[name] = value

@@ -117,6 +117,7 @@ class TemplateReader:
                 parts += _FIXED_FIELDS(pod.spec)
                 if pod.status is not None:
                     parts += [pod.status.conditions, pod.status.containerStatuses, pod.status.initContainerStatuses]
+                    parts += [pod.status.resources, pod.status.allocatedResources]
             else:
                 parts += _PENDING_FIELDS(pod.spec)
                 parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
@@ -139,8 +140,8 @@ class TemplateReader:
     def _read(self, pod: Pod, index: int, *, bound: bool) -> Template:
         try:
             asks = msgspec.structs.replace(pod, status=None) if index in self.running else pod  # what it would ask for if made again
-            demand = pod_requests.pod_request(asks)
-            supposed = pod_requests.supposed_more(asks, demand)
+            demand = pod_requests.pod_request(asks, self.snapshot.gates)
+            supposed = pod_requests.supposed_more(asks, demand, self.snapshot.gates)
         except ValueError as error:
             raise InputError([f"Pod {objects.pod_key(pod)}: requests: {error}"]) from error
         anti, affinity, spread = self._anti(pod), self._affinity(pod), self._spread(pod)

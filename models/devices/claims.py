@@ -181,7 +181,8 @@ class DemandReader:
         """Return the extended resources of a pod that classes back, and its others if there are any of these."""
         if not self.backed or self.backed.keys().isdisjoint(self._extended(pod)):
             return (), ()
-        asked = {name: amount for name, amount in sorted(pod_requests.pod_request(pod).items()) if extended_resources.is_extended(name)}
+        requests = sorted(pod_requests.pod_request(pod, self.snapshot.gates).items())
+        asked = {name: amount for name, amount in requests if extended_resources.is_extended(name)}
         found = tuple(
             Extended(name, own, amount, extended_resources.requests(pod.spec, name, own, self.selectors(own)))
             for name, amount in asked.items()

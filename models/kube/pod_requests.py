@@ -1,16 +1,19 @@
 """What a pod asks of a node: its effective request per resource.
 
 Source: k8s.io/component-helpers/resource/helpers.go (PodRequests, AggregateContainerRequests) and
-pkg/scheduler/framework/types.go (Resource.Add), as of v1.34.
+pkg/scheduler/framework/types.go (Resource.Add), as of v1.36; what a resized pod holds since v1.37 as in
+https://github.com/kubernetes/kubernetes/pull/140047.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
 from models.kube import quantity
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import Container, ContainerStatus, Pod, PodSpec, ResourceList
 
 _Exact = dict[str, Fraction]
@@ -59,24 +62,110 @@ def _max(into: _Exact, other: _Exact) -> None:
             into[name] = value
 
 
-def _container(
-    container: Container, statuses: dict[str, ContainerStatus], resize_infeasible: bool, supposed: Mapping[str, Fraction]
-) -> _Exact:
-    spec = _exact(container.resources.requests if container.resources else None)
-    status = statuses.get(container.name or "")
-    if status is None or (status.resources is None and status.allocatedResources is None):
-        return {**supposed, **spec}
-    held = {} if resize_infeasible else spec
-    _max(held, _exact(status.resources.requests if status.resources else None))
-    _max(held, _exact(status.allocatedResources))
-    return {**supposed, **held}
+@dataclass(frozen=True)
+class _Resize:
+    """What the status of a bound pod says of resources that may be on their way: by container, and of the pod as a whole."""
+
+    containers: Mapping[str, ContainerStatus]
+    infeasible: bool
+    whole: tuple[_Exact, _Exact] | None  # actual and allocated
+    sums: bool  # they are maxima of sums, as of 1.37
 
 
-def _statuses(statuses: Iterable[ContainerStatus] | None) -> dict[str, ContainerStatus]:
-    return {s.name: s for s in statuses or () if s.name is not None}
+def _requested(container: Container) -> _Exact:
+    return _exact(container.resources.requests if container.resources else None)
 
 
-def supposed_more(pod: Pod, request: Mapping[str, int]) -> tuple[int, int]:
+def is_resized(pod: Pod) -> bool:
+    """Return whether the status of a pod says anything of resources, so that it may hold other than its spec asks for."""
+    status = pod.status
+    if status is None or pod.spec.nodeName is None:
+        return False
+    if status.resources is not None or status.allocatedResources is not None:
+        return True
+    if any(condition.type == "PodResizePending" for condition in status.conditions or ()):
+        return True
+    listed = (*(status.containerStatuses or ()), *(status.initContainerStatuses or ()))
+    return any(s.resources is not None or s.allocatedResources is not None for s in listed)
+
+
+def _resize(pod: Pod, gates: FeatureGates) -> _Resize | None:
+    status = pod.status
+    if status is None or not is_resized(pod) or not gates.enabled("InPlacePodVerticalScaling"):
+        return None
+    listed = (*(status.containerStatuses or ()), *(status.initContainerStatuses or ()))
+    pending = next((c for c in status.conditions or () if c.type == "PodResizePending"), None)
+    sums = gates.has("resize footprint is a maximum of sums")
+    whole = None
+    known = status.resources is not None or (sums and status.allocatedResources is not None)
+    if known and gates.enabled("InPlacePodLevelResourcesVerticalScaling"):
+        whole = _exact(status.resources.requests if status.resources else None), _exact(status.allocatedResources)
+    infeasible = pending is not None and pending.reason == "Infeasible"
+    return _Resize({s.name: s for s in listed if s.name is not None}, infeasible, whole, sums)
+
+
+def _sum_of_maxima(spec: PodSpec, resize: _Resize, supposed: Mapping[str, Fraction]) -> _Exact:
+    """Up to 1.36: each container that keeps running counts for the largest that it asks for, was allocated, or has."""
+
+    def of(container: Container, part: Part) -> _Exact:
+        status = resize.containers.get(container.name or "")
+        if part == "init" or status is None or status.resources is None:
+            return {**supposed, **_requested(container)}
+        held = {} if resize.infeasible else _requested(container)
+        _max(held, _exact(status.resources.requests))
+        _max(held, _exact(status.allocatedResources))
+        return {**supposed, **held}
+
+    return at_once(spec, of)
+
+
+def _max_of_sums(pod: Pod, resize: _Resize, supposed: Mapping[str, Fraction]) -> _Exact:
+    """Since 1.37: what all containers ask for, were allocated, and have, each summed up by itself (kubernetes/kubernetes#140047)."""
+
+    def allocated(container: Container, _: Part) -> _Exact:
+        status = resize.containers.get(container.name or "")
+        if status is not None and status.allocatedResources is not None:
+            return {**supposed, **_exact(status.allocatedResources)}
+        return {**supposed, **({} if resize.infeasible else _requested(container))}
+
+    def actual(container: Container, part: Part) -> _Exact:
+        status = resize.containers.get(container.name or "")
+        if status is not None and status.resources is not None and status.resources.requests is not None:
+            return {**supposed, **_exact(status.resources.requests)}
+        return allocated(container, part)
+
+    total: _Exact = {} if resize.infeasible else at_once(pod.spec, lambda container, _: {**supposed, **_requested(container)})
+    status = pod.status
+    told = status is not None and status.resources is not None and status.resources.requests is not None
+    if resize.whole is not None and told and status is not None and status.allocatedResources is not None:
+        sums = list(resize.whole)
+    else:
+        sums = [at_once(pod.spec, allocated), at_once(pod.spec, actual)]
+    for each in sums:
+        _max(total, each)
+    return total
+
+
+def _of_pod(pod: Pod, resize: _Resize | None, gates: FeatureGates) -> _Exact:
+    """What a pod as a whole asks for, or holds: its pod-level requests."""
+    asked = _exact(pod.spec.resources.requests if pod.spec.resources is not None else None)
+    names = {name for name in asked if pod_level_resource(name)}
+    if not names or not gates.enabled("PodLevelResources"):
+        return {}
+    if resize is None or resize.whole is None:
+        return {name: asked[name] for name in names}
+    statuses = [dict(each) for each in resize.whole]
+    held = {} if resize.infeasible else asked
+    if resize.sums:  # since 1.37; the kubelet counts the overhead in
+        overhead = _exact(pod.spec.overhead)
+        statuses = [{name: max(Fraction(0), value - overhead.get(name, 0)) for name, value in each.items()} for each in statuses]
+        names = {name for each in (held, *statuses) for name in each if pod_level_resource(name)}
+    for each in statuses:
+        _max(held, each)
+    return {name: held.get(name, Fraction(0)) for name in names}
+
+
+def supposed_more(pod: Pod, request: Mapping[str, int], gates: FeatureGates) -> tuple[int, int]:
     """Return how much more CPU (mCPU) and memory (bytes) a pod counts for where nodes are compared than the ``request`` that it has: each
     container without a request counts for 100m of CPU or 200 MiB of memory. No rule reads this. Nothing where 64 bits do not hold it."""
     conditions = (pod.status.conditions if pod.status else None) or ()
@@ -84,7 +173,7 @@ def supposed_more(pod: Pod, request: Mapping[str, int]) -> tuple[int, int]:
     if all(_states(c) for c in listed) and not any(c.type == "PodResizePending" for c in conditions):
         return 0, 0
     try:
-        found = pod_request(pod, SUPPOSED)
+        found = pod_request(pod, gates, SUPPOSED)
     except quantity.QuantityError:
         return 0, 0
     return found.get("cpu", 0) - request.get("cpu", 0), found.get("memory", 0) - request.get("memory", 0)
@@ -117,35 +206,26 @@ def at_once(spec: PodSpec, of: Callable[[Container, Part], dict[str, Fraction]])
     return total
 
 
-def pod_request(pod: Pod, supposed: Mapping[str, Fraction] = _NOTHING) -> dict[str, int]:
+def pod_request(pod: Pod, gates: FeatureGates, supposed: Mapping[str, Fraction] = _NOTHING) -> dict[str, int]:
     """Return the effective request: cpu in mCPU, every other resource in whole units (bytes, devices); zero requests left out.
 
-    The most that its containers request at a time, and the overhead; pod-level requests override the former for what they name. For a
-    bound pod the larger of spec and status counts (in-place
-    resize), without the spec while a resize is infeasible. ``supposed``: what each container counts for that requests none.
+    The most that its containers request at a time, and the overhead; pod-level requests override the former for what they name. What a
+    bound pod holds while it is resized in place depends on the version and its gates. ``supposed``: what each container counts for that
+    requests none.
 
     Raises:
         QuantityError: malformed, or beyond 64 bits.
     """
-    spec, status = pod.spec, pod.status
-    bound = spec.nodeName is not None and status is not None
-    infeasible = bound and any(
-        c.type == "PodResizePending" and c.reason == "Infeasible" for c in (status.conditions if status else None) or ()
-    )
-    app_statuses = _statuses(status.containerStatuses) if bound and status else {}
-    init_statuses = _statuses(status.initContainerStatuses) if bound and status else {}
-
-    def of(container: Container, part: Part) -> _Exact:
-        if part == "init":
-            return {**supposed, **_exact(container.resources.requests if container.resources else None)}
-        return _container(container, app_statuses if part == "app" else init_statuses, infeasible, supposed)
-
-    total = at_once(spec, of)
-    if spec.resources is not None and spec.resources.requests:
-        for name, value in _exact(spec.resources.requests).items():
-            if pod_level_resource(name):
-                total[name] = value
-    _add(total, _exact(spec.overhead))
+    resize = _resize(pod, gates)
+    if resize is None:
+        total = at_once(pod.spec, lambda container, _: {**supposed, **_requested(container)})
+    elif resize.sums:
+        total = _max_of_sums(pod, resize, supposed)
+    else:
+        total = _sum_of_maxima(pod.spec, resize, supposed)
+    if pod.spec.resources is not None:
+        total |= _of_pod(pod, resize, gates)
+    _add(total, _exact(pod.spec.overhead))
 
     request = {}
     for name, value in total.items():
@@ -154,7 +234,7 @@ def pod_request(pod: Pod, supposed: Mapping[str, Fraction] = _NOTHING) -> dict[s
     return request
 
 
-def pod_limits(pod: Pod) -> dict[str, int]:
+def pod_limits(pod: Pod, gates: FeatureGates) -> dict[str, int]:
     """Return the effective limits in the units of :func:`pod_request`; a container that states none adds none (PodLimits).
 
     Raises:
@@ -162,7 +242,7 @@ def pod_limits(pod: Pod) -> dict[str, int]:
     """
     spec = pod.spec
     total = at_once(spec, lambda container, _: _exact(container.resources.limits if container.resources else None))
-    if spec.resources is not None and spec.resources.limits:
+    if spec.resources is not None and spec.resources.limits and gates.enabled("PodLevelResources"):
         total |= {name: value for name, value in _exact(spec.resources.limits).items() if pod_level_resource(name)}
     _add(total, {name: value for name, value in _exact(spec.overhead).items() if total.get(name)})
     return {n: quantity.ceil(value * 1000 if n == "cpu" else value) for n, value in total.items() if counts_as_resource(n) and value}

@@ -9,8 +9,9 @@ from fractions import Fraction
 from typing import Any, Final, Literal
 
 from models.documents.answers import FittingPod, NodeRow, NodeTable
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import Node, Pod, Taint, is_terminal
-from models.kube.pod_requests import allocatable, pod_limits, pod_request
+from models.kube.pod_requests import allocatable, is_resized, pod_limits, pod_request
 from models.snapshot.snapshot import Snapshot
 
 By = Literal["node", "zone", "namespace"]
@@ -51,7 +52,7 @@ def table(snapshot: Snapshot, nodes: Iterable[str] | None = None, *, by: By = "n
         on.setdefault(name, set()).add(row.name)
         for each in (row, space):
             each.pods += 1
-            for into, amounts in zip((each.requests, each.limits), _asked(pod, memo), strict=True):
+            for into, amounts in zip((each.requests, each.limits), _asked(pod, memo, snapshot.gates), strict=True):
                 _add(into, amounts)
     for row in rows.values():
         _finish(row)
@@ -64,13 +65,13 @@ def table(snapshot: Snapshot, nodes: Iterable[str] | None = None, *, by: By = "n
     return NodeTable(by, listed, total, kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given))
 
 
-def _asked(pod: Pod, memo: dict[int, tuple[dict[str, int], dict[str, int]]]) -> tuple[dict[str, int], dict[str, int]]:
+def _asked(pod: Pod, memo: dict[int, tuple[dict[str, int], dict[str, int]]], gates: FeatureGates) -> tuple[dict[str, int], dict[str, int]]:
     spec = pod.spec
-    if pod.status is not None and (pod.status.containerStatuses or pod.status.initContainerStatuses):
-        return pod_request(pod), pod_limits(pod)
+    if is_resized(pod):
+        return pod_request(pod, gates), pod_limits(pod, gates)
     found = memo.get(id(spec.containers)) if spec.initContainers is None and spec.resources is None and spec.overhead is None else None
     if found is None:
-        found = pod_request(pod), pod_limits(pod)
+        found = pod_request(pod, gates), pod_limits(pod, gates)
         if spec.initContainers is None and spec.resources is None and spec.overhead is None:
             memo[id(spec.containers)] = found
     return found

@@ -34,6 +34,7 @@ class Shapes:
     def __init__(
         self, snapshot: Snapshot, pods: Sequence[objects.Pod], workloads: Sequence[int], names: Sequence[str], policy: Policy, scope: Scope
     ) -> None:
+        self._gates = snapshot.gates
         self.notes: list[str] = []
         self.found: list[dict[str, Any]] = []
         self._pods, self._names = pods, names
@@ -58,14 +59,14 @@ class Shapes:
     def request(self, pod: objects.Pod, *, anew: bool = False) -> Request:
         """Return the effective request of a pod; ``anew``: that of its replacement, without what a resize in place left behind."""
         spec, status = pod.spec, pod.status
-        resized = status is not None and spec.nodeName is not None and bool(status.containerStatuses or status.initContainerStatuses)
+        resized = pod_requests.is_resized(pod)
         state = id(status) if resized and not anew else 0
         key = id(spec.containers), id(spec.initContainers), id(spec.overhead), id(spec.resources), state
         found = self._requests.get(key)
         if found is None:
             asks = objects.Pod(pod.metadata, spec) if anew else pod
             try:
-                found = self._requests[key] = pod_requests.pod_request(asks)
+                found = self._requests[key] = pod_requests.pod_request(asks, self._gates)
             except ValueError as error:
                 raise InputError([f"Pod {objects.pod_key(pod)}: requests: {error}"]) from error
         return found

@@ -52,7 +52,7 @@ def per_node(snapshot: Snapshot, placement: Placement) -> list[Usage]:
         usage = usages.get(where or "")
         if usage is None or key in left_out or (new is None and is_terminal(pod)):
             continue
-        request = pod_request(pod)
+        request = pod_request(pod, snapshot.gates)
         usage.used.update({"cpu": request.get("cpu", 0), "memory": request.get("memory", 0), "pods": 1})
         usage.new += new is not None
     return list(usages.values())

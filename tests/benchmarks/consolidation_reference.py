@@ -93,7 +93,7 @@ class State:
         pods = snapshot.pods
         self._members = {i: reader.member(pods[i]) for i in self.where}
         self._spreads = {i: self._spread.read(pods[i]) for i in self.where}
-        self.requests = {i: resources.pod_requests(pods[i], bound=True) for i in self.where}
+        self.requests = {i: resources.pod_requests(pods[i], snapshot.gates, bound=True) for i in self.where}
         self._ports = {i: resources.host_ports(pods[i]) for i in self.where}
         self._affinity.announce(self._members.values(), judged=True)
         staying = exclusions(snapshot)

@@ -114,11 +114,7 @@ class Held:
 
     def is_resized(self, i: int) -> bool:
         """Return whether the status of a pod tells what its containers have."""
-        status = self._running.snapshot.pods[i].status
-        return status is not None and any(
-            s.resources is not None or s.allocatedResources is not None
-            for s in (*(status.containerStatuses or ()), *(status.initContainerStatuses or ()))
-        )
+        return pod_requests.is_resized(self._running.snapshot.pods[i])
 
     def of(self, g: int, i: int) -> Exact:
         """object[R], exact integers: what pod i of class g holds."""
@@ -134,7 +130,7 @@ class Held:
         found = self._known.get(key)
         if found is None:
             try:
-                found = self._known[key] = pod_requests.pod_request(pod)
+                found = self._known[key] = pod_requests.pod_request(pod, self._running.snapshot.gates)
             except ValueError as error:
                 raise InputError([f"Pod {pod_key(pod)}: requests: {error}"]) from error
         return found

@@ -13,6 +13,7 @@ from live.apply.differences import fields
 from live.apply.differences.found import Done, Drift
 from live.redact import kept_annotations
 from models.kube import objects, quantity
+from models.kube.feature_gates import DEFAULT
 from models.kube.pod_requests import pod_request
 
 Pods = dict[str, objects.Pod]
@@ -170,7 +171,7 @@ def _resources(status: objects.PodStatus | None) -> Any:
 def _request(pod: objects.Pod) -> dict[str, int]:
     """What the pod holds of its node by now; nothing where that cannot be read, which the replay tells."""
     try:
-        return pod_request(pod)
+        return pod_request(pod, DEFAULT)
     except quantity.QuantityError:
         return {}
 

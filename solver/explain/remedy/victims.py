@@ -14,6 +14,7 @@ import msgspec
 from models.cluster.cluster import Cluster, GangGroup
 from models.cluster.compile import compile_cluster
 from models.kube import objects, pod_requests
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import Pod, Toleration, controller_of, is_terminating
 from models.snapshot.scope import Scope, is_mirror
 from solver import rules
@@ -56,7 +57,7 @@ def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> Evic
     pods = list(before)
     lowest = min(before[i].spec.priority or 0 for i in chosen)
     for i in chosen:
-        pods[i] = _victim(before[i], lowest)
+        pods[i] = _victim(before[i], lowest, question.snapshot.gates)
     leaving = set(chosen)
     scope = question.scope()
     cluster = compile_cluster(
@@ -80,7 +81,7 @@ def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> Evic
     return EvictionProblem(replace(cluster, gangs=gangs), own, victims, at)
 
 
-def _victim(pod: Pod, priority: int) -> Pod:
+def _victim(pod: Pod, priority: int, gates: FeatureGates) -> Pod:
     """A running pod as one that could be placed, without what it once asked of its node; one priority for all, so that those which differ
     in nothing else are one class."""
     anti = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
@@ -92,19 +93,12 @@ def _victim(pod: Pod, priority: int) -> Pod:
         tolerations=[Toleration(operator="Exists")],
         priority=priority,
     )
-    if _resized(pod):  # what it holds is what its status says
-        asked: objects.ResourceList = {k: f"{v}m" if k == "cpu" else v for k, v in pod_requests.pod_request(pod).items()}
+    if pod_requests.is_resized(pod):  # what it holds is what its status says
+        asked: objects.ResourceList = {k: f"{v}m" if k == "cpu" else v for k, v in pod_requests.pod_request(pod, gates).items()}
         ports = [p for c in (*(spec.containers or ()), *(spec.initContainers or ())) for p in c.ports or ()]
         box = objects.Container("all", objects.ResourceRequirements(requests=asked), ports or None)
         spec = msgspec.structs.replace(spec, containers=[box], initContainers=None, overhead=None, resources=None)
     return msgspec.structs.replace(pod, spec=spec, status=None)
-
-
-def _resized(pod: Pod) -> bool:
-    if pod.status is None:
-        return False
-    listed = (*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ()))
-    return any(s.resources is not None or s.allocatedResources is not None for s in listed)
 
 
 def mattering(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:

@@ -23,6 +23,7 @@ from models.disruption.evictable import exclusions
 from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
 from models.documents.rebalance_plan import Excluded, Exclusion, Limits
 from models.kube import objects, pod_requests
+from models.kube.feature_gates import FeatureGates
 from models.kube.objects import Pod, is_terminating
 from models.kube.pod_spec import required_terms
 from models.kube.selectors import Bools
@@ -229,7 +230,7 @@ class _Reader:
                 owner = self.workloads.setdefault(self.owners.of(pod), len(self.workloads))
             space = pod.metadata.namespace if self.asked.limits.maxMovesPerNamespace is not None else None
             budget = self.budget_of.get(i), i in self.free
-            kind = (i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, _resized(pod))
+            kind = (i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, _resized(pod, self.snapshot.gates))
             found[i] = numbers.setdefault(kind, len(numbers))
         return found
 
@@ -267,22 +268,19 @@ def _holds_rules(pod: Pod) -> bool:
     return any(c.whenUnsatisfiable == "DoNotSchedule" for c in pod.spec.topologySpreadConstraints or ())
 
 
-def _resized(pod: Pod) -> tuple[tuple[str, int], ...] | None:
+def _resized(pod: Pod, gates: FeatureGates) -> tuple[tuple[str, int], ...] | None:
     """Return what a pod holds, where its status says other than its spec."""
-    if pod.status is None or not any(
-        s.resources is not None or s.allocatedResources is not None
-        for s in (*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ()))
-    ):
+    if not pod_requests.is_resized(pod):
         return None
-    held = pod_requests.pod_request(pod)
-    asked = pod_requests.pod_request(msgspec.structs.replace(pod, status=None))
+    held = pod_requests.pod_request(pod, gates)
+    asked = pod_requests.pod_request(msgspec.structs.replace(pod, status=None), gates)
     return None if held == asked else tuple(sorted(held.items()))
 
 
 def _extra(cluster: Cluster, running: Container[int]) -> Ints:
     found = np.zeros_like(cluster.demand)
     for g, cls in enumerate(cluster.classes):
-        held = _resized(cluster.snapshot.pods[cls.pods[0]]) if cls.pods[0] in running else None
+        held = _resized(cluster.snapshot.pods[cls.pods[0]], cluster.snapshot.gates) if cls.pods[0] in running else None
         if held is not None:
             amounts = dict(held)
             found[g] = [amounts.get(name, 0) - int(cluster.demand[g, r]) for r, name in enumerate(cluster.resources)]

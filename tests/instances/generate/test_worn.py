@@ -69,7 +69,7 @@ def shares(snapshot: Snapshot) -> list[int]:
     """Percent of CPU requested on each node, ascending."""
     used: Counter[str] = Counter()
     for pod in snapshot.pods:
-        used[pod.spec.nodeName or ""] += resources.pod_requests(pod, bound=True).get("cpu", 0)
+        used[pod.spec.nodeName or ""] += resources.pod_requests(pod, snapshot.gates, bound=True).get("cpu", 0)
     return sorted(used[node.metadata.name or ""] * 100 // resources.node_capacity(node)["cpu"] for node in snapshot.nodes)
 
 

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from models.kube import objects, pod_requests
+from models.kube.feature_gates import DEFAULT as GATES
+from models.kube.feature_gates import FeatureGates
 from models.kube.quantity import QuantityError
 from models.snapshot.snapshot import from_objects
 
@@ -20,9 +22,9 @@ def container(name: str, others: Object | None = None, *, always: bool = False, 
     return found | ({"restartPolicy": "Always"} if always else {})
 
 
-def asked(spec: Object, status: Object | None = None) -> dict[str, int]:
+def asked(spec: Object, status: Object | None = None, gates: FeatureGates = GATES) -> dict[str, int]:
     pod: Object = {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
-    return pod_requests.pod_request(msgspec.convert(pod | ({"status": status} if status else {}), objects.Pod))
+    return pod_requests.pod_request(msgspec.convert(pod | ({"status": status} if status else {}), objects.Pod), gates)
 
 
 def test_containers_add_up() -> None:
@@ -83,7 +85,7 @@ def test_pod_level_limits_round_once_in_total() -> None:
         spec |= {"resources": resources} if resources else {}
         pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
     snapshot = from_objects(pods)
-    assert [pod_requests.pod_request(p) for p in snapshot.pods] == [{"cpu": 1}, {"cpu": 3}]
+    assert [pod_requests.pod_request(p, GATES) for p in snapshot.pods] == [{"cpu": 1}, {"cpu": 3}]
 
 
 def test_zero_and_unknown_resources_are_left_out() -> None:
@@ -104,7 +106,7 @@ def test_a_resized_bound_pod_holds_the_larger_of_spec_and_status() -> None:
 
 def test_an_infeasible_resize_counts_what_is_held_only() -> None:
     spec = {"nodeName": "n", "containers": [container("a", cpu="9")]}
-    held: Object = {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "2"}}]}
+    held: Object = {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "2"}, "resources": {}}]}
     assert asked(spec, held) == {"cpu": 9000}
     infeasible = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
     assert asked(spec, held | infeasible) == {"cpu": 2000}

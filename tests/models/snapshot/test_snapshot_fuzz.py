@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.kube import kinds
+from models.kube.feature_gates import DEFAULT as GATES
 from models.kube.pod_requests import allocatable, pod_request
 from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
 
@@ -143,7 +144,7 @@ def check(error: InputError) -> None:
 def use(snapshot: Snapshot) -> None:
     """What was let through can be counted with: quantities are read without a further check."""
     for pod in snapshot.pods:
-        pod_request(pod)
+        pod_request(pod, GATES)
     for node in snapshot.nodes:
         allocatable(node.status.allocatable if node.status else None)
 

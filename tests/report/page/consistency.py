@@ -103,7 +103,7 @@ def _usage(data: Data, snapshot: Snapshot, result: Placement | RebalancePlan | N
     """Against the objects and the document: what runs before, and where the result leads."""
     before = {f"{p.metadata.namespace}/{p.metadata.name}": p.spec.nodeName for p in snapshot.pods if not is_terminal(p)}
     places = [before] if result is None else [before, _after(before, result)]
-    requests = {f"{p.metadata.namespace}/{p.metadata.name}": pod_request(p) for p in snapshot.pods}
+    requests = {f"{p.metadata.namespace}/{p.metadata.name}": pod_request(p, snapshot.gates) for p in snapshot.pods}
     for usage, place in zip(data["usage"], places, strict=True):
         for n, node in enumerate(snapshot.nodes):
             there = [key for key, at in place.items() if at == node.metadata.name]

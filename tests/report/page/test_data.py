@@ -185,7 +185,7 @@ def test_what_edits_and_manifests_add_is_told_apart() -> None:
 
 def test_a_moved_pod_forgets_a_resize_in_place() -> None:
     resized = pod("p", cpu="1", node_name="a")
-    resized["status"]["containerStatuses"] = [{"name": "c", "allocatedResources": {"cpu": "3", "memory": "128Mi"}}]
+    resized["status"]["containerStatuses"] = [{"name": "c", "allocatedResources": {"cpu": "3", "memory": "128Mi"}, "resources": {}}]
     snapshot = from_objects([node("a"), node("b"), resized])
     moves = [Move(1, 1, "default/p", "a", "b", "repair")]
     result = RebalancePlan(_reference(snapshot, 0), ["repair"], "exact", "feasible", [], moves, [], Summary(0, 0), Summary(0, 0))

@@ -11,6 +11,7 @@ from typing import Any
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube import objects
+from models.kube.feature_gates import DEFAULT as GATES
 from models.kube.pod_requests import allocatable, pod_request
 from models.snapshot.snapshot import Snapshot
 from tests.report.page.browser import Opened
@@ -44,7 +45,7 @@ def states(snapshot: Snapshot, result: Result) -> list[State]:
                 found.nowhere.add(key)
                 continue
             pod = objects.Pod(pods[key].metadata, pods[key].spec) if key in fresh else pods[key]
-            request = pod_request(pod)
+            request = pod_request(pod, GATES)
             found.on[node][key] = request.get("cpu", 0), request.get("memory", 0)
         return found
 

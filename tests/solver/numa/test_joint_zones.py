@@ -14,6 +14,7 @@ import pytest
 from checker.placement import verify
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT, Policy
+from models.kube.feature_gates import DEFAULT as GATES
 from models.kube.objects import Pod, pod_key
 from models.kube.pod_requests import pod_request
 from models.numa.node_topology import NumaTree, tree
@@ -38,7 +39,7 @@ def solved() -> Placement:
 
 
 def cpu(pod: Pod) -> int:
-    return pod_request(pod)["cpu"]
+    return pod_request(pod, GATES)["cpu"]
 
 
 def pending() -> list[Pod]:

@@ -10,6 +10,7 @@ import pytest
 
 from checker.placement import verify
 from models.kube import pod_requests
+from models.kube.feature_gates import DEFAULT as GATES
 from models.kube.pod_requests import supposed_more
 from models.snapshot.snapshot import from_objects
 from solver.objective.tie_break import bend, kinks
@@ -86,7 +87,7 @@ def test_plans_even_them_out() -> None:
 )
 def test_what_is_supposed_of_containers(made: Object, more: tuple[int, int]) -> None:
     (found,) = from_objects([made]).pods
-    assert supposed_more(found, pod_requests.pod_request(found)) == more
+    assert supposed_more(found, pod_requests.pod_request(found, GATES), GATES) == more
 
 
 def test_the_cost_is_convex_and_exact_where_pieces_meet() -> None:
