@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from models.kube import objects, topology_objects
+from models.kube import device_objects, objects, topology_objects
 from models.kube.pod_spec import SELECTED_NODE
 from models.snapshot.scope import REPLICATING, is_mirror
 from models.snapshot.snapshot import Snapshot
@@ -45,21 +45,28 @@ def remove(snapshot: Snapshot, gone: Collection[str]) -> None:
     for listed in (snapshot.csi_nodes, snapshot.node_topologies):
         for name in gone:
             listed.pop(name, None)
+    snapshot.resource_slices = {name: s for name, s in snapshot.resource_slices.items() if s.spec.nodeName not in gone}
     kept: list[objects.Pod] = []
     lost: list[str] = []
+    stopped: list[objects.Pod] = []
     for pod in snapshot.pods:
         owner = objects.controller_of(pod)
         daemon = owner is not None and owner.kind == "DaemonSet"
         at = target(pod) if daemon else pod.spec.nodeName
         if at not in gone or (objects.is_terminal(pod) and not daemon):  # a Job counts its finished pods
             kept.append(_forgetting(pod, gone))
-        elif objects.is_terminating(pod) or daemon or is_mirror(pod):
             continue
-        elif owner is not None and owner.kind in REPLICATING:
-            kept.append(_change(pod, spec=_change(pod.spec, nodeName=None), status=None))
+        stopped.append(pod)
+        if objects.is_terminating(pod) or daemon or is_mirror(pod):
+            continue
+        if owner is not None and owner.kind in REPLICATING:
+            claims = pod.status.resourceClaimStatuses if pod.status is not None else None
+            status = objects.PodStatus(resourceClaimStatuses=claims) if claims else None
+            kept.append(_change(pod, spec=_change(pod.spec, nodeName=None), status=status))
         else:
             lost.append(objects.pod_key(pod))
     snapshot.pods = kept
+    _release(snapshot, stopped)
     if lost:
         more = f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else ""
         what = "pods that no controller makes anew go" if len(lost) > 1 else "pod that no controller makes anew goes"
@@ -69,6 +76,15 @@ def remove(snapshot: Snapshot, gone: Collection[str]) -> None:
         if annotations.get(SELECTED_NODE) in gone:  # the provisioner gives it back to the scheduler
             left = {k: v for k, v in annotations.items() if k != SELECTED_NODE} or None
             snapshot.persistent_volume_claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=left))
+
+
+def _release(snapshot: Snapshot, stopped: Collection[objects.Pod]) -> None:
+    """Give back the devices of claims that pods had of their own: their successors get claims like these."""
+    owners = {(pod.metadata.namespace or "default", pod.metadata.name, pod.metadata.uid) for pod in stopped if pod.spec.resourceClaims}
+    for key, claim in snapshot.resource_claims.items() if owners else ():
+        references = [owner for owner in claim.metadata.ownerReferences or () if owner.controller and owner.kind == "Pod"]
+        if any((key.partition("/")[0], owner.name, owner.uid) in owners for owner in references):
+            snapshot.resource_claims[key] = _change(claim, status=None)
 
 
 def _forgetting(pod: objects.Pod, gone: Collection[str]) -> objects.Pod:
@@ -98,6 +114,8 @@ def add(snapshot: Snapshot, original: Snapshot, like: objects.Node, count: int) 
             snapshot.csi_nodes[name] = _change(csi, metadata=_change(csi.metadata, name=name, uid=None))
         if old in original.node_topologies:
             snapshot.node_topologies[name] = _topology(original.node_topologies[old], name)
+        for found in [s for s in original.resource_slices.values() if s.spec.nodeName == old]:
+            snapshot.resource_slices[_renamed(found.metadata.name or "", old, name)] = _slice(found, old, name)
         snapshot.pods += [_settled(pod, old, name, names.suffixed) for pod in residents]
     return made
 
@@ -126,6 +144,17 @@ def _topology(like: topology_objects.NodeResourceTopology, name: str) -> topolog
         for zone in like.zones or ()
     ]
     return _change(like, metadata=_change(like.metadata, name=name, uid=None), zones=zones or None)
+
+
+def _renamed(text: str, old: str, name: str) -> str:
+    return text.replace(old, name) if old in text else f"{text}-{name}"
+
+
+def _slice(like: device_objects.ResourceSlice, old: str, name: str) -> device_objects.ResourceSlice:
+    """The same devices, in a pool of the clone's own."""
+    pool = _change(like.spec.pool, name=_renamed(like.spec.pool.name, old, name))
+    metadata = objects.ObjectMeta(_renamed(like.metadata.name or "", old, name), labels=like.metadata.labels)
+    return _change(like, metadata=metadata, spec=_change(like.spec, nodeName=name, pool=pool))
 
 
 def _settled(pod: objects.Pod, old: str, node: str, suffixed: Callable[[str, str], str]) -> objects.Pod:

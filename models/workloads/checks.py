@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from models.kube import objects, workload_objects
+from models.cel import selectors as device_selectors
+from models.kube import device_objects, objects, workload_objects
+from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import did_you_mean, shorten
 from models.kube.selectors import Selector, canonical, selector_matches
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
@@ -42,6 +44,7 @@ def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
             if template.metadata is None or not template.metadata.name:
                 yield f"spec.volumeClaimTemplates[{i}].metadata.name: missing, expected text"
     yield from unknown_class(found.spec, f"{found.path}.spec", snapshot)
+    yield from unknown_templates(found.spec, found.namespace, f"{found.path}.spec", snapshot)
 
 
 def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str) -> Iterator[str]:
@@ -69,6 +72,45 @@ def unknown_class(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Itera
     if priority_of(spec, snapshot) is None:
         name = shorten(spec.priorityClassName)
         yield f"{path}.priorityClassName: no PriorityClass {name} in the input, expected it or {path}.priority"
+
+
+def unknown_templates(spec: objects.PodSpec, namespace: str, path: str, snapshot: Snapshot) -> Iterator[str]:
+    """Return templates of claims for devices that neither input has, without which pods wait for ever."""
+    for index, entry in enumerate(spec.resourceClaims or ()):
+        name = entry.resourceClaimTemplateName
+        if name is not None and f"{namespace}/{name}" not in snapshot.resource_claim_templates:
+            expected = f"no ResourceClaimTemplate {shorten(f'{namespace}/{name}')} in the input, expected it"
+            yield f"{path}.resourceClaims[{index}].resourceClaimTemplateName: {expected}"
+
+
+def unreadable_selectors(obj: Any, gates: FeatureGates) -> Iterator[str]:
+    """Return selectors of devices that an API server would not take, of a DeviceClass, a ResourceClaim or a ResourceClaimTemplate."""
+    if not device_selectors.available():
+        return
+    for path, found in _device_selectors(obj):
+        for index, each in enumerate(found or ()):
+            if each.cel is None:
+                continue
+            try:
+                device_selectors.compile_selector(each.cel.expression, gates, new=True)
+            except device_selectors.CelError as error:
+                yield f"{path}[{index}].cel.expression: {error}"
+            except device_selectors.UnsupportedExpression:
+                continue
+
+
+def _device_selectors(obj: Any) -> Iterator[tuple[str, list[device_objects.DeviceSelector] | None]]:
+    if isinstance(obj, device_objects.DeviceClass):
+        yield "spec.selectors", obj.spec.selectors if obj.spec is not None else None
+        return
+    template = isinstance(obj, device_objects.ResourceClaimTemplate)
+    spec = (obj.spec.spec if obj.spec is not None else None) if template else obj.spec
+    start = "spec.spec.devices.requests" if template else "spec.devices.requests"
+    for i, request in enumerate((spec.devices.requests if spec is not None and spec.devices is not None else None) or ()):
+        if request.exactly is not None:
+            yield f"{start}[{i}].exactly.selectors", request.exactly.selectors
+        for j, alternative in enumerate(request.firstAvailable or ()):
+            yield f"{start}[{i}].firstAvailable[{j}].selectors", alternative.selectors
 
 
 def _selector(workload: Workload, found: objects.LabelSelector | None) -> Iterator[str]:

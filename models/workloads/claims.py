@@ -1,4 +1,4 @@
-"""The claims of new pods: those that a StatefulSet makes, those of ephemeral volumes, and those that the input lacks."""
+"""The claims of new pods: those that a StatefulSet makes, those of ephemeral volumes and for devices, and those that the input lacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from models.documents.placement import Unmodelled
-from models.kube import defaults, objects, storage_objects, workload_objects
+from models.kube import defaults, device_objects, objects, storage_objects, workload_objects
 from models.kube.pod_spec import NO_PROVISIONER, claim_keys
 from models.snapshot.snapshot import Snapshot
 
@@ -17,6 +17,8 @@ ANYWHERE: Final = "kubestow.dev/anywhere"
 _DELAYED: Final = "WaitForFirstConsumer"
 _TAKEN: Final = "taken as provisioned wherever the pod goes"
 _LISTED: Final = 3
+#: Annotation of claims that are made of a template: the entry of the pod's spec.resourceClaims.
+_ENTRY: Final = "resource.kubernetes.io/pod-claim-name"
 _change = msgspec.structs.replace
 
 #: Claim name, volume name, and what is asked for.
@@ -42,7 +44,7 @@ def provide(
 ) -> list[Unmodelled]:
     """Add the claims that ``pods`` mount and ``snapshot`` (changed, warnings included) lacks, and settle the class of those and of
     ``unbound``, claims that the manifests bring. ``asked``: what claims of StatefulSets ask for. What is only supposed of a claim is
-    told for each of its pods."""
+    told for each of its pods. Claims for devices are made of their templates, and named in the status of ``pods`` (changed)."""
     effects: dict[str, str] = {}
     claims = snapshot.persistent_volume_claims
     for key in unbound:
@@ -51,6 +53,7 @@ def provide(
         claims[key] = _change(claim, spec=_settled(snapshot, key, spec, effects))
     notes: list[Unmodelled] = []
     for pod in pods:
+        _provide_devices(snapshot, pod)
         wanted = _ephemeral(pod)
         for key in claim_keys(pod):
             if key not in claims:
@@ -71,6 +74,31 @@ def provide(
         more = f" and {len(keys) - _LISTED} more" if len(keys) > _LISTED else ""
         snapshot.warnings.append(f"claim{'s' if len(keys) > 1 else ''} {', '.join(keys[:_LISTED])}{more}: {effect}")
     return notes
+
+
+def _provide_devices(snapshot: Snapshot, pod: objects.Pod) -> None:
+    """Make a ResourceClaim of each template that a pod names, as the controller of claims does (pkg/controller/resourceclaim). The claim is
+    its own: both have no uid yet, so that the owner is known by its name."""
+    statuses: list[objects.PodResourceClaimStatus] = []
+    namespace = pod.metadata.namespace or "default"
+    for entry in pod.spec.resourceClaims or ():
+        template = snapshot.resource_claim_templates.get(f"{namespace}/{entry.resourceClaimTemplateName}")
+        if entry.resourceClaimTemplateName is None or template is None:
+            continue
+        name = base = f"{pod.metadata.name}-{entry.name}"
+        number = 1
+        while f"{namespace}/{name}" in snapshot.resource_claims:
+            number += 1
+            name = f"{base}-{number}"
+        asked = template.spec or device_objects.ResourceClaimTemplateSpec()
+        head = asked.metadata or objects.ObjectMeta()
+        owner = objects.OwnerReference("Pod", pod.metadata.name or "", "v1", pod.metadata.uid, True)
+        annotations = {**(head.annotations or {}), _ENTRY: entry.name}
+        metadata = objects.ObjectMeta(name, namespace, labels=head.labels, annotations=annotations, ownerReferences=[owner])
+        snapshot.resource_claims[f"{namespace}/{name}"] = device_objects.ResourceClaim(metadata, asked.spec)
+        statuses.append(objects.PodResourceClaimStatus(entry.name, name))
+    if statuses:
+        pod.status = _change(pod.status or objects.PodStatus("Pending"), resourceClaimStatuses=statuses)
 
 
 def _ephemeral(pod: objects.Pod) -> dict[str, objects.PersistentVolumeClaimSpec]:

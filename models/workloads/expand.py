@@ -60,6 +60,9 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
     objects = [_labelled(named(merged, *_name(obj)), merged, manifests) for obj in listed(manifests) if not _made_by_another(obj, merged)]
     for obj in objects:
         problems += [located(manifests, obj, problem) for problem in checks.problems(obj, merged)]
+    for kind in (manifests.device_classes, manifests.resource_claims, manifests.resource_claim_templates):
+        for obj in kind.values():
+            problems += [located(manifests, obj, problem) for problem in checks.unreadable_selectors(obj, manifests.gates)]
     bare = _bare(merged, manifests, problems, partial)
     if problems:
         raise InputError(problems)
@@ -221,6 +224,10 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
         except UnknownClass:
             problems += [located(manifests, pod, text) for text in checks.unknown_class(pod.spec, "spec", merged)]
             continue
+        problems += [
+            located(manifests, pod, text)
+            for text in checks.unknown_templates(pod.spec, pod.metadata.namespace or "default", "spec", merged)
+        ]
         merged.pods.append(_change(pod, spec=spec))
         added.add(kube_objects.pod_key(pod))
     return added
