@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from models.kube import kinds, objects, quantity
+from models.kube import device_objects, kinds, objects, quantity
 from models.kube.pod_requests import pod_level_resource
 from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
 from models.kube.workload_objects import CronJob, Deployment, Job, JobSpec, ReplicaSet, ReplicationController, StatefulSet
@@ -191,6 +191,18 @@ def _storage_class(found: StorageClass) -> None:
     found.volumeBindingMode = found.volumeBindingMode or "Immediate"
 
 
+def _device_requests(spec: device_objects.ResourceClaimSpec | None) -> None:
+    """SetDefaults_ExactDeviceRequest, SetDefaults_DeviceSubRequest and SetDefaults_DeviceToleration of resource/v1."""
+    for request in (spec.devices.requests if spec is not None and spec.devices is not None else None) or ():
+        asked: list[device_objects.ExactDeviceRequest | device_objects.DeviceSubRequest] = [*(request.firstAvailable or ())]
+        for each in asked + ([request.exactly] if request.exactly is not None else []):
+            each.allocationMode = each.allocationMode or "ExactCount"
+            if each.allocationMode == "ExactCount" and not each.count:
+                each.count = 1
+            for toleration in each.tolerations or ():
+                toleration.operator = toleration.operator or "Equal"
+
+
 def _namespace(namespace: objects.Namespace) -> None:
     name = namespace.metadata.name or ""
     if (namespace.metadata.labels or {}).get(_NAMESPACE_LABEL) != name:
@@ -241,6 +253,10 @@ def apply(obj: object) -> None:
         _volume(obj)
     elif isinstance(obj, StorageClass):
         _storage_class(obj)
+    elif isinstance(obj, device_objects.ResourceClaim):
+        _device_requests(obj.spec)
+    elif isinstance(obj, device_objects.ResourceClaimTemplate):
+        _device_requests(obj.spec.spec if obj.spec is not None else None)
     else:
         _workload(obj)
 

@@ -5,9 +5,13 @@ Field names and shapes are those of resource.k8s.io/v1.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
 from models.kube.objects import NodeSelector, ObjectMeta, RawQuantity, Struct
+
+#: Versions of resource.k8s.io whose shapes are older: see :func:`as_v1`.
+OLDER: Final = ("resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta1")
 
 _Int: TypeAlias = int  # the fields of a DeviceAttribute hide both names
 _Bool: TypeAlias = bool
@@ -256,3 +260,47 @@ class ResourceClaimTemplateSpec(Struct):
 class ResourceClaimTemplate(Struct):
     metadata: ObjectMeta
     spec: ResourceClaimTemplateSpec | None = None
+
+
+# --- older versions -----------------------------------------------------------------------------------------------------
+
+
+def as_v1(kind: str, value: Any) -> Any:
+    """Return an object of one of :data:`OLDER`, as plain data, in the shape of v1; what has not the older shape stays as it is.
+
+    Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/api/resource/v1beta1/types.go
+    """
+    if not isinstance(value, Mapping):
+        return value
+    if kind == "ResourceSlice":
+        return _changed(value, "spec", lambda spec: _changed(spec, "devices", lambda found: [_device(each) for each in found]))
+    if kind == "ResourceClaim":
+        return _changed(value, "spec", _claim_spec)
+    if kind == "ResourceClaimTemplate":
+        return _changed(value, "spec", lambda spec: _changed(spec, "spec", _claim_spec))
+    return value
+
+
+def _changed(value: Any, field: str, change: Any) -> Any:
+    if not isinstance(value, Mapping) or not isinstance(value.get(field), Mapping | list):
+        return value
+    return {**value, field: change(value[field])}
+
+
+def _device(value: Any) -> Any:
+    if not isinstance(value, Mapping) or not isinstance(value.get("basic"), Mapping):
+        return value
+    capacity = value["basic"].get("capacity")
+    found = {**{key: each for key, each in value.items() if key != "basic"}, **value["basic"]}
+    if isinstance(capacity, Mapping):  # v1alpha3 has the quantity itself
+        found["capacity"] = {name: each if isinstance(each, Mapping) else {"value": each} for name, each in capacity.items()}
+    return found
+
+
+def _claim_spec(value: Any) -> Any:
+    def request(found: Any) -> Any:
+        if not isinstance(found, Mapping) or "exactly" in found or found.get("firstAvailable"):
+            return found
+        return {"name": found.get("name"), "exactly": {key: each for key, each in found.items() if key not in ("name", "firstAvailable")}}
+
+    return _changed(value, "devices", lambda devices: _changed(devices, "requests", lambda found: [request(each) for each in found]))

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from models.kube import kinds, lenient_decode
+from models.kube import device_objects, kinds, lenient_decode
 from models.kube.objects import ObjectMeta
 from models.snapshot import api_types
 from models.snapshot.unknown_fields import FieldCheck
@@ -166,7 +166,10 @@ class Reader:
             return
         obj: Any
         try:
-            obj = _DECODERS[found.name].decode(data)
+            if api_version in device_objects.OLDER:
+                obj = msgspec.convert(device_objects.as_v1(kind, msgspec.json.decode(data)), found.type)
+            else:
+                obj = _DECODERS[found.name].decode(data)
         except JSON_ERRORS as error:
             try:
                 value = msgspec.json.decode(data)
@@ -174,7 +177,7 @@ class Reader:
                 # A number out of range is refused by both, and only the typed decoder says where.
                 self.sink.problem(source, _peek(data, found.name) or where, _json_message(error))
                 return
-            obj = self._fitted(value, found, source, where)
+            obj = self._fitted(device_objects.as_v1(kind, value) if api_version in device_objects.OLDER else value, found, source, where)
             if obj is None:
                 return
         if self._fields is not None and self._fields.wants(found, obj):
@@ -248,10 +251,11 @@ class Reader:
             self._other(api_version, kind, source, where, lambda: value)
             return
         obj: Any
+        read = device_objects.as_v1(kind, value) if api_version in device_objects.OLDER else value
         try:
-            obj = msgspec.convert(value, found.type)
+            obj = msgspec.convert(read, found.type)
         except (msgspec.ValidationError, RecursionError, ValueError):
-            obj = self._fitted(value, found, source, where)
+            obj = self._fitted(read, found, source, where)
             if obj is None:
                 return
         if self._fields is not None and self._fields.wants(found, obj):

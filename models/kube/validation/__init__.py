@@ -1,1 +1,1 @@
-"""What an API server would refuse: ``kinds.problems`` of an object of any kind, ``pods`` of the parts of pods."""
+"""What an API server would refuse: ``kinds.problems`` of an object of any kind, of whose parts the other modules know."""

@@ -15,6 +15,7 @@ from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import shorten
 from models.kube.namespace_limits import LimitRange, ResourceQuota
 from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from models.kube.validation import devices
 from models.kube.validation.pods import (
     EFFECTS,
     INT32,
@@ -203,6 +204,8 @@ def problems(obj: object, gates: FeatureGates | None = None) -> Problems:
     check = _CHECKS.get(type(obj))
     if check is not None:
         check(obj, out)
+    elif type(obj) in devices.CHECKS:
+        devices.CHECKS[type(obj)](obj, gates, out)
     else:
         _workload(obj, gates, out)
     return out

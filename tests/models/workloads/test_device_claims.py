@@ -47,10 +47,10 @@ def test_every_new_pod_gets_a_claim_of_its_own_from_the_template(kind: str, give
     assert len(found.pods) == 2
     for pod in found.pods:
         assert pod.status is not None
-        (status,) = pod.status.resourceClaimStatuses or ()
+        (status,) = pod.status.resourceClaimStatuses or []
         assert (status.name, status.resourceClaimName) == ("gpus", f"{pod.metadata.name}-gpus")
         claim = found.resource_claims[f"default/{pod.metadata.name}-gpus"]
-        (owner,) = claim.metadata.ownerReferences or ()
+        (owner,) = claim.metadata.ownerReferences or []
         assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Pod", pod.metadata.name, pod.metadata.uid, True)
         assert claim.metadata.labels == {"a": "b"}
         assert claim.spec is not None
