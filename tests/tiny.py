@@ -6,6 +6,7 @@ import random
 from typing import Any, Final
 
 from models.kube.feature_gates import FeatureGates
+from tests import tiny_devices
 
 Object = dict[str, Any]
 
@@ -14,13 +15,19 @@ HOST: Final = "kubernetes.io/hostname"
 RACK: Final = "rack"
 APPS: Final = ("a", "b", "c")
 KINDS: Final = ("static", "resources", "ports", "affinity", "anti", "spread", "volumes", "gated", "mixed")
+#: With devices and claims, alone and with all other rules.
+DEVICES: Final = ("devices", "devices-mixed")
+ALL: Final = (*KINDS, *DEVICES)
 #: Rules that came with 1.35 and 1.36: what tolerations with Gt and Lt, and missing CSI drivers, mean is decided by these feature gates.
 GATES: Final = FeatureGates("1.36", (("TaintTolerationComparisonOperators", True), ("VolumeLimitScaling", True)))
 FEATURES: Final = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "SomethingNewer")
 
 
 def snapshot(seed: int, kind: str, *, nodes: int = 3, pods: int = 4) -> list[Object]:
-    """Objects of a random cluster: up to ``nodes`` nodes and ``pods`` pending pods, with rules of one kind or ``mixed``."""
+    """Objects of a random cluster: up to ``nodes`` nodes and ``pods`` pending pods, with rules of one kind, ``mixed``, or devices."""
+    if kind in DEVICES:
+        few = kind == "devices-mixed"
+        return tiny_devices.equipped(snapshot(seed, "mixed" if few else "plain", nodes=nodes, pods=pods), seed, 0.5 if few else 0.8)
     return _Maker(random.Random(f"{kind}-{seed}"), kind).make(nodes, pods)
 
 

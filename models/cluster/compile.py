@@ -58,6 +58,7 @@ def compile_cluster(
     for template in fixed:
         template.nodes = np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods], dtype=np.int32)
     resources, allocatable, slots = _allocatable(nodes, snapshot, [*fixed, *pending])
+    _provide(allocatable, resources, devices, [*fixed, *pending])
     used, used_slots = fixed_pods.used(fixed, nodes.size, resources)
     rules, images = NodeRules(nodes, snapshot.gates), ImageScores(snapshot.nodes if policy.multipliers.imageLocality else ())
     classes, demand, supposed = _classes(reader, rules, images, pending)
@@ -68,7 +69,7 @@ def compile_cluster(
         nodes=nodes,
         resources=resources,
         allocatable=allocatable,
-        free=_free(allocatable - used, resources, devices, [*fixed, *pending]),
+        free=allocatable - used,
         slots=slots - used_slots,
         classes=classes,
         demand=np.array([[asked.get(name, 0) for name in resources] for asked in demand], dtype=np.int64).reshape(-1, len(resources)),
@@ -113,12 +114,11 @@ def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mappin
         raise InputError([f"devices: {error}"]) from error
 
 
-def _free(free: Ints, resources: list[str], devices: DeviceTable | None, templates: Sequence[Template]) -> Ints:
+def _provide(allocatable: Ints, resources: list[str], devices: DeviceTable | None, templates: Sequence[Template]) -> None:
     """Leave out extended resources on nodes where devices must provide them: there is room for all pods."""
     for resource, provided in devices.provided.items() if devices is not None else ():
         if resource in resources:
-            free[provided, resources.index(resource)] = sum(t.demand.get(resource, 0) * len(t.pods) for t in templates)
-    return free
+            allocatable[provided, resources.index(resource)] = sum(t.demand.get(resource, 0) * len(t.pods) for t in templates)
 
 
 def _profiles(reader: TemplateReader, templates: Sequence[Template]) -> int:

@@ -21,7 +21,9 @@ from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.construction.greedy import construct
+from solver.devices.result import devices
 from solver.rules.base import Rule
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.eligibility import possible
 from solver.rules.placement_model import build_model
 from tests import tiny
@@ -81,9 +83,13 @@ def document(cluster: Cluster, sequence: Sequence_) -> Placement:
     pods = cluster.snapshot.pods
     dealt = [0] * cluster.n_classes
     assignments: list[Assignment] = []
+    allocating = DynamicResources(cluster)
     for g, n, k in sequence:
         for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
             assignments.append(Assignment(pod_key(pods[i]), cluster.nodes.names[n], len(assignments) + 1))
+            if cluster.devices is not None and allocating.concerned(g):
+                allocating.place(g, n)
+                assignments[-1].devices = devices(cluster.devices, i, allocating.taken(g, n)[-1])
         dealt[g] += k
     placed = {a.pod for a in assignments}
     pending = [pods[i] for i in cluster.scope.pending]
@@ -152,21 +158,21 @@ def check(seed: int, kind: str) -> int:
     return len(sample)
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_encoding_rules_and_checker_agree_on_a_few(kind: str) -> None:
     judged = sum(check(seed, kind) for seed in range(FEW))
     assert judged > FEW
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_encoding_rules_and_checker_agree(kind: str) -> None:
     judged = sum(check(seed, kind) for seed in range(CI))
     assert judged > CI
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_encoding_rules_and_checker_agree_at_length(kind: str) -> None:
     judged = sum(check(seed, kind) for seed in range(CI, LONG))
     assert judged > LONG - CI
@@ -181,18 +187,18 @@ def greedy_placed(seed: int, kind: str) -> int:
     return int(built.counts.sum())
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_greedy_is_accepted_by_checker_and_model_on_a_few(kind: str) -> None:
     assert sum(greedy_placed(seed, kind) for seed in range(FEW)) > 0
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_greedy_is_accepted_by_checker_and_model(kind: str) -> None:
     assert sum(greedy_placed(seed, kind) for seed in range(CI)) > CI // 2
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_removing_undoes_placing(kind: str) -> None:
     """After any walk of places and its reverse, every rule says what it said before."""
     for seed in range(60):

@@ -55,14 +55,14 @@ def check_optimum(seed: int, kind: str) -> None:
         assert not any(accepted(cluster, order) for s in better for order in orders(s, cluster.n_nodes, 24)), f"{kind} seed {seed}"
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_every_tier_of_a_few_is_the_optimum_of_brute_force(kind: str) -> None:
     for seed in range(1, 1 + FEW):
         check_optimum(seed, kind)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_every_tier_is_the_optimum_of_brute_force(kind: str) -> None:
     for seed in range(INSTANCES):
         check_optimum(seed, kind)

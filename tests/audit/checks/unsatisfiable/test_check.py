@@ -108,7 +108,7 @@ def unsound(seeds: range, kind: str, make: Any = tiny.snapshot) -> tuple[list[st
     return wrong, seen
 
 
-@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
+@pytest.mark.parametrize("kind", sampled(tiny.ALL, every=4))
 def test_no_state_has_what_is_said_never_to_be(kind: str) -> None:
     wrong, seen = unsound(range(120), kind)
     assert wrong == []
@@ -134,7 +134,7 @@ def half_run(seed: int, kind: str) -> list[Object]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_what_runs_already_is_counted_with_what_can(kind: str) -> None:
     wrong, seen = unsound(range(150), kind, half_run)
     assert wrong == []
@@ -150,7 +150,7 @@ def test_no_state_has_what_is_said_never_to_be_where_pods_want_each_other(kind: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_no_state_has_what_is_said_never_to_be_long(kind: str) -> None:
     assert unsound(range(120, 4000), kind)[0] == []
 

@@ -327,7 +327,7 @@ def check(asked: PlacementQuestion, where: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
+@pytest.mark.parametrize("kind", sampled(tiny.ALL, every=4))
 def test_facts_are_enough_and_each_is_needed(kind: str) -> None:
     blamed = sum(check(unit(tiny.snapshot(seed, kind, pods=5)), f"{kind} seed {seed}") for seed in range(45))
     assert blamed >= 5
@@ -367,7 +367,8 @@ def stripped(objects: list[Object], kept: Collection[str], resources: Collection
             if "NodeDeclaredFeatures" not in kept:
                 obj["status"]["declaredFeatures"] = list(tiny.FEATURES)
             amounts = obj["status"]["allocatable"]
-            amounts |= {r: "1000" for r in ("cpu", "pods", "example.com/gpu") if r not in resources}
+            plain = ("cpu", "pods", *(("example.com/gpu",) if "DynamicResources" not in kept or "example.com/gpu" in amounts else ()))
+            amounts |= {r: "1000" for r in plain if r not in resources}
             amounts |= {} if "memory" in resources else {"memory": "1000Gi"}
         elif obj["kind"] == "Pod":
             affinity = spec.get("affinity", {})
@@ -383,10 +384,14 @@ def stripped(objects: list[Object], kept: Collection[str], resources: Collection
                 spec["containers"][0].pop("ports", None)
             if VOLUMES.isdisjoint(kept):
                 spec.pop("volumes", None)
+            if "DynamicResources" not in kept:
+                spec.pop("resourceClaims", None)
+                for amounts in spec["containers"][0]["resources"].values():
+                    amounts.pop("deviceclass.resource.kubernetes.io/gpu", None)
     return found
 
 
-@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=4))
+@pytest.mark.parametrize("kind", sampled(tiny.ALL, every=4))
 def test_the_snapshot_with_the_rules_of_the_cause_alone_is_impossible_still(kind: str) -> None:
     """Edits of the objects, with nothing of the model of facts: the rules and resources that are named are enough, and without any of
     them the pods can be placed, but where another fact of the rules that are left would have done as well."""
