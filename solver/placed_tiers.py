@@ -13,7 +13,7 @@ import numpy as np
 from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
 from solver import rules
-from solver.bind_order.order import Sequence_, find_order
+from solver.bind_order.order import Sequence_, most_in_order, node_orders
 from solver.construction.greedy import complete, construct, rank
 from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import Objective
@@ -281,11 +281,12 @@ class PlacedSearch:
     # --- what is known ----------------------------------------------------------------------------------------------------------
 
     def _adopt(self, answer: Answer, counts: Ints) -> None:
-        """Take a better placement over if it has a bind order."""
+        """Take a better placement over if it has a bind order, or as much of it as has."""
         if rank(self.cluster, counts) <= rank(self.cluster, answer.counts):
             return
-        found = find_order(self.cluster, counts, seed=self.options.seed)
-        if found.sequence is not None:
+        known = node_orders(self.cluster, answer.sequence)
+        counts, found = most_in_order(self.cluster, counts, known, seed=self.options.seed)
+        if found.sequence is not None and rank(self.cluster, counts) > rank(self.cluster, answer.counts):
             answer.counts, answer.sequence = counts, found.sequence
 
     def _complete(self, answer: Answer) -> bool:

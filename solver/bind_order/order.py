@@ -2,21 +2,24 @@
 
 Resources, ports and anti-affinity hold in every order if they hold in the end. Order matters to required affinity (providers first,
 an opener before any other match), to spread constraints (emptier domains first), to static volumes (which claim takes which) and to the
-kubelet's choice of NUMA zones (first fit).
+kubelet's choice of NUMA zones and the scheduler's of devices (first fit).
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
+from solver.bind_order.device_order import DeviceOrder
 from solver.bind_order.gang_units import Binder
+from solver.devices.supply import supply
 from solver.rules.base import Rule
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.graph import connected
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
@@ -38,24 +41,27 @@ _Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
 @dataclass
 class Ordering:
     """``sequence``: (class, node, pods) in bind order, or None. ``stuck``: the classes among which no order was found;
-    ``exhausted``: it is proved that there is none."""
+    ``exhausted``: it is proved that there is none. ``node``: it is a matter of this node alone."""
 
     sequence: Sequence_ | None
     stuck: list[int]
     exhausted: bool = False
+    node: int | None = None
 
 
-def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0) -> Ordering:
-    """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to :data:`STATES`."""
+def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int, Sequence_] | None = None) -> Ordering:
+    """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to :data:`STATES`.
+    ``known``: orders of the pods of single nodes to which nodes give something, first come, first served; found ones are added."""
     rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster), NodeVolumeLimits(cluster)]
     groups = _groups(rules)
-    numa = NodeResourceTopologyMatch(cluster)
-    aligned = [g for g in range(cluster.n_classes) if numa.concerned(g) and counts[g].any()]
+    numa, devices = NodeResourceTopologyMatch(cluster), DynamicResources(cluster)
+    firsts = [rule for rule in (numa, devices) if any(rule.concerned(g) and counts[g].any() for g in range(cluster.n_classes))]
+    aligned = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts) and counts[g].any()]
     alone: list[_Left] = []
     if aligned:
-        rules.append(numa)
-        if {g for group in groups for g in group}.isdisjoint(aligned):
-            alone = _per_node(numa, aligned, counts)  # the kubelets of different nodes have nothing to do with each other
+        rules += firsts
+        if {g for group in groups for g in group}.isdisjoint(aligned) and all(devices.lonely(g) for g in aligned):
+            alone = _per_node(aligned, counts)  # what different nodes give to their pods has nothing to do with each other
         else:
             groups = _groups(rules)
     tied = {g for group in groups for g in group}.union(aligned if alone else ())
@@ -67,13 +73,52 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0) -> Ordering:
         if g not in tied
     ]
     tangled = [{g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()} for group in groups]
-    for left in [*filter(None, tangled), *alone]:
+    for left in filter(None, tangled):
         found = _order_group(cluster, rules, left, seed)
         if found.sequence is None:
             return found
         pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
+    orders = {} if known is None else known
+    for left in alone:
+        node = next(n for nodes in left.values() for n in nodes)
+        if _pods(orders.get(node, ())) != {g: nodes[node] for g, nodes in left.items()}:
+            found = _order_node(cluster, rules, left, seed)
+            if found.sequence is None:
+                return found
+            orders[node] = found.sequence
+        pieces.append((-max(int(cluster.priority[g]) for g in left), 0, orders[node]))
     pieces.sort(key=lambda p: p[:2])
     return Ordering([step for _, _, part in pieces for step in part], [])
+
+
+def node_orders(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> dict[int, Sequence_]:
+    """Return the part of each node in a bind order, as far as its pods take zones or devices."""
+    rules = (NodeResourceTopologyMatch(cluster), DynamicResources(cluster))
+    concerned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in rules)}
+    found: dict[int, Sequence_] = {}
+    for g, n, k in sequence if concerned else ():
+        if g in concerned:
+            found.setdefault(n, []).append((g, n, k))
+    return found
+
+
+def most_in_order(cluster: Cluster, counts: Ints, known: dict[int, Sequence_], *, seed: int = 0) -> tuple[Ints, Ordering]:
+    """Return a placement int64[G, N] and its bind order; where the pods of a node have none, some are left out. There may be no order
+    all the same."""
+    counts = counts.copy()
+    order = np.lexsort((supply(cluster)[0].sum(axis=1), cluster.priority)).tolist()  # what is left out first
+    while True:
+        found = find_order(cluster, counts, seed=seed, known=known)
+        if found.sequence is not None or found.node is None:
+            return counts, found
+        counts[next(g for g in order if g in found.stuck and counts[g, found.node]), found.node] -= 1
+
+
+def _pods(sequence: Iterable[tuple[int, int, int]]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for g, _, k in sequence:
+        found[g] = found.get(g, 0) + k
+    return found
 
 
 def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence_ | None:
@@ -87,8 +132,8 @@ def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence
     return None
 
 
-def _per_node(numa: NodeResourceTopologyMatch, aligned: Sequence[int], counts: Ints) -> list[_Left]:
-    """The pods of aligned classes, node by node."""
+def _per_node(aligned: Sequence[int], counts: Ints) -> list[_Left]:
+    """The pods of classes that nodes have something to give to, node by node."""
     found: dict[int, _Left] = {}
     for g in aligned:
         for n in np.flatnonzero(counts[g]).tolist():
@@ -100,6 +145,22 @@ def _groups(rules: Sequence[Rule]) -> list[list[int]]:
     """The classes whose order matters to each other."""
     links = [link for rule in rules for link in rule.order_links() if link]
     return connected(links, {g for link in links for g in link})
+
+
+def _order_node(cluster: Cluster, rules: Sequence[Rule], left: _Left, seed: int) -> Ordering:
+    """Order the pods of one node: a guided pass, then one that looks ahead where devices are concerned, else as any group."""
+    node = next(n for nodes in left.values() for n in nodes)
+    firsts = [rule for rule in rules if isinstance(rule, NodeResourceTopologyMatch | DynamicResources)]
+    if not any(isinstance(rule, DynamicResources) and any(rule.concerned(g) for g in left) for rule in firsts):
+        found = _order_group(cluster, rules, left, seed)
+        return Ordering(found.sequence, found.stuck, found.exhausted, node)
+    sequence = _Search(cluster, rules).attempt({g: dict(nodes) for g, nodes in left.items()}, None)
+    if sequence is not None:
+        return Ordering(sequence, [])
+    order, sure = DeviceOrder(cluster, firsts).find(node, {g: nodes[node] for g, nodes in left.items()})
+    if order is None:
+        return Ordering(None, sorted(left), sure, node)
+    return Ordering([(g, node, 1) for g in order], [])
 
 
 def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, seed: int) -> Ordering:
@@ -122,6 +183,10 @@ class _Search:
         self.cluster, self.rules = cluster, rules
         self.affinity, self.spread = InterPodAffinity.of(rules), PodTopologySpread.of(rules)
         self.binder = Binder(cluster, rules)
+        firsts = [rule for rule in rules if isinstance(rule, NodeResourceTopologyMatch | DynamicResources)]
+        self._aligned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts)}
+        asked, there = supply(cluster)
+        self._share = (asked / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1).tolist()
 
     def levels(self, classes: Sequence[int]) -> list[tuple[list[list[int]], bool]]:
         """Units of classes to try, and whether what can be bound before them is: none; for gangs those whose pods need each other, then
@@ -139,8 +204,12 @@ class _Search:
         return found
 
     def aligned(self, g: int) -> bool:
-        """Return whether kubelets have a say on pods of the class."""
-        return any(rule.arrivals_only and rule.concerned(g) for rule in self.rules)
+        """Return whether nodes give something to pods of the class, first come, first served: NUMA zones or devices."""
+        return g in self._aligned
+
+    def _turn(self, g: int) -> tuple[int, float, int]:
+        """Of classes that nodes give something to the one that asks for most comes first."""
+        return -int(self.cluster.priority[g]), -self._share[g], -int(self.cluster.demand[g].max(initial=0)) * self.aligned(g)
 
     def _accepted(self, g: int, nodes: Ints) -> Ints:
         ok = np.ones(len(nodes), dtype=bool)
@@ -156,7 +225,7 @@ class _Search:
         sequence: Sequence_ = []
         united = set[int]() if late else {g for unit in units for g in unit}
         waiting = [unit for unit in units if any(left[g] for g in unit)]
-        queue = sorted(left, key=lambda g: (-int(self.cluster.priority[g]), -int(self.cluster.demand[g].max(initial=0)) * self.aligned(g)))
+        queue = sorted(left, key=self._turn)
         queue = [g for g in queue if g not in united]
         if rng is not None:
             rng.shuffle(queue)

@@ -26,6 +26,7 @@ from solver.objective.preferences import Objective, PreferenceTerm
 from solver.objective.sparse_placement import Placed
 from solver.rules.base import Rule
 from solver.rules.batch_quota import single
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.graph import connected
 from solver.rules.placement_model import build_model
 
@@ -60,13 +61,18 @@ def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
     """Classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
     links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
     links += [tally.owners + tally.matches.tolist() for tally in objective.tallies]
-    links += [link for rule in active if not rule.arrivals_only for link in rule.order_links()]
+    links += [link for rule in active if not _first_come(rule) for link in rule.order_links()]
     found = objective.containers
     for predicate in found.predicates(found.involved):
         links.append(
             [g for g, _, _ in found.owners(predicate, found.involved)] + [g for g, _ in found.satisfying(predicate, found.involved)]
         )
     return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
+
+
+def _first_come(rule: Rule) -> bool:
+    """Return whether a rule ties classes by what nodes give them only: each group alone may have all of it, which keeps bounds valid."""
+    return rule.arrivals_only or isinstance(rule, DynamicResources)
 
 
 class Components:
@@ -183,7 +189,7 @@ class Components:
         if not component.looked:
             component.looked = True
             sub = self.cluster.restricted(component.classes)
-            if not any(cls.claims or cls.containers is not None for cls in sub.classes):
+            if not any(cls.claims or cls.containers is not None or cls.devices is not None for cls in sub.classes):
                 component.kinds, pools = _kinds(sub, self.objective, component.classes, self.limits[component.classes])
                 if len(component.kinds) < self.cluster.n_nodes:
                     self._coarsely(component, sub, pools, cpsat, seconds, hint)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from models.cluster.cluster import Cluster, Ids, Ints
 from solver.bounds.aggregation import Kinds, Rules, groupings, kinds
 from solver.bounds.linear_relaxation import Relaxation, relax
 from solver.bounds.safe_dual_bounds import best_bound
+from solver.devices.supply import supply
 from solver.rules.eligibility import fits
 
 #: A grouping of nodes is tried if it has at most this many (kind, group) pairs: more would take minutes and gigabytes for the last pod
@@ -49,6 +51,7 @@ def placed_bounds(
     open_tiers = [p for p in sorted(bounds, reverse=True) if bounds[p] > placed.get(p, 0)]
     if not open_tiers:
         return bounds
+    cluster = _with_devices(cluster)
     rules = Rules(cluster)
     classes = kinds(cluster, limits, rules)
     stages = _stages(cluster, classes, rules)
@@ -68,6 +71,14 @@ def placed_bounds(
             if stop is not None and stop.is_set():
                 return bounds
     return bounds
+
+
+def _with_devices(cluster: Cluster) -> Cluster:
+    """Return the cluster with the amounts of devices that pods take as further resources."""
+    demand, free = supply(cluster)
+    if not demand.shape[1]:
+        return cluster
+    return replace(cluster, demand=np.hstack([cluster.demand, demand]), free=np.hstack([cluster.free, free]))
 
 
 def _stages(cluster: Cluster, classes: Kinds, rules: Rules) -> list[Ids]:

@@ -16,9 +16,11 @@ from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
 from solver import rules
 from solver.construction.gang_greedy import place_gang
+from solver.devices.supply import supply
 from solver.objective.incremental_score import SoftState
 from solver.rules.base import Rule
 from solver.rules.batch_quota import BatchQuota
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.eligibility import fits, short
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -27,6 +29,8 @@ from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
 Floats = NDArray[np.float64]
+#: What devices count for beside other resources when it is a pod's turn: those that few nodes have, in parts that do not add up to a whole.
+DEVICES = 100.0
 
 
 @dataclass
@@ -58,6 +62,11 @@ class _Builder:
         self.fit = NodeResourcesFit.of(active)
         self.pods = InterPodAffinity.of(active)
         self.spread = PodTopologySpread.of(active)
+        self.devices = DynamicResources.of(active)
+        asked, there = supply(cluster)
+        most = np.maximum(there.max(axis=0, initial=1), 1)
+        self._device_share: Floats = asked / most
+        self._device_left: Floats = np.asarray((there / most).sum(axis=1))
         self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
         self.only: Bools | None = None  # nodes to build on
@@ -102,13 +111,14 @@ class _Builder:
 
     def _take(self, g: int, nodes: Ints, pods: Ints) -> None:
         self.left[nodes] -= pods * (self.scale[nodes] @ self.demand[g])
+        self._device_left[nodes] -= pods * float(self._device_share[g].sum())
         if self.even:
             self.free[nodes] -= pods[:, None] * self.demand[g]
 
     def alone(self, g: int) -> bool:
         """Return whether placing the class changes verdicts and points on the chosen node only, so that many pods can be put at once."""
         cls = self.cluster.classes[g]
-        tied = self.pods.touches(g) or self.spread.touches(g) or cls.claims
+        tied = self.pods.touches(g) or self.spread.touches(g) or cls.claims or not self.devices.lonely(g)
         return not (tied or (self.soft is not None and self.soft.touches(g)))
 
     def fill(self, g: int, wanted: int) -> int:
@@ -121,13 +131,20 @@ class _Builder:
         nodes = np.flatnonzero(room)
         if self.soft is not None and len(nodes):
             nodes = _most(nodes, self.soft.gain(g))
-        if self.even:
+        devices = self.devices.concerned(g)
+        if self.even and not devices:
             pods = self._evenly(g, nodes, room[nodes], wanted)
         else:
-            nodes = nodes[np.argsort(self.left[nodes], kind="stable")]
+            keys = (self.left[nodes], *(self._tightness(g)[:, nodes] if devices else ()))
+            nodes = nodes[np.lexsort(keys)]
             pods = np.minimum(room[nodes], np.maximum(wanted - (np.cumsum(room[nodes]) - room[nodes]), 0))
         self.put_many(g, nodes[pods > 0], pods[pods > 0])
         return int(pods.sum())
+
+    def _tightness(self, g: int) -> Floats:
+        """Return [2, N], the more important last: what is left of a node's devices in all, and how many such pods they could serve. Where
+        both are least, the devices that are left over are of least use to others."""
+        return np.stack([self._device_left, self.devices.room(g).astype(np.float64)])
 
     def _evenly(self, g: int, nodes: Ints, room: Ints, wanted: int) -> Ints:
         """int64[len(nodes)]: the pods of each node when all are filled up to one utilisation, as high as the pods go."""
@@ -180,7 +197,7 @@ class _Builder:
         soft = self.soft
         if soft is not None and soft.touches(g):
             nodes = _most(nodes, soft.gain(g))
-        if cls.claims:
+        if cls.claims or not self.devices.lonely(g):
             wanted = 1
         joined = cls.affinity.keys if cls.affinity is not None and cls.affinity.itself and self.pods.opening(g) else ()
         for key in (*joined, *(soft.flocking(g, nodes) if soft else ())):
@@ -193,11 +210,12 @@ class _Builder:
                 nodes = nodes[keyed & (np.append(total, -1)[here] == total.max())]
         emptiest = -self.left[nodes] if self.even else self.left[nodes]
         crowded = soft.crowding(g)[nodes] if soft is not None and soft.crowds else np.zeros(len(nodes), dtype=np.int64)
-        nodes = nodes[np.lexsort((emptiest, crowded))]
+        tightest = self._tightness(g)[:, nodes] if self.devices.concerned(g) else ()
+        nodes = nodes[np.lexsort((emptiest, *tightest, crowded))]
         quotas = BatchQuota(
             self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else ()
         )  # fmt: skip
-        per_node = quotas.per_node or bool(cls.ports) or cls.containers is not None
+        per_node = quotas.per_node or bool(cls.ports) or cls.containers is not None or self.devices.concerned(g)
         if not per_node and (not self.even or (soft is not None and soft.gregarious(g))):
             nodes = np.repeat(nodes, np.minimum(np.minimum(self.fit.room(g), self.limits[g] - self.counts[g])[nodes], wanted))
         nodes = quotas.choose(nodes, wanted)
@@ -272,6 +290,9 @@ def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[
     """Class orders to try: highest priority first, then fewest possible nodes or largest share (where room is short the smallest), then
     the same with noise."""
     share = cluster.demand / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
+    asked, there = supply(cluster)
+    devices = (asked / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1)
+    share = np.hstack([share, DEVICES * devices[:, None]])
     largest, total = share.max(axis=1, initial=0.0), share.sum(axis=1)
     nodes = np.count_nonzero(limits, axis=1)
     tied = np.array([bool(c.affinity or c.anti or c.spread) for c in cluster.classes], dtype=bool)

@@ -189,7 +189,10 @@ class Ejection:
         mark = len(self._journal)
         self._put(g, n, 1)
         if (self.state.room[n] >= 0).all():
-            return True
+            if self.state.served(n):
+                return True
+            self._undo(mark)
+            return self._trade(g, n)
         over = np.array([n])
         for _ in range(PARAMETERS.steps):
             if not self._exchange(int(over[self.rng.integers(len(over))]), within=False):
@@ -250,9 +253,30 @@ class Ejection:
         for g, node, k in ((a, n, -1), (b, m, -1), (b, n, 1), (a, m, 1)):
             if g != self.state.nothing:
                 self._put(g, node, k)
-        if self.state.kept((a, b)):
+        if self.state.kept((a, b)) and self.state.served(n) and self.state.served(m):
             return True
         self._undo(mark)
+        return False
+
+    def _trade(self, g: int, n: int) -> bool:
+        """Put a pod on a node whose devices would do in sum, but not together with those that are there: one of them goes elsewhere, or
+        leaves."""
+        state = self.state
+        here = state.on[n]
+        here = here[state.mobile[here] & (here != state.nothing) & (here != g)]
+        here = here[state.lonely[here] & (self.level[here] >= self.level[g])]
+        for h in self.rng.permutation(here)[: PARAMETERS.tried].tolist():
+            mark = len(self._journal)
+            self._put(h, n, -1)
+            self._put(g, n, 1)
+            if (state.room[n] >= 0).all() and state.served(n) and state.kept((g, h)):
+                fine = np.flatnonzero(state.verdict(h) & (state.room >= state.demand[h]).all(axis=1))
+                for m in fine[fine != n][: PARAMETERS.tried].tolist():
+                    self._put(h, m, 1)
+                    if state.served(m) and state.kept((h,)):
+                        return True
+                    self._undo(len(self._journal) - 1)
+            self._undo(mark)
         return False
 
     # --- ejection ---------------------------------------------------------------------------------------------------------
@@ -278,7 +302,7 @@ class Ejection:
         mark = len(self._journal)
         for g, n in pods:
             self._put(g, n, -1)
-        if self.state.kept([g for g, _ in pods]):
+        if self.state.kept([g for g, _ in pods]) and all(self.state.served(n) for n in {n for _, n in pods}):
             return True
         self._undo(mark)
         return False

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from models.cluster.cluster import Cluster, Ints, domain_sum
 from models.kube.selectors import Bools
+from solver.devices.supply import supply
+from solver.devices.together import together
 from solver.rules.base import Rule
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -69,6 +72,10 @@ class RepairState:
         size, width = cluster.n_nodes, cluster.n_classes
         self.nothing = width
         self.pods = InterPodAffinity.of(active)
+        self._together = together(cluster)
+        self._devices = DynamicResources.of(active)
+        #: Classes whose devices are columns of room, and a question about their node (:meth:`served`).
+        self.lonely = np.zeros(width, dtype=bool) if self._together is None else self._together.lonely
         counted = [NodeResourcesFit.of(active), PodTopologySpread.of(active)]  # room and spread, apart from ``block``
         self._blocking = [rule for rule in active if rule not in counted]
         self.spread = PodTopologySpread(cluster)
@@ -89,6 +96,9 @@ class RepairState:
         for g, n in zip(*(cells.tolist() for cells in np.nonzero(counts)), strict=True):
             self.put(g, n, int(counts[g, n]))
         self._unsettled.clear()
+        if self._together is not None:
+            for n in np.flatnonzero(counts.any(axis=0)).tolist():
+                self._together.note(n, self._lonely_on(n))
         for h in (h for h in range(width) if self.mobile[h]):
             affinity = cluster.classes[h].affinity
             if affinity is not None:
@@ -101,7 +111,7 @@ class RepairState:
         cls = self.cluster.classes[g]
         if self.pods.provides(g) or cls.claims or cls.containers is not None:
             return False
-        known = (NodePorts.of(self.active), self.pods)
+        known = [NodePorts.of(self.active), self.pods, *([self._devices] if self.lonely[g] else [])]
         return not any(rule.concerned(g) for rule in self._blocking if rule not in known)
 
     def _measure(self) -> None:
@@ -112,6 +122,9 @@ class RepairState:
             unit = gcd(*cluster.demand[:, r].tolist())
             demand.append(cluster.demand[:, r] // unit)
             room.append(np.maximum(cluster.free[:, r], 0) // unit)  # an overcommitted node still takes pods that ask for nothing
+        for asked, there in zip(*(columns.T for columns in supply(cluster)), strict=True):
+            demand.append(np.where(self.lonely, asked, 0))
+            room.append(there)
         demand.append(np.ones(cluster.n_classes, dtype=np.int64))
         room.append(np.maximum(cluster.slots, 0))
         self.demand = np.vstack([np.array(demand, dtype=np.int64).T, np.zeros((1, len(demand)), dtype=np.int64)])
@@ -181,7 +194,8 @@ class RepairState:
         if not self.mobile[g]:
             self.settle()
             for rule in self._blocking:
-                fine &= ~rule.rejects(g)
+                if rule is not self._devices or not self.lonely[g]:
+                    fine &= ~rule.rejects(g)
         if self.touchy[g]:
             fine &= self.spread.obeyed(g)
         return fine
@@ -189,6 +203,16 @@ class RepairState:
     def kept(self, classes: Sequence[int]) -> bool:
         """Return whether the spread constraints that these classes have or feed are obeyed."""
         return all(g == self.nothing or not self.touchy[g] or self.spread.kept(g) for g in classes)
+
+    def served(self, n: int) -> bool:
+        """Return whether the devices of a node serve its pods together; where it is overfull, that is not asked yet."""
+        if self._together is None or (self.room[n] < 0).any():
+            return True
+        return self._together.fits(n, self._lonely_on(n))
+
+    def _lonely_on(self, n: int) -> dict[int, int]:
+        here = np.flatnonzero((self.counts[:, n] > 0) & self.lonely)
+        return dict(zip(here.tolist(), self.counts[here, n].tolist(), strict=True))
 
     def blocked(self, ours: Ints, n: int, where: Ints) -> NDArray[np.int32]:
         """Return int32[len(ours), len(where)]: ``block`` of classes that have a pod on node n, were that pod taken from there."""

@@ -30,6 +30,7 @@ class _Memo:
     watchers: dict[int, list[int]] = field(default_factory=dict)
     sites: list[list[int]] = field(default_factory=list)
     of_counter: dict[int, list[int]] = field(default_factory=dict)
+    joined: bool = False
     static: list[int] = field(default_factory=list)
     units: list[Ids] = field(default_factory=list)
     interned: dict[Hashable, int] = field(default_factory=dict)
@@ -62,6 +63,11 @@ class DeviceState:
         if fresh:
             self._refresh_sites(range(len(self.inventory.sites)))
         self._sites = self._sites.copy()
+
+    @property
+    def joined(self) -> bool:
+        """Return whether some devices or counters serve several nodes."""
+        return self._memo.joined
 
     # --- states -------------------------------------------------------------------------------------------------------
 
@@ -211,6 +217,15 @@ def _memo(inventory: Inventory) -> _Memo:
     for s, site in enumerate(inventory.sites):
         for v in site.views:
             memo.sites[v].append(s)
+    seen: dict[Hashable, set[int]] = {}
+    for s, site in enumerate(inventory.sites):
+        barred = {i for v in site.views for i in inventory.views[v].elsewhere}
+        for i in site.visible.tolist():
+            if i not in barred:
+                for thing in (("unit", inventory.devices[i].unit), *(("counter", c) for c, _ in inventory.devices[i].counters)):
+                    seen.setdefault(thing, set()).add(s)
+    crowded = {s for s, nodes in enumerate(np.bincount(inventory.site_of, minlength=len(inventory.sites)).tolist()) if nodes > 1}
+    memo.joined = any(len(sites) > 1 or not crowded.isdisjoint(sites) for sites in seen.values())
     return memo
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cel.selectors import CelError
 from models.cluster.cluster import Cluster, Ids, Ints
 from models.devices.demand import Demand
 from models.kube.selectors import Bools
@@ -61,7 +60,6 @@ class DynamicResources(Rule):
         self._shared: dict[str, _Shared] = {}
         self._placed: dict[tuple[int, int], list[tuple[Pick, ...]]] = {}
         self._never: dict[int, Bools] = {}
-        self._most: dict[int, Ints] = {}
         self._state: DeviceState | None = None
         if cluster.devices is not None:
             from solver.devices.state import DeviceState
@@ -96,6 +94,11 @@ class DynamicResources(Rule):
         """Return whether pods of the class take devices."""
         asked = self._asked[g]
         return asked is not None and asked.demand.refusal is None and bool(asked.demand.claims or asked.demand.extended)
+
+    def lonely(self, g: int) -> bool:
+        """Return whether what a pod of the class takes on one node leaves other nodes as they are: no claim and no pool is shared."""
+        asked = self._asked[g]
+        return asked is None or not (asked.shared or ((asked.demand.claims or asked.demand.extended) and self.state.joined))
 
     def _left(self, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
         """Return the claims that are not allocated yet."""
@@ -180,47 +183,14 @@ class DynamicResources(Rule):
         return k
 
     def most(self, g: int) -> Ints:
-        if g not in self._most:
-            self._most[g] = self._count(g)
-        return self._most[g].copy()
-
-    def _count(self, g: int) -> Ints:
         most = np.full(self.cluster.n_nodes, PLENTY)
-        asked, table = self._asked[g], self.cluster.devices
-        if asked is not None and table is not None and asked.demand.refusal is None:
-            found: dict[tuple[int, int], int] = {}
-            for v, (where, claims) in enumerate(asked.variants):
-                for n in np.flatnonzero(where).tolist():
-                    key = (v, int(table.inventory.site_of[n]))
-                    if key not in found:
-                        found[key] = self._devices_per_pod(claims, n)
-                    most[n] = found[key]
+        if self._asked[g] is not None:
+            from solver.devices.supply import supply
+
+            asked, there = supply(self.cluster)
+            taken = np.flatnonzero(asked[g])
+            np.minimum(most, (there[:, taken] // asked[g, taken]).min(axis=1, initial=PLENTY), out=most)
         return most
-
-    def _devices_per_pod(self, claims: tuple[Claim, ...], n: int) -> int:
-        """Return how many pods the devices of a node are enough for, if each gets those of claims of its own; PLENTY where any can be
-        shared, or is not taken for good."""
-        table = self.cluster.devices
-        assert table is not None
-        visible = [table.inventory.devices[i] for i in table.inventory.visible(n).tolist()]
-        own = [ways for claim in claims if claim.key is None for ways in claim.requests]
-        wanted = sum(min(1 if request.count is None else request.count for request in ways) for ways in own)
-        if not wanted or any(request.admin for ways in own for request in ways):
-            return PLENTY
-        units: set[int] = set()
-        for selectors in {request.selectors for ways in own for request in ways}:
-            for device in visible:
-                if device.unit not in units and self._selects(selectors, device.kind):
-                    if table.inventory.kinds[device.kind].shared:
-                        return PLENTY
-                    units.add(device.unit)
-        return int(sum(not table.inventory.books.in_use[unit] for unit in units)) // wanted
-
-    def _selects(self, selectors: tuple[str, ...], kind: int) -> bool:
-        try:
-            return self.state.table.matches(selectors, kind)
-        except CelError:
-            return False
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         if k < 0:

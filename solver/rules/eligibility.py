@@ -8,6 +8,7 @@ import numpy as np
 
 from models.cluster.cluster import Cluster, GangGroup, Ints, domain_sum
 from solver.cpsat.cells import Cells
+from solver.devices.supply import supply
 from solver.rules.base import Rule
 
 
@@ -41,9 +42,10 @@ def _whole(cluster: Cluster, gang: GangGroup, upper: Ints) -> None:
 
 
 def short(cluster: Cluster, limits: Ints) -> bool:
-    """Return whether the pods that fit anywhere want more of some resource, all together, than there is."""
-    wanted = cluster.demand.T @ fits(cluster, limits)
-    return bool((wanted > np.maximum(cluster.free, 0).sum(axis=0)).any())
+    """Return whether the pods that fit anywhere want more of some resource or device, all together, than there is."""
+    pods = fits(cluster, limits)
+    amounts = ((cluster.demand, cluster.free), supply(cluster))
+    return any(bool((demand.T @ pods > np.maximum(free, 0).sum(axis=0)).any()) for demand, free in amounts)
 
 
 def cells_within(cluster: Cluster, limits: Ints) -> Cells:

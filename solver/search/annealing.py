@@ -28,6 +28,7 @@ from solver.objective.preferences import (
 )
 from solver.objective.tie_break import PodCosts
 from solver.rules.base import Rule
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts
@@ -74,7 +75,7 @@ class LocalSearch:
         return [(g, int(n)) for g in sorted(self.mobile) for n in np.flatnonzero(counts[g]) for _ in range(int(counts[g, n]))]
 
     def _movable(self, g: int) -> bool:
-        """Pods that others need (providers of affinity), that share claims, or whose zones matter stay where they are."""
+        """Pods that others need (providers of affinity), that share claims, or whose zones or devices matter stay where they are."""
         return self.loose(g) and not self.pods.provides(g) and int(np.count_nonzero(self.limits[g])) > 1
 
     def _watchers(self, g: int) -> list[Rule]:
@@ -197,7 +198,7 @@ class LocalSearch:
     def loose(self, g: int) -> bool:
         """Return whether pods of the class may be moved at all, if those that stand on them move too."""
         cls = self.cluster.classes[g]
-        return not cls.claims and cls.containers is None
+        return not cls.claims and cls.containers is None and not DynamicResources.of(self.active).concerned(g)
 
     def take_out(self, pods: Mapping[tuple[int, int], int]) -> int:
         """Take pods out, by (class, node); gives the weighted points that go with them."""

@@ -9,7 +9,7 @@ Families, each with a driver of its own:
 * ``shares``: GPUs that several pods may have, each a part of its memory;
 * ``mixed``: nodes of each kind, and pods without devices.
 
-Pods come in random order, and request ``usage`` percent of the CPU of each node.
+Pods come in random order. All nodes have as many CPUs as the pods of the fullest one request, so that devices are what is short.
 """
 
 from __future__ import annotations
@@ -84,23 +84,27 @@ def driver(family: str) -> str:
     return f"{family}.example.com"
 
 
-def planted_devices(family: str, seed: int, *, nodes: int = 64, per_node: int = 8, usage: int = 90) -> PlantedDevices:
+def planted_devices(family: str, seed: int, *, nodes: int = 64, per_node: int = 8) -> PlantedDevices:
     """The instance of a family and seed. ``per_node``: GPUs of a node, a multiple of 4."""
-    rng = random.Random(f"kubestow/devices/{family}/{seed}/{nodes}/{per_node}/{usage}")
+    rng = random.Random(f"kubestow/devices/{family}/{seed}/{nodes}/{per_node}")
     kinds = [FAMILIES[n % 3] if family == "mixed" else family for n in range(nodes)]
     classes = [_class(kind) for kind in dict.fromkeys(kinds)]
     made = PlantedDevices([])
     pods: list[tuple[Ask | None, int]] = []
     home: list[tuple[str, list[tuple[str, int]]]] = []
+    heads: list[list[Object]] = []
+    most = 0
     for n, kind in enumerate(kinds):
         name = f"node-{n}"
         model = draw.pick(rng, ((1, _MODELS[0]), (1, _MODELS[1])))
         cuts = list(_CUT[kind](rng, per_node, model))
         cuts += [(None, [])] * (rng.randint(1, 4) if family == "mixed" else 0)
         cpus = [draw.pick(rng, [(weight, (cpu,)) for weight, cpu in _CPUS])[0] for _ in cuts]
-        made.objects += [_node(name, sum(cpus) * 100 // usage), *_slices(kind, name, per_node, model)]
+        most = max(most, sum(cpus))
+        heads.append(list(_slices(kind, name, per_node, model)))
         pods += [(ask, cpu) for (ask, _), cpu in zip(cuts, cpus, strict=True)]
         home += [(name, taken) for _, taken in cuts]
+    made.objects += [item for n, slices in enumerate(heads) for item in (_node(f"node-{n}", most), *slices)]
     order = list(range(len(pods)))
     rng.shuffle(order)
     made.objects += classes

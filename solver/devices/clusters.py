@@ -1,0 +1,127 @@
+"""The devices of a site in clusters that are interchangeable, and which of them requests may get.
+
+Devices of one kind with the same counters are a group with a number; groups that share counters, or the value of an attribute that a
+constraint reads, are a cluster: one GPU with its partitions, one NVLink group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
+
+from models.devices.demand import Claim, Request
+from solver.devices.device_groups import DeviceGroups, amounts, wish
+
+Claims = tuple[Claim, ...]
+Amounts = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A request on this site, or one of its alternatives. ``groups``: (group, what a share takes of its capacity) that may serve it."""
+
+    request: Request
+    groups: tuple[tuple[int, Amounts], ...]
+    constraints: tuple[int, ...]
+
+
+class DeviceClusters:
+    """The devices of one site, for some pods. What is free of them is given with each question, as books. ``members``: groups of each
+    cluster, by position in ``groups``; ``counters``: those that their devices draw on; ``scale`` makes all amounts whole."""
+
+    def __init__(self, groups: DeviceGroups, site: int, asks: Iterable[Claims]) -> None:
+        asked = list(dict.fromkeys(asks))
+        self.groups = groups.of_site[site]
+        self.group_of = {unit: g for g, group in enumerate(self.groups) for unit in group.units}
+        counters = sorted({counter for group in self.groups for counter, _ in group.counters})
+        self.counters, index = counters, {counter: i for i, counter in enumerate(counters)}
+        self.totals = [groups.inventory.counters[counter] for counter in counters]
+        self.scale = lcm(*self._denominators(asked))
+        self.uses = [tuple((index[c], int(amount * self.scale)) for c, amount in group.counters) for group in self.groups]
+        self.capacity = [
+            {name: int(entry.value * self.scale) for name, entry in group.kind.capacity.items()} if group.kind.shared else {}
+            for group in self.groups
+        ]
+        number = {group.id: g for g, group in enumerate(self.groups)}
+        self.options = {
+            claims: [[self._options(groups, site, number, claim, r) for r in claim.requests] for claim in claims] for claims in asked
+        }
+        self._cluster(asked)
+
+    def _denominators(self, asked: Sequence[Claims]) -> set[int]:
+        found = {total.denominator for total in self.totals} | {1}
+        for group in self.groups:
+            found.update(amount.denominator for _, amount in group.counters)
+            found.update(entry.value.denominator for entry in group.kind.capacity.values())
+            for claims in asked:
+                for request in (r for claim in claims for alternatives in claim.requests for r in alternatives):
+                    found.update(amount.denominator for _, amount in amounts(wish(request), group.kind) or ())
+        return found
+
+    def _options(
+        self, groups: DeviceGroups, site: int, number: Mapping[int, int], claim: Claim, alternatives: Sequence[Request]
+    ) -> list[Option]:
+        found = []
+        for request in alternatives:
+            asked = wish(request)
+            serving = groups.serving(asked, site)
+            if request.count is None and len(serving) < len(groups.matching(asked, site)):
+                serving = ()
+            taken = [amounts(asked, group.kind) or () if group.kind.shared else () for group in serving]
+            pairs = [(number[g.id], tuple((name, int(a * self.scale)) for name, a in each)) for g, each in zip(serving, taken, strict=True)]
+            about = tuple(i for i, constraint in enumerate(claim.constraints) if constraint.about(request.name))
+            found.append(Option(request, tuple(pairs), about))
+        return found
+
+    def _cluster(self, asked: Sequence[Claims]) -> None:
+        """Join groups by counters and by the attributes that tell them apart, and say which clusters are built alike."""
+        read = sorted({constraint.attribute for claims in asked for claim in claims for constraint in claim.constraints})
+        values: dict[tuple[object, ...], list[int]] = {}
+        for g, group in enumerate(self.groups):
+            for counter, _ in self.uses[g]:
+                values.setdefault(("counter", counter), []).append(g)
+            for name in read:
+                if name in group.kind.attributes:
+                    type_, entries = group.kind.attributes[name]
+                    for entry in entries:
+                        values.setdefault((name, type_, entry), []).append(g)
+        leader = list(range(len(self.groups)))
+
+        def root(g: int) -> int:
+            while leader[g] != g:
+                g = leader[g]
+            return g
+
+        telling = {key: members for key, members in values.items() if len(members) < len(self.groups) or key[0] == "counter"}
+        for members in telling.values():
+            for g in members[1:]:
+                leader[root(g)] = root(members[0])
+        options = [option for each in self.options.values() for claim in each for alternatives in claim for option in alternatives]
+        served = [dict(option.groups) for option in options]
+        every = any(option.request.count is None for option in options)
+        static = [
+            (tuple(each.get(g) for each in served), tuple(sorted(self.capacity[g].items())), len(group.units) if every else 0)
+            for g, group in enumerate(self.groups)
+        ]
+        members_of: dict[int, list[int]] = {}
+        for g in range(len(self.groups)):
+            members_of.setdefault(root(g), []).append(g)
+        self.members = [sorted(members, key=lambda g: (repr(static[g]), g)) for members in members_of.values()]
+        self.cluster_of = {g: c for c, members in enumerate(self.members) for g in members}
+        self.place_of = {g: i for members in self.members for i, g in enumerate(members)}
+        self.owned: list[list[int]] = []  # counters of each cluster, in the order of its groups
+        built: list[tuple[object, ...]] = []
+        for members in self.members:
+            numbers: dict[tuple[object, ...], int] = {}
+            shape: list[object] = []
+            owned: dict[int, int] = {}
+            for g in members:
+                uses = tuple((owned.setdefault(counter, len(owned)), amount) for counter, amount in self.uses[g])
+                mine = [key for key in telling if key[0] != "counter" and g in telling[key]]
+                same = tuple((key[0], numbers.setdefault(key, len(numbers))) for key in mine)
+                shape.append((static[g], uses, same))
+            self.owned.append(list(owned))
+            built.append(tuple(shape))
+        numbered = {each: i for i, each in enumerate(dict.fromkeys(built))}
+        self.built = [numbered[each] for each in built]  # the same number for clusters that are built alike

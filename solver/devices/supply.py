@@ -1,0 +1,156 @@
+"""Devices as resources: amounts of which the pods on a node take no more together than is free there, whatever devices they get.
+
+Each column is a necessary condition, none is enough by itself: how many devices of some kinds, how much of the capacity of shared ones, how
+much of the counters that partitions draw on; and how many pieces of more than a half, a third or a quarter of the largest device or counter
+(dual feasible functions, Fekete and Schepers, doi:10.1007/s101070100243). Bounds and the order of construction read them like CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from fractions import Fraction
+from math import floor, gcd, lcm
+from typing import Final
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.devices.demand import Claim, Request
+from models.devices.inventory import Kind
+from models.devices.table import DeviceTable
+from solver.devices.device_groups import amounts, groups_of, wish
+
+#: Pieces of which a device or a counter holds at most 1, 2, … have columns of their own.
+ROUNDINGS: Final = 4
+Kinds = frozenset[int]
+#: What there is some amount of: devices, a capacity by the name of its driver and its own, counters by their position in what devices use.
+Measure = tuple[str, Hashable]
+_DEVICES: Final = ("devices", None)
+#: A request: the kinds that may serve it, how many devices it takes, and of what each of them takes how much at least.
+_Piece = tuple[Kinds, int, dict[Measure, Fraction]]
+
+
+def supply(cluster: Cluster) -> tuple[Ints, Ints]:
+    """Return what a pod of each class takes, int64[G, C], and what each node has, int64[N, C]."""
+    table = cluster.devices
+    if table is None:
+        return np.zeros((cluster.n_classes, 0), dtype=np.int64), np.zeros((cluster.n_nodes, 0), dtype=np.int64)
+    found = table.cache.get("supply")
+    if not isinstance(found, tuple) or found[0] is not cluster.classes:
+        found = table.cache["supply"] = (cluster.classes, *_Supply(table, cluster).columns())
+    return found[1], found[2]
+
+
+class _Supply:
+    def __init__(self, table: DeviceTable, cluster: Cluster) -> None:
+        self._table, self._cluster, self._groups = table, cluster, groups_of(table)
+        self._serving: dict[Request, Kinds] = {}
+        self._least: dict[int, dict[Measure, Fraction]] = {}  # what a device of a kind takes of counters at least
+        for group in self._groups.groups:
+            uses: dict[Measure, Fraction] = {("counter", at): amount for at, (_, amount) in enumerate(group.counters)}
+            before = self._least.setdefault(group.kind.id, dict(uses))
+            self._least[group.kind.id] = {at: min(before[at], uses[at]) for at in before.keys() & uses.keys()}
+
+    def columns(self) -> tuple[Ints, Ints]:
+        asked = [self._asked(g) for g in range(self._cluster.n_classes)]
+        sites, site_of = len(self._groups.of_site), self._groups.inventory.site_of
+        demand, free = [np.zeros((0, len(asked)), dtype=np.int64)], [np.zeros((0, sites), dtype=np.int64)]
+        for kinds in self._sets():
+            pieces = [[(count, takes) for serving, count, takes in each if serving <= kinds] for each in asked]
+            held = [self._held(s, kinds) for s in range(sites)]
+            for measure in dict.fromkeys(measure for each in pieces for _, takes in each for measure in takes):
+                taken = [[(count, takes[measure]) for count, takes in each if measure in takes] for each in pieces]
+                rest = [parts.get(measure, []) for parts in held]
+                for unit in self._units(taken, rest):
+                    demand.append(
+                        np.array([[sum(count * floor(amount / unit) for count, amount in each) for each in taken]], dtype=np.int64)
+                    )
+                    free.append(np.array([[sum(floor(left / unit) for left in parts) for parts in rest]], dtype=np.int64))
+        return np.concatenate(demand).T.copy(), np.concatenate(free).T[site_of]
+
+    @staticmethod
+    def _units(taken: Sequence[Sequence[tuple[int, Fraction]]], rest: Sequence[Sequence[Fraction]]) -> Iterator[Fraction]:
+        """The unit that makes all amounts whole, and larger ones by which they are rounded."""
+        asked = {amount for pieces in taken for _, amount in pieces if amount}
+        if not asked:
+            return
+        scale = lcm(*(amount.denominator for amount in asked))
+        unit = Fraction(gcd(*(int(amount * scale) for amount in asked)), scale)
+        yield unit
+        largest = max((left for parts in rest for left in parts), default=Fraction(0)) / unit
+        rounded = {unit * (floor(largest / parts) + 1) for parts in range(2, ROUNDINGS + 2)}
+        yield from sorted(each for each in rounded if min(asked) < each <= max(asked))
+
+    # --- what is asked ----------------------------------------------------------------------------------------------------------
+
+    def _asked(self, g: int) -> list[_Piece]:
+        """The requests of a pod of the class, but those that depend on the node, on other pods or on the alternative."""
+        demand = self._cluster.classes[g].devices
+        if demand is None or demand.refusal is not None:
+            return []
+        variants = [claims for nodes, claims in self._table.variants(demand) if nodes.any()]
+        common = [claim for claim in variants[0] if all(claim in claims for claims in variants[1:])] if variants else []
+        return [piece for claim in common if claim.key is None for piece in self._pieces(claim)]
+
+    def _pieces(self, claim: Claim) -> Iterator[_Piece]:
+        for request, *others in claim.requests:
+            if others or request.admin or not request.count:
+                continue
+            serving = self._served(request)
+            kinds = [self._groups.inventory.kinds[kind] for kind in sorted(serving)]
+            if kinds and len({kind.shared for kind in kinds}) == 1:
+                each = [self._takes(request, kind) for kind in kinds]
+                measures = [measure for measure in each[0] if all(measure in takes for takes in each)]
+                yield serving, request.count, {measure: min(takes[measure] for takes in each) for measure in measures}
+
+    def _takes(self, request: Request, kind: Kind) -> dict[Measure, Fraction]:
+        """What a device of a kind takes at least where it serves a request."""
+        if not kind.shared:
+            return {_DEVICES: Fraction(1), **self._least.get(kind.id, {})}
+        return {(kind.driver, name): amount for name, amount in amounts(wish(request), kind) or ()}
+
+    def _served(self, request: Request) -> Kinds:
+        """The kinds that may serve a request, wherever they are."""
+        found = self._serving.get(request)
+        if found is None:
+            sites = range(len(self._groups.of_site))
+            found = frozenset(group.kind.id for s in sites for group in self._groups.serving(wish(request), s))
+            self._serving[request] = found
+        return found
+
+    def _sets(self) -> list[Kinds]:
+        """The sets of kinds that requests are served by, and the unions of those that overlap or draw on the same counters."""
+        single = list(dict.fromkeys(kinds for kinds in self._serving.values() if kinds))
+        drawing: dict[int, set[int]] = {}
+        for group in self._groups.groups:
+            for counter, _ in group.counters:
+                drawing.setdefault(counter, set()).add(group.kind.id)
+        served = frozenset().union(*single)
+        unions: list[Kinds] = []
+        for kinds in dict.fromkeys([*single, *(served & kinds for kinds in drawing.values())]):
+            joined = kinds.union(*(union for union in unions if union & kinds))
+            unions = [union for union in unions if not union & kinds] + [joined]
+        return list(dict.fromkeys([*single, *unions]))
+
+    # --- what there is ----------------------------------------------------------------------------------------------------------
+
+    def _held(self, site: int, kinds: Kinds) -> dict[Measure, list[Fraction]]:
+        """What is free of devices of these kinds: in all, by counter, and by shared device."""
+        books = self._groups.inventory.books
+        found: dict[Measure, list[Fraction]] = {}
+        seen: set[tuple[int, int]] = set()
+        for group in self._groups.of_site[site]:
+            number = group.free(books)
+            if group.kind.id not in kinds or not number:
+                continue
+            if group.kind.shared:
+                for name, entry in group.kind.capacity.items():
+                    left = entry.value - books.consumed.get((group.units[0], name), Fraction(0))
+                    found.setdefault((group.kind.driver, name), []).append(max(left, Fraction(0)))
+                continue
+            found.setdefault(_DEVICES, []).append(Fraction(number))
+            for at, (counter, _) in enumerate(group.counters):
+                if (at, counter) not in seen:
+                    seen.add((at, counter))
+                    found.setdefault(("counter", at), []).append(max(books.left[counter], Fraction(0)))
+        return found

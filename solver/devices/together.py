@@ -1,0 +1,113 @@
+"""Which pods can be on a node together as far as its devices go, in whatever order they arrive; remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.devices.inventory import Books
+from models.kube.selectors import Bools
+from solver.devices.clusters import Claims, DeviceClusters
+from solver.devices.device_groups import groups_of
+from solver.devices.packing import Taken, pack
+from solver.devices.state import DeviceState
+
+#: Steps of a search for pods that some engine would like to put together: it asks often, and has others.
+GLANCE = 400
+#: Pods of one node: class -> number.
+Pods = Mapping[int, int]
+
+
+class Together:
+    """Of the classes whose devices are of one node and of no other pod (``lonely``: bool[G]), beside what is allocated in the snapshot."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        table = cluster.devices
+        assert table is not None
+        state = DeviceState(table)
+        self._inventory = table.inventory
+        self._groups = groups_of(table)
+        self._asks: list[Claims] = [()]
+        number = {self._asks[0]: 0}
+        #: int64[G, N]: what is asked for, by position in ``_asks``.
+        self._asked: Ints = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+        self.lonely: Bools = np.zeros(cluster.n_classes, dtype=bool)
+        for g, cls in enumerate(cluster.classes):
+            if cls.devices is None:
+                continue
+            self.lonely[g] = not state.joined and all(claim.key is None for claim in cls.devices.claims)
+            for where, claims in table.variants(cls.devices) if self.lonely[g] else ():
+                if claims not in number:
+                    number[claims] = len(self._asks)
+                    self._asks.append(claims)
+                self._asked[g, where] = number[claims]
+        self._states = state.states()
+        self._alike: dict[int, int] = {}  # state -> a node
+        self._made: dict[int, DeviceClusters] = {}
+        self._found: dict[tuple[int, tuple[tuple[int, int], ...]], bool] = {}
+
+    @property
+    def books(self) -> Books:
+        """Return what is allocated in the snapshot."""
+        return self._inventory.books
+
+    def _key(self, n: int, pods: Pods) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """What the answer depends on: the state of the node, and how often which claims are asked for."""
+        asked: dict[int, int] = {}
+        for g, k in pods.items():
+            ask = int(self._asked[g, n])
+            if ask and k:
+                asked[ask] = asked.get(ask, 0) + k
+        return int(self._states[n]), tuple(sorted(asked.items()))
+
+    def note(self, n: int, pods: Pods) -> None:
+        """Take note that these pods can be on node n together."""
+        self._found[self._key(n, pods)] = True
+
+    def fits(self, n: int, pods: Pods) -> bool:
+        """Return whether pods of lonely classes get devices on node n, as far as a short search finds out."""
+        key = self._key(n, pods)
+        if not key[1]:
+            return True
+        found = self._found.get(key)
+        if found is None:
+            node = self._alike.setdefault(key[0], n)
+            listed = [self._asks[ask] for ask, k in key[1] for _ in range(k)]
+            found = self._found[key] = pack(self._clusters(node), self._inventory.books, listed, tries=1, steps=GLANCE)[0] is not None
+        return found
+
+    def plan(self, n: int, books: Books, pods: Pods) -> tuple[dict[int, list[Taken]] | None, bool]:
+        """Return what the pods of each class may get on node n beside what is allocated, or None; see :func:`packing.pack`."""
+        order = sorted((int(self._asked[g, n]), g) for g, k in pods.items() for _ in range(k))  # as ``fits`` has it: what it found is found
+        taken, sure = pack(self._clusters(n), books, [self._asks[ask] for ask, _ in order])
+        found: dict[int, list[Taken]] = {g: [] for _, g in order}
+        for (_, g), each in zip(order, taken or (), strict=taken is not None):
+            found[g].append(each)
+        return (None if taken is None else found), sure
+
+    def groups(self, n: int, units: list[int]) -> Taken:
+        """Return the groups of a plan that these units of node n are in."""
+        of = self._clusters(n).group_of
+        return tuple(of[unit] for unit in units)
+
+    def _clusters(self, n: int) -> DeviceClusters:
+        site = int(self._inventory.site_of[n])
+        found = self._made.get(site)
+        if found is None:
+            found = self._made[site] = DeviceClusters(self._groups, site, self._asks)
+        return found
+
+
+def together(cluster: Cluster) -> Together | None:
+    """Return the answers for a cluster, those that are known already included; None where no pod asks for devices."""
+    table = cluster.devices
+    if table is None:
+        return None
+    found = table.cache.get("together")
+    if not isinstance(found, tuple) or found[0] is not cluster.classes:
+        found = table.cache["together"] = (cluster.classes, Together(cluster))
+    answers = found[1]
+    assert isinstance(answers, Together)
+    return answers
