@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -11,9 +12,17 @@ from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
 from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
+from solver import rules
+from solver.construction.greedy import construct
+from solver.cpsat.cells import Cells
+from solver.cpsat.model import PlacementModel
+from solver.devices import claim_modes
 from solver.devices.device_groups import DeviceGroups
+from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.dynamic_resources_encoding import DeviceEncoder
+from solver.rules.eligibility import possible
 from solver.rules.placement_model import build_model
+from tests import tiny
 from tests.objects import node, pod
 from tests.solver.devices.tables import Instance, can_serve, instance
 
@@ -30,15 +39,22 @@ def cluster_of(found: Instance) -> Cluster:
     return compile_cluster(snapshot, select(snapshot))
 
 
-def check(seed: int) -> tuple[int, int]:
-    """Assert agreement on random states of one instance; how many brute force serves, and how many it does not."""
-    found = instance(seed)
-    cluster = cluster_of(found)
+def encoded(found: Instance, cluster: Cluster) -> tuple[PlacementModel, bool]:
+    """Return the model of an instance, and whether it asks for less than claims do."""
     model = build_model(cluster, [])
     everywhere = np.ones(found.nodes, dtype=bool)
     asked = {g: [(everywhere, claims)] for g, claims in enumerate(found.claims)}
     encoder = DeviceEncoder(model, DeviceGroups(found.table), found.table.inventory.books, asked, {})
     encoder.run()
+    return model, encoder.loose
+
+
+def check(seed: int) -> tuple[int, int]:
+    """Assert agreement on random states of one instance; how many brute force serves, and how many it does not."""
+    found = instance(seed)
+    cluster = cluster_of(found)
+    model, loose = encoded(found, cluster)
+    assert not loose
     rng = random.Random(seed)
     good = bad = 0
     for _ in range(8):
@@ -70,3 +86,61 @@ def test_encoding_and_brute_force_agree() -> None:
 def test_encoding_and_brute_force_agree_at_length() -> None:
     good, bad = np.sum([check(seed) for seed in range(CI, LONG)], axis=0)
     assert min(good, bad) > LONG // 2
+
+
+def test_where_modes_are_too_many_nothing_that_can_be_served_is_ruled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_modes, "MOST_MODES", 1)
+    loose = 0
+    for seed in range(150):
+        found = instance(seed)
+        cluster = cluster_of(found)
+        model, less = encoded(found, cluster)
+        for g, n in itertools.product(range(cluster.n_classes), range(found.nodes)):
+            counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+            counts[g, n] = 1
+            served = can_serve(found, [(g, n)])
+            assert not served or model.assignment(counts) is not None, f"seed {seed}"
+            loose += less
+    assert loose
+
+
+def test_a_claim_that_is_allocated_keeps_its_pods_where_it_serves() -> None:
+    found = next(i for i in map(instance, range(200)) if any(claim.key for claims in i.claims for claim in claims))
+    cluster = cluster_of(found)
+    model = build_model(cluster, [])
+    claim = next(claim for claims in found.claims for claim in claims if claim.key)
+    asked = {0: [(np.ones(found.nodes, dtype=bool), (claim,))]}
+    DeviceEncoder(model, DeviceGroups(found.table), found.table.inventory.books, asked, {claim.key or "": np.array([True, False])}).run()
+    for n, allowed in ((0, True), (1, False)):
+        counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+        counts[0, n] = MANY
+        assert (model.assignment(counts) is not None) == allowed
+
+
+def parts_hold(seed: int, kind: str) -> int:
+    """Assert that the pods of each class fit again, in a model of them alone, where they were beside all others; how many classes."""
+    snapshot = snapshots.from_objects(tiny.snapshot(seed, kind))
+    cluster = compile_cluster(snapshot, select(snapshot))
+    built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)))
+    tried = 0
+    for g in np.flatnonzero(built.counts.any(axis=1)).tolist():
+        active = rules.build(cluster)
+        for h, n, k in built.sequence:
+            for rule in active:
+                rule.place(h, n, k)
+        for n in np.flatnonzero(built.counts[g]).tolist():
+            for rule in active:
+                rule.remove(g, n, int(built.counts[g, n]))
+        nodes = np.arange(cluster.n_nodes, dtype=np.int32)
+        count = int(cluster.count[g])
+        part = Cells({g: (nodes, np.full(cluster.n_nodes, count, dtype=np.int64))}, {g: count})
+        model = build_model(cluster, [DynamicResources.of(active)], part)
+        assert model.assignment({(g, n): int(built.counts[g, n]) for n in range(cluster.n_nodes)}) is not None, (
+            f"{kind} seed {seed} class {g}"
+        )
+        tried += 1
+    return tried
+
+
+def test_a_part_of_the_pods_fits_where_it_was() -> None:
+    assert sum(parts_hold(seed, "devices") for seed in range(60)) > 30
