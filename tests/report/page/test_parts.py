@@ -182,8 +182,8 @@ def test_much_that_is_not_modelled_is_summed_up() -> None:
 
 
 def test_a_snapshot_says_what_is_not_modelled_and_what_was_odd() -> None:
-    claims = pod("p", resourceClaims=[{"name": "gpu"}])
-    snapshot = from_objects([node("a"), claims, pod("lost", node_name="gone")])
+    odd = pod("p", schedulerName="mine")
+    snapshot = from_objects([node("a"), odd, pod("lost", node_name="gone")])
     summary = build(snapshot, None, version="1")["summary"]
     assert [each["pod"] for each in summary["unmodelled"]] == ["default/p"]
     assert summary["notes"] == snapshot.warnings != []
