@@ -16,7 +16,7 @@ from models.devices.inventory import Inventory, Pick
 from models.devices.read import inventory
 from models.devices.selecting import Selecting, evaluated, reads
 from models.kube import pod_requests, quantity
-from models.kube.device_objects import AllocationResult, ResourceClaim
+from models.kube.device_objects import AllocationResult, DeviceSelector, ResourceClaim
 from models.kube.objects import Node, Pod
 from models.kube.selectors import Bools, NodeTable
 from models.snapshot.scope import Scope
@@ -111,6 +111,8 @@ def not_evaluated(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Pod]:
     Raises:
         ValueError: a quantity that no 64-bit sum can hold.
     """
+    if evaluated(_expressions(snapshot), snapshot.gates):
+        return []
     reader = DemandReader(snapshot)
     found: list[Pod] = []
     for pod in pods:
@@ -119,6 +121,19 @@ def not_evaluated(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Pod]:
             if not evaluated({e for part in _parts(demand) for e in part.selectors}, snapshot.gates):
                 found.append(pod)
     return found
+
+
+def _expressions(snapshot: Snapshot) -> set[str]:
+    """Return every selector of classes and claims."""
+    listed: list[DeviceSelector] = []
+    for device_class in snapshot.device_classes.values():
+        listed += (device_class.spec.selectors if device_class.spec is not None else None) or ()
+    for claim in snapshot.resource_claims.values():
+        devices = claim.spec.devices if claim.spec is not None else None
+        for request in (devices.requests if devices is not None else None) or ():
+            for part in (request.exactly, *(request.firstAvailable or ())):
+                listed += (part.selectors if part is not None else None) or ()
+    return {each.cel.expression for each in listed if each.cel is not None}
 
 
 def _parts(demand: Demand) -> Iterator[Request]:
