@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from checker.devices import extended
 from checker.devices.asks import Reader, Wanted
 from models.kube import device_objects as api
 from models.kube import objects
 from models.kube.feature_gates import FeatureGates
-
-_GROUPS: Final = "scheduling.k8s.io/"
 
 
 @dataclass(eq=False, slots=True)
@@ -56,7 +53,7 @@ class Demands:
         gates: FeatureGates,
         released: Collection[str],
     ) -> None:
-        self._claims, self._gates, self._released = claims, gates, released
+        self._claims, self._released = claims, released
         self._reader = Reader(classes, gates)
         self._left = {key: claim for key, claim in claims.items() if key not in released and extended.is_left_over(claim)}
         self.backed = extended.backed(classes) if gates.enabled("DRAExtendedResource") else {}
@@ -109,15 +106,10 @@ class Demands:
         allocation = claim.status.allocation if claim.status is not None and key not in self._released else None
         return PodClaim(key, allocation, claim.status, self._reader.read(key, claim) if allocation is None else None)
 
-    def _is_owned(self, claim: api.ResourceClaim, pod: objects.Pod) -> bool:
+    @staticmethod
+    def _is_owned(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
         owner = next((each for each in claim.metadata.ownerReferences or () if each.controller), None)
-        if owner is None:
-            return False
-        if (owner.uid or "") == (pod.metadata.uid or ""):
-            return True
-        group = pod.spec.schedulingGroup.podGroupName if pod.spec.schedulingGroup is not None else None
-        kind = owner.kind == "PodGroup" and (owner.apiVersion or "").startswith(_GROUPS)
-        return self._gates.enabled("DRAWorkloadResourceClaims") and kind and owner.name == group
+        return owner is not None and (owner.uid or "") == (pod.metadata.uid or "")
 
     def variant(self, demand: Demand, pod: objects.Pod, resources: tuple[str, ...]) -> Wanted:
         """Return the claim for the extended resources that a node has no other way to provide."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checker.devices import search
 from checker.placement import rejecting_rules
 from models.kube.feature_gates import FeatureGates
 from models.snapshot.capture_info import Capture
@@ -434,6 +435,22 @@ def test_all_devices_of_a_request_differ_in_a_distinct_attribute() -> None:
     """kubernetes/kubernetes #140438."""
     slices = slice_of("s", [device("d0", {"a": "x"}), device("d1", {"a": "y"}), device("d2", {"a": "x"})])
     said(world(slices, POD, claim("c", request(count=3), constraints=[{"distinctAttribute": f"{DRIVER}/a"}])), "no devices")
+
+
+# --- how long it takes --------------------------------------------------------------------------------------------------
+
+
+def test_devices_that_nothing_tells_apart_are_tried_once() -> None:
+    """2^30 combinations otherwise."""
+    slices = slice_of("s", [device(f"d{i:02}", {"link": f"{i % 2}", "uuid": f"u{i}"}) for i in range(60)])
+    said(world(slices, POD, claim("c", request(count=31), constraints=[{"matchAttribute": f"{DRIVER}/link"}])), "no devices of")
+
+
+def test_a_search_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "MOST_STEPS", 1000)
+    parts = [part_of(f"d{i:02}", f"{2**34 + 2**i}") for i in range(31)]
+    total = slice_of("k", None, pool="s", slices=2, sharedCounters=[{"name": "card", "counters": {"memory": {"value": f"{2**34 * 12}"}}}])
+    said(world(total, partitions(*parts), POD, claim("c", request(count=12))), "steps")
 
 
 # --- consumable capacity ------------------------------------------------------------------------------------------------
