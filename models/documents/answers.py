@@ -183,6 +183,11 @@ class NodeRow(Doc, omit_defaults=True):
     zone: Annotated[str, Meta(description="The zone of a node, by its label.")] = ""
     cordoned: Annotated[bool, Meta(description="Whether a node takes no new pods (spec.unschedulable).")] = False
     taints: Annotated[list[str], Meta(description="Taints of a node that keep pods away, key=value:Effect.")] = []
+    devices: Annotated[
+        dict[str, int],
+        Meta(description="The devices in ResourceSlices that pods there can get, by driver; one that several nodes reach counts on each."),
+    ] = {}
+    freeDevices: Annotated[dict[str, int], Meta(description="Those of them of which no claim has any, by driver.")] = {}
 
 
 class NodeTable(Doc, omit_defaults=True):

@@ -139,7 +139,10 @@ def audit(found: Audit) -> bytes:
 
 def nodes(found: NodeTable) -> bytes:
     """Return a row for each node, zone or namespace; CPU in mCPU, other amounts in whole units."""
-    parts = {part: sorted({name for row in found.rows for name in getattr(row, part)}) for part in ("allocatable", "free")}
+    parts = {
+        part: sorted({name for row in found.rows for name in getattr(row, part)})
+        for part in ("allocatable", "free", "devices", "freeDevices")
+    }
     parts |= {
         part: sorted({name for row in found.rows for name in getattr(row, part)} | {"cpu", "memory"}) for part in ("requests", "limits")
     }

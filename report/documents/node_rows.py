@@ -56,6 +56,8 @@ def table(snapshot: Snapshot, nodes: Iterable[str] | None = None, *, by: By = "n
                 _add(into, amounts)
     for row in rows.values():
         _finish(row)
+    if snapshot.resource_slices:
+        _add_devices(snapshot, rows)
     for name, space in spaces.items():
         space.nodes = len(on.get(name, ()))
     found = list(spaces.values()) if by == "namespace" else list(rows.values()) if by == "node" else _by_zone(rows.values())
@@ -100,6 +102,22 @@ def _finish(row: NodeRow) -> None:
         row.largest = [FittingPod(row.name, max(0, row.free.get("cpu", 0)), max(0, row.free.get("memory", 0)))]
 
 
+def _add_devices(snapshot: Snapshot, rows: dict[str, NodeRow]) -> None:
+    """Count the devices that each node sees, and those that nobody has."""
+    from models.devices.read import inventory  # numpy takes longer to import than rows to make
+    from models.kube.selectors import NodeTable as Nodes
+
+    found = inventory(snapshot, Nodes(snapshot.nodes))
+    taken = found.books.in_use | (found.books.shares > 0)
+    for n, node in enumerate(snapshot.nodes):
+        row = rows.get(node.metadata.name or "")
+        for i in found.visible(n).tolist() if row is not None else ():
+            device = found.devices[i]
+            if row is not None:
+                _add(row.devices, {device.driver: 1})
+                _add(row.freeDevices, {device.driver: int(not taken[device.unit])})
+
+
 def _by_zone(rows: Iterable[NodeRow]) -> list[NodeRow]:
     zones: dict[str, list[NodeRow]] = {}
     for row in rows:
@@ -109,12 +127,12 @@ def _by_zone(rows: Iterable[NodeRow]) -> list[NodeRow]:
 
 def _sum(name: str, rows: Iterable[NodeRow]) -> NodeRow:
     """Return nodes together. The largest pods are those of nodes that take pods without tolerations."""
-    total = NodeRow(name, 0, 0, {}, {}, allocatable={}, free={})
+    total = NodeRow(name, 0, 0, {}, {}, allocatable={}, free={}, devices={}, freeDevices={})
     largest: list[FittingPod] = []
     for row in rows:
         total.nodes += row.nodes
         total.pods += row.pods
-        for part in ("requests", "limits", "allocatable", "free"):
+        for part in ("requests", "limits", "allocatable", "free", "devices", "freeDevices"):
             _add(getattr(total, part), getattr(row, part))
         largest += row.largest if not row.cordoned and not row.taints else []
     for fitting in sorted(largest, key=lambda f: (-f.cpu, -f.memory, _natural(f.node))):

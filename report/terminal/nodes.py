@@ -50,7 +50,9 @@ def _nodes(found: NodeTable, surface: Surface) -> Grid:
     columns |= {resource: partial(_bar, resource=resource, surface=surface) for resource in _SHOWN}
     columns |= {"limits": _limits, "free": _free, "largest pod": _largest}
     columns |= {name: partial(_use, resource=name) for name in others}
-    right = [i for i, name in enumerate(columns) if name in ("nodes", "limits", "free", "largest pod", *others)]
+    drivers = sorted({driver for row in found.rows for driver in row.devices})
+    columns |= {f"free {driver}": partial(_devices, driver=driver) for driver in drivers}
+    right = [i for i, name in enumerate(columns) if name in ("nodes", "limits", "free", "largest pod", *others) or name.startswith("free ")]
     if marked:
         columns["only pods that tolerate"] = lambda row: plain(", ".join([*["cordon"] * row.cordoned, *row.taints]), style="yellow")
     table = grid(*columns, right=right, prose=(len(columns) - 1,) if marked else ())
@@ -104,6 +106,11 @@ def _largest(row: NodeRow) -> Text:
     most = row.largest[0]
     memory = f"{most.memory >> 20}Mi" if most.memory >= 1 << 20 else str(most.memory)
     return Text(f"{quantity.format_cpu(most.cpu)} / {memory}", style="bold")
+
+
+def _devices(row: NodeRow, driver: str) -> str:
+    total = row.devices.get(driver, 0)
+    return f"{row.freeDevices.get(driver, 0):,} of {total:,}" if total else ""
 
 
 def _use(row: NodeRow, resource: str) -> str:

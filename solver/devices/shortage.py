@@ -14,6 +14,8 @@ from solver.devices.state import DeviceState
 
 #: Reasons that are told apart in one message.
 _TOLD: Final = 3
+#: Characters of an error.
+_LONGEST: Final = 160
 
 
 @dataclass(frozen=True)
@@ -100,18 +102,20 @@ def why_not(state: DeviceState, claims: Sequence[Claim], n: int) -> tuple[str, s
     # Attributes that are lists may match in part: then the most alike are a lower bound, and the words are about too few all the same.
     error = state.error(tuple(claims), n)
     if error is not None:
-        return claims_asked(claims), error
+        return claims_asked(claims), _cut(error)
+    views = [state.inventory.views[v] for v in state.inventory.site(n).views]
+    broken = next((view.broken for view in views if view.broken is not None), None)
     for claim, alternatives in _choices(claims):
         best = None
         for request in alternatives:
             try:
                 found = supply(state, claim, request, n)
             except CelError as problem:
-                return asked(claim, request), str(problem)
+                return asked(claim, request), _cut(str(problem))
             wanted = request.count if request.count is not None else max(1, found.open)
             if found.free >= wanted and (found.alike is None or found.alike >= wanted):
                 break
-            best = best or (asked(claim, request), _short(request, found))
+            best = best or (asked(claim, request), broken if broken is not None and not found.total else _short(request, found))
         else:
             if best is not None:
                 return best
@@ -119,6 +123,10 @@ def why_not(state: DeviceState, claims: Sequence[Claim], n: int) -> tuple[str, s
     if len(claims) == 1 and len(claims[0].requests) == 1:
         return claims_asked(claims), "no such set is free" if tied else "not free together"
     return claims_asked(claims), "not free together" + (" under the constraints" if tied else "")
+
+
+def _cut(error: str) -> str:
+    return error if len(error) <= _LONGEST else f"{error[:_LONGEST]}…"
 
 
 def _choices(claims: Sequence[Claim]) -> Iterator[tuple[Claim, tuple[Request, ...]]]:

@@ -12,6 +12,7 @@ from models.snapshot.snapshot import from_objects
 from report.documents.node_rows import SORTS, table
 from solver.explain.per_node import explain
 from tests.objects import Object, node, pod
+from tests.solver.devices.test_shortage import device, in_use, published
 
 ZONE = "topology.kubernetes.io/zone"
 MI = 2**20
@@ -126,3 +127,20 @@ def test_a_cluster_of_the_generator_adds_up(tmp_path: Path) -> None:
         assert sum(row["pods"] for row in document["rows"]) == document["total"]["pods"]
         for resource in ("cpu", "memory"):
             assert sum(row["requests"].get(resource, 0) for row in document["rows"]) == document["total"]["requests"][resource]
+
+
+def test_devices_are_counted_by_driver_with_those_that_nobody_has() -> None:
+    """Also those that several nodes reach; nothing is said where there are none."""
+    network: Object = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "net"},
+        "spec": {
+            "driver": "net.example.com", "allNodes": True, "pool": {"name": "net", "generation": 1, "resourceSliceCount": 1},
+            "devices": [device("line")],
+        },
+    }  # fmt: skip
+    slices = [published("n1", device("a"), device("b")), network]
+    found = table(from_objects([node("n1"), node("n2"), *slices, in_use("a", "n1")]))
+    assert [row.devices for row in found.rows] == [{"d.example.com": 2, "net.example.com": 1}, {"net.example.com": 1}]
+    assert [row.freeDevices for row in found.rows] == [{"d.example.com": 1, "net.example.com": 1}, {"net.example.com": 1}]
+    assert (found.total.devices, found.total.freeDevices["d.example.com"]) == ({"d.example.com": 2, "net.example.com": 2}, 1)
+    assert table(from_objects([node("n1")])).rows[0].devices == {}

@@ -107,3 +107,13 @@ def test_a_claim_that_is_allocated_elsewhere_is_named() -> None:
 
 def test_the_error_of_a_selector_is_told() -> None:
     assert "foo" in said(published("n1", device("a")), wanted=claim({"name": "r", "exactly": {"deviceClassName": "bad"}}))
+
+
+def test_a_pool_that_yields_nothing_is_told() -> None:
+    lacking = device("a", consumesCounters=[{"counterSet": "nope", "counters": {"m": {"value": "1"}}}])
+    assert "pool n1 of d.example.com is invalid" in said(published("n1", lacking), wanted=claim(gpus(1)))
+
+
+def test_long_errors_are_cut() -> None:
+    wanted = claim(gpus(1, selectors=[{"cel": {"expression": "device.driver =="}}]))
+    assert len(said(published("n1", device("a")), wanted=wanted)) < 250
