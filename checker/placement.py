@@ -10,9 +10,11 @@ replayed too, and every tier is computed.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
 
 from checker.claims import reasons
 from checker.claims.document import document_claims
@@ -75,7 +77,7 @@ class Judge:
     ) -> None:
         self._snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
-        self._free = frozenset(free)
+        self._free, self._exempt = frozenset(free), frozenset(exempt)
         self._known_grants = granted
         self._refused = admission.refused(snapshot)
         self._capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
@@ -160,6 +162,26 @@ class Judge:
         node = self.nodes[node_name]
         return self._faults(self._candidates[id(pod)], node)
 
+    def verdict(self, pod: objects.Pod, node_name: str) -> list[Fault]:
+        """Return the same of both passes of kube-scheduler: against the bound pods, and with the pods of equal or higher priority beside
+        them that are nominated to the node, as if they ran there. Plugins that skip the pod are not asked again; what is allocated to a
+        pod when it is bound (devices, volumes) is not touched."""
+        found = self.faults(pod, node_name)
+        rank, key = pod.spec.priority or 0, objects.pod_key(pod)
+        guests = {
+            id(other): other for other in self._snapshot.pods
+            if other.status is not None and other.status.nominatedNodeName == node_name and objects.is_waiting(other)
+            and not other.spec.schedulingGates and (other.spec.priority or 0) >= rank and objects.pod_key(other) != key
+        }  # fmt: skip
+        if not guests:
+            return found
+        settled = {key: _settled(guest, node_name) for key, guest in guests.items()}
+        pods = [settled.get(id(other), other) for other in self._snapshot.pods]
+        beside = Judge(replace(self._snapshot, pods=pods), [pod], exempt=self._exempt, free=self._free)
+        spread.welcome(beside.spread_of(pod), self.nodes[node_name], settled.values())
+        skipped = {devices.RULE} if self._affinity.is_asked(self._candidates[id(pod)].member) else {devices.RULE, "InterPodAffinity"}
+        return found + [fault for fault in beside.faults(pod, node_name) if fault[0] not in skipped]
+
     def disturbs(self, pod: objects.Pod, node_name: str) -> bool:
         """Return whether one more pod there would leave a domain that received a pod of some spread constraint above its maxSkew."""
         candidate, node = self._candidates[id(pod)], self.nodes[node_name]
@@ -233,13 +255,18 @@ class Judge:
         return found + self._volumes.faults(pod, node) if spec.volumes else found
 
 
+def _settled(pod: objects.Pod, node: str) -> objects.Pod:
+    change = msgspec.structs.replace
+    return change(pod, spec=change(pod.spec, nodeName=node))
+
+
 def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
     """Return the rules that reject one pod on a node, against the bound pods (without itself), each asked on its own; sorted names.
 
-    For many questions about one snapshot build a :class:`Judge` once.
+    Pods that are nominated to the node count as in :meth:`Judge.verdict`. For many questions build a :class:`Judge` once.
     """
     judge = Judge(snapshot, [pod], exempt=exempt, free=[objects.pod_key(pod)])
-    return sorted({rule for rule, _ in judge.faults(pod, node_name)})
+    return sorted({rule for rule, _ in judge.verdict(pod, node_name)})
 
 
 class Checked(NamedTuple):

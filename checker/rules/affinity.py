@@ -279,6 +279,11 @@ class AffinityState:
             found = self._wanted[memo] = member.terms, Wants(anti, [self._affinity[group, key] for key in keys], group)
         return found[1]
 
+    def is_asked(self, member: Member) -> bool:
+        """Return whether the rule looks at the pod at all: it has terms, or some pod added so far repels it from a domain."""
+        terms = member.terms
+        return bool(terms.affinity or terms.anti or terms.fault) or any(tally.domains for tally in self._seen(member).owned)
+
     def add(self, member: Member, node: objects.Node) -> None:
         for tally in (*self._seen(member).counted, *self._owns(member)):
             tally.enter(member, node.metadata.labels or {})

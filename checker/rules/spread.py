@@ -229,6 +229,20 @@ def faults(spread: Spread, node: objects.Node, *, running: bool = False) -> list
     return found
 
 
+def welcome(spread: Spread, node: objects.Node, guests: Iterable[objects.Pod]) -> None:
+    """Count nominated pods under constraints with an empty selector. That counts no bound pod, but a pod that is added later matches it
+    (updateWithPod)."""
+    for guest in guests:
+        for constraint in spread.constraints:
+            census = constraint.tally.census
+            if (
+                census.selector == ()
+                and census.namespace == (guest.metadata.namespace or "default")
+                and node.metadata.name in census.eligible
+            ):
+                constraint.tally.change((node.metadata.labels or {})[census.key], 1)
+
+
 def final_faults(placed: Iterable[tuple[Spread, objects.Node]]) -> list[tuple[int, str]]:
     """In the end, every domain that received a constrained pod obeys that pod's constraint; one report per constraint and domain.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.ownership import Owners
 from solver import rules
+from solver.explain.nominated import Nominated
 from solver.rules.base import Rule
 
 
@@ -47,7 +48,8 @@ def explain(
     daemon_namespaces: tuple[str, ...] = (),
     policy: Policy = DEFAULT,
 ) -> list[PodVerdict]:
-    """Judge each pending pod alone against the bound pods; with ``pod`` (``namespace/name``) only that one, which may also be bound
+    """Judge each pending pod alone against the bound pods, and on a node to which pending pods of equal or higher priority are nominated
+    against these, too, as if they were bound; with ``pod`` (``namespace/name``) only that one, which may also be bound
     (it is then judged as if it were taken off its node first) or gated; with ``workload`` ([KIND/][NAMESPACE/]NAME) only its pending
     pods, or if it has none the first of its pods; with ``node`` only that node.
 
@@ -82,7 +84,24 @@ def explain(
         feasible, rejected, messages = judge(cluster, active, g, only)
         for i in cls.pods:
             by_pod[i] = PodVerdict(pod_key(snapshot.pods[i]), feasible, rejected, messages, snapshot.pods[i].spec.nodeName or None)
-    return [by_pod[i] for i in scope.pending]
+    nominated = Nominated(snapshot, scope, daemon_namespaces, policy)
+    return [_beside(nominated, i, by_pod[i], cluster.nodes.names, only) for i in scope.pending]
+
+
+def _beside(nominated: Nominated, i: int, verdict: PodVerdict, names: list[str], only: int | None) -> PodVerdict:
+    """The verdict on pod i with the rules that reject it once the pods nominated to a node are added to it."""
+    more = [found for found in nominated.rejects(i) if only in (None, found[0])]
+    if not more:
+        return verdict
+    rejected, messages = {name: list(found) for name, found in verdict.rejected.items()}, dict(verdict.messages)
+    for n, rule, message in more:
+        there = rejected.setdefault(names[n], [])
+        if rule not in there:
+            there.append(rule)
+            messages.setdefault(rule, message)
+    feasible = [name for name in verdict.feasible if name not in rejected]
+    ordered = {name: sorted(rejected[name]) for name in names if name in rejected}
+    return replace(verdict, feasible=feasible, rejected=ordered, messages=messages)
 
 
 def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
