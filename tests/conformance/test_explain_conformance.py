@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import cli
+from models.kube.feature_gates import FeatureGates
 from models.snapshot.snapshot import from_objects
 from solver.explain.per_node import PodVerdict, explain
 
@@ -20,6 +21,22 @@ DATA = Path(__file__).parent / "data"
 RULES = {
     "verdicts": frozenset(
         {"InterPodAffinity", "NodeAffinity", "TaintToleration", "NodeResourcesFit", "PodTopologySpread", "NodeUnschedulable", "NodePorts"}
+    ),
+    "rules-136": frozenset(
+        {
+            "InterPodAffinity",
+            "NodeAffinity",
+            "NodeDeclaredFeatures",
+            "NodePorts",
+            "NodeResourcesFit",
+            "NodeUnschedulable",
+            "NodeVolumeLimits",
+            "PodTopologySpread",
+            "TaintToleration",
+            "VolumeBinding",
+            "VolumeRestrictions",
+            "VolumeZone",
+        }
     ),
     "volumes": frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits", "NodeResourcesFit"}),
 }
@@ -71,6 +88,40 @@ def test_agrees_with_kube_scheduler(file: str, snapshots: int, verdicts: int) ->
     assert wrong == []
 
 
+def of_136(version: str, every: int = 1) -> Iterator[str]:
+    """What differs from the recorded verdicts of 1.36.2, under the feature gates of each snapshot; since 1.37 some say the opposite."""
+    for case in cases("rules-136")[::every]:
+        snapshot = from_objects(case["snapshot"]["items"])
+        snapshot.gates = FeatureGates(version, tuple((gate, True) for gate in sorted(case["gates"])))
+        yield from differences(as_of(case, version), explain(snapshot), RULES["rules-136"])
+
+
+def as_of(case: dict[str, Any], version: str) -> dict[str, Any]:
+    """A recorded case with the verdicts of a version: those that the footprint of resizes turns round since 1.37."""
+    verdicts = []
+    for recorded in case["verdicts"]:
+        want = {node: set[str]() for node in recorded["feasible"]} | {node: set(names) for node, names in recorded["rejected"].items()}
+        for node in recorded.get("resize137", ()) if version == "1.37" else ():
+            want[node] = want[node] ^ {"NodeResourcesFit"}
+        feasible = [node for node, names in want.items() if not names]
+        verdicts.append({**recorded, "feasible": feasible, "rejected": {node: sorted(names) for node, names in want.items() if names}})
+    return {**case, "verdicts": verdicts}
+
+
+def test_a_sample_agrees_with_kube_scheduler_136() -> None:
+    assert list(of_136("1.36", every=8)) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_agrees_with_kube_scheduler_136(version: str) -> None:
+    found = cases("rules-136")
+    assert len(found) == 200
+    assert sum(len(v["feasible"]) + len(v["rejected"]) for case in found for v in case["verdicts"]) == 11_468
+    assert sum(len(v.get("resize137", ())) for case in found for v in case["verdicts"]) == 219
+    assert list(of_136(version)) == []
+
+
 def tables() -> list[dict[str, Any]]:
     """The cases with the scheduler's default configuration."""
     found = [json.loads(line) for line in (DATA / "upstream-tables.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -91,22 +142,23 @@ def test_upstream_table(case: dict[str, Any]) -> None:
     assert got == {node: want["code"] == "Success" for node, want in case["want"].items()}
 
 
-def ask(snapshot: Path) -> Any:
+def ask(snapshot: Path, *options: str) -> Any:
     """What ``kubestow explain --per-node -f json`` prints, run as a user runs it."""
-    command = [sys.executable, cli.__file__, "explain", str(snapshot), "--per-node", "-f", "json"]
+    command = [sys.executable, cli.__file__, "explain", str(snapshot), "--per-node", "-f", "json", *options]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("file", ["verdicts", "volumes"])
+@pytest.mark.parametrize("file", ["verdicts", "volumes", "rules-136"])
 def test_the_command_prints_the_recorded_verdicts(file: str, tmp_path: Path) -> None:
     """Nothing is filtered here: the recorded rules are all that can reject a pod of these snapshots."""
     for case in sample(file):
         path = tmp_path / f"{case['seed']}.json"
         path.write_text(json.dumps(case["snapshot"]), encoding="utf-8")
-        document = ask(path)
+        gates = [word for gate in case.get("gates", ()) for word in ("--feature-gate", f"{gate}=true")]
+        document = ask(path, *(["--kubernetes-version", "1.36", *gates] if file == "rules-136" else []))
         got = {found["pod"]: (sorted(found["feasible"]), found["rejected"]) for found in document["pods"]}
         assert len(got) == len(document["pods"])
         want = {v["pod"]: (sorted(v["feasible"]), {n: sorted(r) for n, r in v["rejected"].items()}) for v in case["verdicts"]}

@@ -12,7 +12,9 @@ import pytest
 
 from checker.placement import Judge
 from models.kube import objects
+from models.kube.feature_gates import DEFAULT, FeatureGates
 from models.snapshot.snapshot import Snapshot, from_objects
+from tests.conformance.test_explain_conformance import as_of
 
 DATA = Path(__file__).parent / "data"
 VOLUME_RULES = frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits", "NodeResourcesFit"})
@@ -39,9 +41,10 @@ def meant(verdict: dict[str, Any], node: str, rules: list[str]) -> list[str]:
     return sorted({*rules} ^ {"DynamicResources"}) if node in verdict.get("upstreamFault", ()) else rules
 
 
-def differences(case: dict[str, Any], rules: frozenset[str]) -> Iterator[str]:
+def differences(case: dict[str, Any], rules: frozenset[str], gates: FeatureGates = DEFAULT) -> Iterator[str]:
     """Every node on which the checker's set of rules is not the recorded one."""
     snapshot = from_objects(case["snapshot"]["items"])
+    snapshot.gates = gates
     judge = Judge(snapshot, pending(snapshot))
     by_key = {objects.pod_key(pod): pod for pod in pending(snapshot)}
     for verdict in case["verdicts"]:
@@ -49,7 +52,7 @@ def differences(case: dict[str, Any], rules: frozenset[str]) -> Iterator[str]:
         assert set(recorded) == set(judge.nodes)
         for node, want in recorded.items():
             want = meant(verdict, node, want)
-            faults = judge.faults(by_key[verdict["pod"]], node)
+            faults = judge.verdict(by_key[verdict["pod"]], node)
             got = sorted({rule for rule, _ in faults if rule in rules})
             if got != sorted(want):
                 yield f"seed {case['seed']}, {verdict['pod']} on {node}: recorded {sorted(want)}, judged {faults}"
@@ -76,6 +79,22 @@ def test_agrees_with_kube_scheduler(file: str, rules: frozenset[str], snapshots:
     cases = recorded(file)
     assert len(cases) == snapshots
     assert [text for case in cases for text in differences(case, rules)] == []
+
+
+def _of_136(version: str, every: int = 1) -> Iterator[str]:
+    for case in recorded("rules-136")[::every]:
+        gates = FeatureGates(version, tuple((gate, True) for gate in sorted(case["gates"])))
+        yield from differences(as_of(case, version), FILTER_RULES | VOLUME_RULES | {"NodeDeclaredFeatures"}, gates)
+
+
+def test_a_sample_agrees_with_kube_scheduler_136() -> None:
+    assert list(_of_136("1.36", every=8)) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_agrees_with_kube_scheduler_136(version: str) -> None:
+    assert list(_of_136(version)) == []
 
 
 def _tables() -> list[dict[str, Any]]:
