@@ -46,7 +46,12 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
     result = judging.read_result(streams.result, streams, "shown") if streams.result is not None else None
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    original = inputs.load(streams, policy if result is None else None, result=result.snapshot if result is not None else None)
+    original = inputs.load(
+        streams,
+        policy if result is None else None,
+        result=result.snapshot if result is not None else None,
+        of=result.policy if result is not None else None,
+    )
     if result is not None:
         inputs.note_gates(original, result.snapshot, streams)
     shown: dict[str, Any] = {"original": original, "version": VERSION}

@@ -54,7 +54,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     expected = inputs.checked(lambda: policy.read(expect_policy)) if expect_policy is not None else None
     result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
     says = assumptions(result)
-    snapshot = inputs.load(streams, result=result.snapshot)
+    snapshot = inputs.load(streams, result=result.snapshot, of=result.policy)
     judged = judging.judge(snapshot, result, streams)
     found = judged.violations
     found += policy_faults(result, expected) if expected is not None else ()

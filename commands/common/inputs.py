@@ -75,11 +75,17 @@ def read_policy(choices: PolicyChoices) -> Policy:
 
 
 def load(
-    streams: Streams, policy: Policy | None = None, *, whole: bool = True, gangs: bool = True, result: SnapshotRef | None = None
+    streams: Streams,
+    policy: Policy | None = None,
+    *,
+    whole: bool = True,
+    gangs: bool = True,
+    result: SnapshotRef | None = None,
+    of: Policy | None = None,
 ) -> Snapshot:
     """Read the snapshot and say what is odd about it; with a ``policy`` also about what the policy asks of it.
 
-    ``result``: what a result says that it is of, by whose version and feature gates the snapshot is judged then.
+    ``result``: what a result says that it is of, by whose version and feature gates the snapshot is judged then; ``of``: its policy.
     ``whole``: the snapshot is to be a cluster's, with nodes; else it is only asked about annotations, by what tells of these itself.
     ``gangs``: pending pods whose gang annotations cannot be read lose them; without it they are left for the audit to name.
     """
@@ -87,6 +93,8 @@ def load(
     if whole:
         _check_whole(snapshot, streams)
     snapshot.assumed += _set_gates(snapshot, streams, result)
+    snapshot.shared_gpus = (of or policy or policies.DEFAULT).sharedGPUs
+    _share(snapshot)
     warnings = list(snapshot.warnings)
     if whole and any(has_hints(pod) for pod in snapshot.pods):
         from models.numa import container_classes
@@ -210,6 +218,13 @@ def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None) ->
     return msgspec.convert(chosen, Edits) if any(chosen.values()) else None
 
 
+def _share(snapshot: Snapshot) -> None:
+    if snapshot.shared_gpus in ("hami", "kai", "volcano"):
+        from models.devices.shared_gpus import adapter
+
+        adapter.apply(snapshot, snapshot.shared_gpus)  # type: ignore[arg-type]
+
+
 def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Expansion:
     """Return the snapshot with the manifests and what-if edits, and say what is odd about them."""
     added = load_manifests(streams.manifests, streams, snapshot.gates, edits)
@@ -218,6 +233,7 @@ def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Ex
     from models.edits.edits import apply
 
     found = checked(lambda: apply(snapshot, added, edits or Edits()))
+    _share(found.snapshot)
     odd = found.snapshot.warnings[len(snapshot.warnings) :]
     if added is not None and not found.pods and not (edits and edits.replicas):
         fail([f"{', '.join(map(sources.label, streams.manifests))}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])

@@ -35,7 +35,7 @@ def read(streams: Streams, choices: ApplyChoices) -> Reviewed:
     if not streams.snapshots:
         known = tuple(from_placement(document)) if isinstance(document, Placement) else ()
         return Reviewed(document, path, digest, Snapshot(), known, choices, streams)
-    before = inputs.load(streams, result=document.snapshot)
+    before = inputs.load(streams, result=document.snapshot, of=document.policy)
     inputs.note_gates(before, document.snapshot, streams)
     # What is done is judged as the snapshot was, also where the document is of a version of kubestow that did not note it.
     document.snapshot.kubernetesVersion, document.snapshot.featureGates = before.gates.version, dict(before.gates.given)

@@ -188,6 +188,10 @@ class Policy(_Section, frozen=True):
     networkTiers: Annotated[
         tuple[_Name, ...], Meta(description="Node labels that stand for the tiers of Volcano's HyperNodes, tier 1 first.")
     ] = ()
+    sharedGPUs: Annotated[
+        Literal["none", "hami", "kai", "volcano"],
+        Meta(description="The system that shares GPUs without DynamicResources, if any."),
+    ] = "none"
     moves: Annotated[Moves, Meta(description="What moving a running pod costs.")] = Moves()
 
     def __post_init__(self) -> None:

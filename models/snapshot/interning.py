@@ -18,6 +18,14 @@ _T = TypeVar("_T")
 
 #: Annotations that placement reads; the rest (last-applied configurations, CNI states …) is dropped.
 ANNOTATIONS: Final = (
+    "gpu-fraction",
+    "gpu-memory",
+    "hami.io/node-nvidia-register",
+    "hami.io/vgpu-devices-allocated",
+    "nvidia.com/nouse-gpu",
+    "nvidia.com/use-gpu",
+    "volcano.sh/node-vgpu-register",
+    "volcano.sh/vgpu-ids-new",
     "controller.kubernetes.io/",
     "cri-resource-manager.intel.com/",
     "resource-policy.nri.io/",

@@ -49,6 +49,7 @@ FULL: Object = {
     "hardPodAffinityWeight": 100,
     "defaultConstraints": [{"topologyKey": "rack", "maxSkew": 2}],
     "networkTiers": ["example.com/rack"],
+    "sharedGPUs": "kai",
     "moves": {
         "annotation": "controller.kubernetes.io/pod-deletion-cost",
         "priorities": [{"atLeast": 1000, "cost": 5}],

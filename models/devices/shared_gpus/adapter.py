@@ -1,0 +1,207 @@
+"""A snapshot of a cluster that shares GPUs without dynamic resource allocation, in terms of it.
+
+Each card becomes a device that may be allocated several times, with the capacities ``memory``, ``cores`` and ``slots``; every pod that asks
+for a share gets a ResourceClaim, allocated if the pod runs. The resources that the system judges itself leave the pods' requests.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from models.devices.shared_gpus.cards import Ask, Card, Share, System
+from models.devices.shared_gpus.hami import HAMI, VOLCANO
+from models.devices.shared_gpus.kai import KAI
+from models.kube import device_objects as api
+from models.kube import objects
+from models.kube.feature_gates import FeatureGates
+from models.snapshot.snapshot import Snapshot
+
+SYSTEMS: Final[dict[str, System]] = {"hami": HAMI, "kai": KAI, "volcano": VOLCANO}
+#: The driver of the devices, the name of their class, and the entry of pods.
+DRIVER: Final = "shared-gpus.kubestow.dev"
+ENTRY: Final = "shared-gpus"
+_GATES: Final = ("DRAConsumableCapacity", "DRAPrioritizedList")
+_MAX_ALTERNATIVES: Final = 8
+_USE, _DO_NOT_USE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
+_USE_UUID, _DO_NOT_USE_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"
+_change = msgspec.structs.replace
+
+
+def apply(snapshot: Snapshot, name: Literal["hami", "kai", "volcano"]) -> None:
+    """Put devices, their class and claims into a snapshot (changed). What is in it already stays: pods and nodes that come later are added
+    by another call."""
+    system = SYSTEMS[name]
+    cards = {node.metadata.name or "": system.cards(node) for node in snapshot.nodes}
+    known = {each.spec.nodeName for each in snapshot.resource_slices.values() if each.spec.driver == DRIVER}
+    for node, found in cards.items():
+        if found and node not in known:
+            made = _slice(node, found)
+            snapshot.resource_slices[made.metadata.name or ""] = made
+    selector = api.DeviceSelector(api.CELDeviceSelector(f'device.driver == "{DRIVER}"'))
+    snapshot.device_classes.setdefault(DRIVER, api.DeviceClass(objects.ObjectMeta(DRIVER), api.DeviceClassSpec([selector])))
+    sizes = sorted({card.memory for found in cards.values() for card in found})
+    running: dict[str, list[int]] = {}
+    for index, pod in enumerate(snapshot.pods):
+        if objects.is_terminal(pod) or any(entry.name == ENTRY for entry in pod.spec.resourceClaims or ()):
+            continue
+        if pod.spec.nodeName is not None:
+            running.setdefault(pod.spec.nodeName, []).append(index)
+            continue
+        if asks := system.asks(pod):
+            _give(snapshot, index, _spec(asks, sizes, pod), None)
+        _without(snapshot, index, system.resources)
+    for node, indices in running.items():
+        held = system.held([snapshot.pods[i] for i in indices], cards.get(node, []))
+        for position, shares in held.items():
+            pod = snapshot.pods[indices[position]]
+            asked = _spec(system.asks(pod) or [Ask(len(shares))], sizes, pod)
+            _give(snapshot, indices[position], asked, _allocation(node, cards.get(node, []), shares, asked, pod))
+        for index in indices:
+            _without(snapshot, index, system.resources)
+    snapshot.gates = _with_gates(snapshot.gates)
+
+
+def _with_gates(gates: FeatureGates) -> FeatureGates:
+    """Return gates with which devices can be shared: the systems need none of Kubernetes'."""
+    missing = {gate: True for gate in _GATES if not gates.enabled(gate)}
+    return FeatureGates(gates.version, tuple(sorted({**dict(gates.given), **missing}.items()))) if missing else gates
+
+
+# --- nodes --------------------------------------------------------------------------------------------------------------
+
+
+def _slice(node: str, cards: list[Card]) -> api.ResourceSlice:
+    devices = [
+        api.Device(
+            name=f"gpu-{index}",
+            attributes={"uuid": api.DeviceAttribute(string=card.uuid), "model": api.DeviceAttribute(string=card.model)},
+            capacity={
+                "memory": api.DeviceCapacity(f"{card.memory}Mi"),
+                "cores": api.DeviceCapacity(card.cores),
+                "slots": api.DeviceCapacity(card.slots),
+            },
+            allowMultipleAllocations=True,
+        )
+        for index, card in enumerate(cards)
+    ]
+    spec = api.ResourceSliceSpec(DRIVER, api.ResourcePool(node, 1, 1), nodeName=node, devices=devices)
+    return api.ResourceSlice(objects.ObjectMeta(f"{node}-{ENTRY}"), spec)
+
+
+# --- pods ---------------------------------------------------------------------------------------------------------------
+
+
+def _spec(asks: Iterable[Ask], sizes: list[int], pod: objects.Pod) -> api.ResourceClaimSpec:
+    wanted = _selectors(pod.metadata.annotations or {})
+    requests: list[api.DeviceRequest] = []
+    for index, ask in enumerate(asks):
+        name = f"gpu-{index}"
+        if ask.portion is None:
+            requests.append(api.DeviceRequest(name, exactly=_exactly(ask, ask.memory, wanted)))
+            continue
+        alternatives = []
+        for number, size in enumerate(sizes[:_MAX_ALTERNATIVES]):
+            text = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("{size}Mi")) == 0'
+            exact = _exactly(ask, int(ask.portion * size), [*wanted, text])
+            fields = {field: getattr(exact, field) for field in exact.__struct_fields__ if field != "adminAccess"}
+            alternatives.append(api.DeviceSubRequest(name=f"of-{number}", **fields))
+        requests.append(api.DeviceRequest(name, firstAvailable=alternatives))
+    return api.ResourceClaimSpec(api.DeviceClaim(requests))
+
+
+def _exactly(ask: Ask, memory: int | None, expressions: list[str]) -> api.ExactDeviceRequest:
+    """What is not named is taken as a whole."""
+    capacity: dict[str, str | int | float] = {"cores": ask.cores}
+    if memory is not None:
+        capacity["memory"] = f"{memory}Mi"
+    if not ask.alone:
+        capacity["slots"] = 1
+    selectors = [api.DeviceSelector(api.CELDeviceSelector(text)) for text in expressions]
+    return api.ExactDeviceRequest(DRIVER, selectors or None, "ExactCount", ask.count, capacity=api.CapacityRequirements(capacity))
+
+
+def _selectors(annotations: dict[str, str]) -> list[str]:
+    """Return which cards a pod wants, by the annotations that HAMi and Volcano have for that."""
+
+    def quoted(text: str) -> list[str]:
+        return [msgspec.json.encode(part.strip()).decode() for part in text.split(",") if part.strip()]
+
+    device = f'device.attributes["{DRIVER}"]'
+    found = []
+    for key, one in ((_USE, "{}"), (_DO_NOT_USE, "!({})")):
+        if models := quoted(annotations.get(key, "").upper()):
+            found.append(one.format(" || ".join(f"{device}.model.upperAscii().contains({model})" for model in models)))
+    for key, one in ((_USE_UUID, "{}"), (_DO_NOT_USE_UUID, "!({})")):
+        if uuids := quoted(annotations.get(key, "")):
+            found.append(one.format(f"{device}.uuid in [{', '.join(uuids)}]"))
+    return found
+
+
+def _allocation(
+    node: str, cards: list[Card], shares: list[Share], asked: api.ResourceClaimSpec, pod: objects.Pod
+) -> api.AllocationResult | None:
+    places = {card.uuid: (index, card) for index, card in enumerate(cards)}
+    requests = (asked.devices.requests if asked.devices is not None else None) or []
+    results = []
+    for number, share in enumerate(shares):
+        if share.uuid not in places:
+            continue
+        index, card = places[share.uuid]
+        consumed: dict[str, str | int | float] = {
+            "memory": f"{card.memory if share.memory is None else share.memory}Mi",
+            "cores": share.cores,
+            "slots": card.slots if share.alone else 1,
+        }
+        own = f"{objects.pod_key(pod)}/{number}"
+        name = requests[min(number, len(requests) - 1)].name
+        share_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{DRIVER}/{own}"))
+        results.append(api.DeviceRequestAllocationResult(name, DRIVER, node, f"gpu-{index}", shareID=share_id, consumedCapacity=consumed))
+    if not results:
+        return None
+    at = objects.NodeSelectorRequirement("metadata.name", "In", [node])
+    only = objects.NodeSelector([objects.NodeSelectorTerm(matchFields=[at])])
+    return api.AllocationResult(api.DeviceAllocationResult(results), only)
+
+
+def _give(snapshot: Snapshot, index: int, spec: api.ResourceClaimSpec, allocation: api.AllocationResult | None) -> None:
+    """Give a pod a claim of its own, as if it were made of a template."""
+    pod = snapshot.pods[index]
+    namespace, name = pod.metadata.namespace or "default", f"{pod.metadata.name}-{ENTRY}"
+    owner = objects.OwnerReference("Pod", pod.metadata.name or "", "v1", pod.metadata.uid, True)
+    status = api.ResourceClaimStatus(allocation) if allocation is not None else None
+    metadata = objects.ObjectMeta(name, namespace, ownerReferences=[owner])
+    snapshot.resource_claims[f"{namespace}/{name}"] = api.ResourceClaim(metadata, spec, status)
+    entries = [*(pod.spec.resourceClaims or ()), objects.PodResourceClaim(ENTRY, None, ENTRY)]
+    known = pod.status or objects.PodStatus("Pending")
+    statuses = [*(known.resourceClaimStatuses or ()), objects.PodResourceClaimStatus(ENTRY, name)]
+    snapshot.pods[index] = _change(
+        pod, spec=_change(pod.spec, resourceClaims=entries), status=_change(known, resourceClaimStatuses=statuses)
+    )
+
+
+def _without(snapshot: Snapshot, index: int, resources: frozenset[str]) -> None:
+    """Take the resources that the system judges itself out of a pod's requests."""
+    pod = snapshot.pods[index]
+
+    def left(found: list[objects.Container] | None) -> list[objects.Container] | None:
+        return found and [_change(c, resources=_left(c.resources, resources)) for c in found]
+
+    if any(
+        not resources.isdisjoint((c.resources.requests or {}) | (c.resources.limits or {}))
+        for c in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
+        if c.resources is not None
+    ):
+        spec = _change(pod.spec, containers=left(pod.spec.containers), initContainers=left(pod.spec.initContainers))
+        snapshot.pods[index] = _change(pod, spec=spec)
+
+
+def _left(found: objects.ResourceRequirements | None, resources: frozenset[str]) -> objects.ResourceRequirements | None:
+    if found is None:
+        return None
+    requests = {name: raw for name, raw in (found.requests or {}).items() if name not in resources}
+    limits = {name: raw for name, raw in (found.limits or {}).items() if name not in resources}
+    return _change(found, requests=requests or None, limits=limits or None)
