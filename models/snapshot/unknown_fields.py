@@ -124,7 +124,7 @@ class FieldCheck:
     In manifests at all of them, and each unknown field is bad input. In a snapshot what API servers have stored is apart from what people
     wrote, which has no uid: of the latter the first objects of each kind are looked at, and what they have is summed up in ``warnings``.
     Of the former only a later version can have more than is known, and what counts of it is what pods that wait ask for: they are looked at
-    (one of each controller and revision), and the first ones of the kinds of their claims.
+    (one of each controller and revision, and the first ones of those without), and the first ones of the kinds of their claims.
     """
 
     def __init__(self, problem: Callable[[str, str, str], None] | None, stored: NotUnderstood | None = None) -> None:
@@ -132,7 +132,7 @@ class FieldCheck:
         self._looked: Counter[str] = Counter()
         self._found: dict[tuple[str, str], list[str]] = {}
         self._stored = stored or NotUnderstood()
-        self._alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}  # what pods of a controller have that is not known
+        self._alike: dict[tuple[str, str], list[tuple[str, str]]] = {}  # what pods of a controller have that is not known
 
     def wants(self, kind: Kind, obj: Any) -> bool:
         """Return whether an object is to be looked at."""
@@ -143,10 +143,11 @@ class FieldCheck:
             return kind.name in _ASKED and self._looked[kind.name] < _MOST
         if obj.spec.nodeName:
             return False
-        alike = self._alike.get(_alike(metadata))
+        key = _alike(metadata)
+        alike = self._alike.get(key) if key is not None else None
         for field, effect in alike or ():
             self._stored.note(f"Pod {metadata.namespace or 'default'}/{metadata.name}", field, effect)
-        return alike is None
+        return alike is None and (key is not None or self._looked[kind.name] < _MOST)
 
     def look(self, kind: Kind, value: object, source: str, name: str, metadata: ObjectMeta | None = None) -> None:
         """Look at an object, given as plain data. ``metadata``: its own, where it could be read."""
@@ -163,8 +164,9 @@ class FieldCheck:
     def _look_at_stored(self, kind: Kind, value: object, name: str, metadata: ObjectMeta) -> None:
         fields = [problem.partition(": ")[0] for problem in unknown(value, kind)]
         found = [(field, "unknown field, ignored") for field in fields if field.startswith("spec.")]
-        if kind.name == "Pod" and any(owner.controller for owner in metadata.ownerReferences or ()):
-            self._alike[_alike(metadata)] = found
+        key = _alike(metadata)
+        if kind.name == "Pod" and key is not None:
+            self._alike[key] = found
         for field, effect in found:
             self._stored.note(name, field, effect)
 
@@ -177,10 +179,10 @@ class FieldCheck:
         return found
 
 
-def _alike(metadata: ObjectMeta) -> tuple[str, ...]:
+def _alike(metadata: ObjectMeta) -> tuple[str, str] | None:
     """What pods of one revision of one controller have in common; pods of none have nothing."""
     owner = next((each.uid for each in metadata.ownerReferences or () if each.controller and each.uid), None)
-    return (owner, (metadata.labels or {}).get(_REVISION, "")) if owner is not None else (metadata.uid or "", "", "")
+    return None if owner is None else (owner, (metadata.labels or {}).get(_REVISION, ""))
 
 
 def _first(names: list[str]) -> str:
