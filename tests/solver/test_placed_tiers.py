@@ -69,7 +69,7 @@ def test_engines_agree_on_a_tiny_cluster() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize("kind", tiny.ALL)
 def test_engines_agree_on_tiny_clusters(kind: str) -> None:
     for seed in range(4):
         compare(from_objects(tiny.snapshot(seed, kind, nodes=4, pods=8)), f"{kind} seed {seed}", seconds=0.5)
@@ -87,10 +87,10 @@ def generated(seed: int, *, nodes: int = 30, pods: int = 300) -> Snapshot:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*tiny.KINDS, *tiny_soft.KINDS])
+@pytest.mark.parametrize("kind", [*tiny.ALL, *tiny_soft.KINDS])
 def test_engines_agree_on_tiny_clusters_at_length(kind: str) -> None:
     for seed in range(4, 40):
-        if kind in tiny.KINDS:
+        if kind in tiny.ALL:
             compare(from_objects(tiny.snapshot(seed, kind, nodes=4, pods=8)), f"{kind} seed {seed}")
         if kind in tiny_soft.KINDS:
             compare(from_objects(tiny_soft.snapshot(seed, kind, nodes=4, pods=7)), f"soft {kind} seed {seed}", seconds=1.5)
