@@ -106,16 +106,26 @@ class DynamicResources(Rule):
 
     def _hopeless(self, asked: _Asked) -> Bools:
         """bool[N]: nodes that no pod can get, now or later. A claim that pods share may be allocated elsewhere by then, unless every device
-        is of one node, and then a pod that names it twice finds it allocated."""
+        is of one node, and then a pod that names it twice finds it allocated. A request for all devices may get fewer, and so be served,
+        when shared ones are full."""
         mask = asked.barred.copy()
         away = not all(device.node for device in self.state.inventory.devices)
         for where, claims in asked.variants:
             own = tuple(claim for claim in claims if claim.key is None)
             shared = dict.fromkeys(claim for claim in claims if claim.key is not None)
             certain = own if away else (*own, *shared)
+            if any(request.count is None for claim in certain for ways in claim.requests for request in ways):
+                where = where & ~self._filling()
             if certain:
                 mask |= self.state.rejected(certain if shared else claims, where & ~mask)
         return mask
+
+    def _filling(self) -> Bools:
+        """bool[N]: nodes that see shared devices with a capacity that others may use up."""
+        inventory = self.state.inventory
+        limited = [kind.shared and bool(kind.capacity) for kind in inventory.kinds]
+        sites = [any(limited[inventory.devices[i].kind] for i in site.visible.tolist()) for site in inventory.sites]
+        return np.array(sites, dtype=bool)[inventory.site_of]
 
     def never(self, g: int) -> Bools:
         return self._never.get(g, self._nothing)

@@ -25,6 +25,7 @@ from solver.rules.placement_model import build_model
 from tests import tiny
 from tests.objects import node, pod
 from tests.solver.devices.tables import Instance, can_serve, instance
+from tests.solver.rules.test_agreement import matrix, reachable
 
 FEW, CI, LONG = 40, 400, 4000
 #: Pods of a class.
@@ -144,3 +145,15 @@ def parts_hold(seed: int, kind: str) -> int:
 
 def test_a_part_of_the_pods_fits_where_it_was() -> None:
     assert sum(parts_hold(seed, "devices") for seed in range(60)) > 30
+
+
+@pytest.mark.parametrize("seed", [88, 653, 806, 1005, 3683, 4399])
+def test_whatever_pods_can_be_bound_to_one_by_one_is_in_the_model(seed: int) -> None:
+    """A claim that a pod names twice, requests for all devices of which some are too small, or full by then."""
+    snapshot = snapshots.from_objects(tiny.snapshot(seed, "devices"))
+    cluster = compile_cluster(snapshot, select(snapshot))
+    model = build_model(cluster, rules.build(cluster))
+    for state in reachable(cluster):
+        counts = matrix(cluster, state)
+        assert all(counts[g, n] <= model.upper(int(g), int(n)) for g, n in np.argwhere(counts)), state
+        assert model.assignment(counts) is not None, state
