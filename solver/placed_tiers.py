@@ -37,6 +37,7 @@ class PlacedParameters:
         few_pods_to_try: Pods up to which there are several constructions.
         long: Seconds that shares are of, at most.
         repair: Share of the time for the repair.
+        repair_devices: The same where pods ask for devices, whose models are large.
         patience: Insertions without gain after which the repair ends.
         patience_each: Insertions more for each pod that is left.
         insertion: Deterministic seconds that one insertion of the repair counts.
@@ -56,6 +57,7 @@ class PlacedParameters:
     few_pods_to_try: int = 2_000
     long: float = 600.0
     repair: float = 0.4
+    repair_devices: float = 0.7
     patience: int = 400
     patience_each: int = 20
     insertion: float = 5e-4
@@ -138,6 +140,7 @@ class PlacedSearch:
 
     def _construct(self, bounds: dict[int, int]) -> Answer:
         few = len(self.cluster.scope.pending) <= self.parameters.few_pods_to_try
+        few &= self.cluster.devices is None  # the repair gets further in the time of another construction
         built = construct(
             self.cluster, self.active, self.limits, self.context, tries=self.parameters.tries if few else 1,
             even=self.options.policy.strategy == "spread", soft=None if self.objective.empty else SoftState(self.objective),
@@ -153,7 +156,8 @@ class PlacedSearch:
         answer.state = None
         left = int(fits(self.cluster, self.limits).sum() - answer.counts.sum())
         patience = self.parameters.patience + self.parameters.patience_each * left
-        seconds, started = min(self.deadline.left(), self.parameters.long) * self.parameters.repair, time.monotonic()
+        share = self.parameters.repair if self.cluster.devices is None else self.parameters.repair_devices
+        seconds, started = min(self.deadline.left(), self.parameters.long) * share, time.monotonic()
         calls = last = 0
 
         def progress() -> float:

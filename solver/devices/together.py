@@ -15,7 +15,7 @@ from solver.devices.packing import Taken, pack
 from solver.devices.state import DeviceState
 
 #: Steps of a search for pods that some engine would like to put together: it asks often, and has others.
-GLANCE = 400
+GLANCE = 200
 #: Pods of one node: class -> number.
 Pods = Mapping[int, int]
 
