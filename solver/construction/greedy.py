@@ -18,7 +18,7 @@ from solver import rules
 from solver.construction.gang_greedy import place_gang
 from solver.devices.supply import supply
 from solver.objective.incremental_score import SoftState
-from solver.rules.base import Rule
+from solver.rules.base import PLENTY, Rule
 from solver.rules.batch_quota import BatchQuota
 from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.eligibility import fits, short
@@ -31,6 +31,8 @@ from solver.runtime.run_context import RunContext
 Floats = NDArray[np.float64]
 #: What devices count for beside other resources when it is a pod's turn: those that few nodes have, in parts that do not add up to a whole.
 DEVICES = 100.0
+#: While devices are left on a node, so much of the same part of its other resources is left as well, as far as possible.
+BALANCE = 0.9
 
 
 @dataclass
@@ -66,7 +68,8 @@ class _Builder:
         asked, there = supply(cluster)
         most = np.maximum(there.max(axis=0, initial=1), 1)
         self._device_share: Floats = asked / most
-        self._device_left: Floats = np.asarray((there / most).sum(axis=1))
+        self._device_total: Floats = np.asarray((there / most).sum(axis=1))
+        self._device_left = self._device_total.copy()
         self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
         self.only: Bools | None = None  # nodes to build on
@@ -132,6 +135,9 @@ class _Builder:
         if self.soft is not None and len(nodes):
             nodes = _most(nodes, self.soft.gain(g))
         devices = self.devices.concerned(g)
+        if devices and (held := self._balanced(g, nodes, room[nodes])).any():
+            nodes, room = nodes[held > 0], np.zeros_like(room)
+            room[nodes] = held[held > 0]
         if self.even and not devices:
             pods = self._evenly(g, nodes, room[nodes], wanted)
         else:
@@ -145,6 +151,18 @@ class _Builder:
         """Return [2, N], the more important last: what is left of a node's devices in all, and how many such pods they could serve. Where
         both are least, the devices that are left over are of least use to others."""
         return np.stack([self._device_left, self.devices.room(g).astype(np.float64)])
+
+    def _balanced(self, g: int, nodes: Ints, room: Ints) -> Ints:
+        """int64[len(nodes)]: of the pods that nodes have room for those that leave about as much of other resources as of devices, in parts
+        of the whole: devices that are left over on nodes without CPUs are lost."""
+        taken = float(self._device_share[g].sum()) / np.maximum(self._device_total[nodes], 1e-9)
+        kept = BALANCE * self._device_left[nodes] / np.maximum(self._device_total[nodes], 1e-9)
+        for r in np.flatnonzero(self.cluster.demand[g]).tolist():
+            whole = np.maximum(self.cluster.allocatable[nodes, r], 1)
+            more = self.cluster.demand[g, r] / whole - BALANCE * taken
+            most = np.floor((self.fit.free[nodes, r] / whole - kept) / np.maximum(more, 1e-9))
+            room = np.where(more > 0, np.minimum(room, np.clip(most, 0, PLENTY)), room).astype(np.int64)
+        return room
 
     def _evenly(self, g: int, nodes: Ints, room: Ints, wanted: int) -> Ints:
         """int64[len(nodes)]: the pods of each node when all are filled up to one utilisation, as high as the pods go."""
