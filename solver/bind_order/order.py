@@ -83,8 +83,9 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
         node = next(n for nodes in left.values() for n in nodes)
         if _pods(orders.get(node, ())) != {g: nodes[node] for g, nodes in left.items()}:
             found = _order_node(cluster, rules, left, seed)
-            if found.sequence is None:
-                return found
+            if found.sequence is None:  # with a pod of another of these classes there may be one
+                stuck = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts)]
+                return Ordering(None, stuck, found.exhausted, node)
             orders[node] = found.sequence
         pieces.append((-max(int(cluster.priority[g]) for g in left), 0, orders[node]))
     pieces.sort(key=lambda p: p[:2])

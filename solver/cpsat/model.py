@@ -175,11 +175,11 @@ class PlacementModel:
         for cell, variable in self.x.items():
             self.model.add_hint(variable, pods.get(cell, 0))
 
-    def forbid(self, counts: Ints, classes: Sequence[int]) -> None:
-        """Cut off this very assignment int64[G, N] of some classes."""
+    def forbid(self, counts: Ints, classes: Sequence[int], node: int | None = None) -> None:
+        """Cut off this very assignment int64[G, N] of some classes, or that of one node."""
         differs = []
         for g in classes:
-            for n in self.nodes_of(g).tolist():
+            for n in self.nodes_of(g).tolist() if node is None else [node] * ((g, node) in self.x):
                 variable, value = self.x[g, n], int(counts[g, n])
                 for side in (variable <= value - 1, variable >= value + 1):
                     literal = self.model.new_bool_var("")

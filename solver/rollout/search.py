@@ -178,7 +178,7 @@ class RolloutSearch:
                 binds = [(places[pods[g].pop(0)], n) for g, n, number in order.sequence for _ in range(number)]
                 return Packing(binds, proved=sure and answer.status == cp_model.OPTIMAL)
             sure &= order.exhausted
-            encoding.forbid(counts, order.stuck)
+            encoding.forbid(counts, order.stuck, order.node)
         return Packing([], proved=False)
 
     def _frozen(self, state: RolloutState, wanted: Sequence[int], *, with_old: bool) -> Cluster:

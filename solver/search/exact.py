@@ -126,5 +126,5 @@ class Exact:
             note = "an assignment was set aside because no bind order was found in time; bounds count it as possible"
         if note not in best.notes:
             best.notes.append(note)
-        self.encoding.forbid(counts, found.stuck)
+        self.encoding.forbid(counts, found.stuck, found.node)
         return False

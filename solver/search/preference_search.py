@@ -371,7 +371,7 @@ class PreferenceSearch:
             return False
         if not found.exhausted:
             self._sound = False
-        encoding.forbid(counts, found.stuck)
+        encoding.forbid(counts, found.stuck, found.node)
         return True
 
 

@@ -66,5 +66,5 @@ class PlacementQuestion:
             if found.sequence is not None:
                 return True
             sure &= found.exhausted
-            encoding.forbid(counts, found.stuck)
+            encoding.forbid(counts, found.stuck, found.node)
         return None
