@@ -92,8 +92,8 @@ class DeviceResult(Doc, omit_defaults=True):
     claim: Annotated[
         str,
         Meta(
-            description="The ResourceClaim, namespace/name; of one that does not exist yet the pod and its entry, namespace/name/entry; "
-            "of extended resources namespace/name/extended-resources."
+            description="The ResourceClaim, namespace/name; of one that is yet to be made of a template namespace/POD-ENTRY; "
+            "of extended resources the pod, namespace/name/extended-resources."
         ),
     ]
     request: Annotated[str, Meta(description="The request of the claim, with the alternative that is taken: request/alternative.")]

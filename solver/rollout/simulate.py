@@ -19,9 +19,11 @@ from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Pace, pace
 from models.workloads.rollout_input import Revision, read
+from solver.devices.result import devices
 from solver.rollout.remedies import RolloutRemedies
 from solver.rollout.search import RolloutSearch
 from solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
+from solver.rules.dynamic_resources import DynamicResources
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
@@ -90,19 +92,23 @@ def problem_of(found: Revision, options: Options) -> RolloutProblem:
     return RolloutProblem(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy)
 
 
-def _replayed(search: RolloutSearch, course: Course) -> RolloutState:
-    """The state at the end of a course."""
-    state = RolloutState(search.problem, search.cluster)
+def _replayed(search: RolloutSearch, course: Course) -> tuple[RolloutState, dict[int, list[doc.DeviceResult]]]:
+    """The state at the end of a course, and the devices that new pods got when they were bound."""
+    state, table, got = RolloutState(search.problem, search.cluster), search.cluster.devices, dict[int, list[doc.DeviceResult]]()
+    allocating = DynamicResources.of(state.rules)
     for step in course.steps:
         state.create()
         for i, n in step.binds:
             state.bind(i, n)
+            if table is not None and allocating.concerned(state.kind(i)):
+                got[i] = devices(table, search.problem.new[i], allocating.taken(state.kind(i), n)[-1])
         state.delete(step.deletes)
-    return state
+    return state, got
 
 
 def _document(snapshot: Snapshot, name: str, revision: Revision, search: RolloutSearch, course: Course) -> doc.Placement:
-    problem, names, state = search.problem, search.cluster.nodes.names, _replayed(search, course)
+    problem, names = search.problem, search.cluster.nodes.names
+    state, got = _replayed(search, course)
     options = search.context.options
     keys = [pod_key(problem.snapshot.pods[i]) for i in problem.new]
     waves: list[doc.Wave] = []
@@ -110,8 +116,8 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
     for number, step in enumerate(course.steps, 1):
         create = []
         for i, n in step.binds:
-            assignments.append(doc.Assignment(keys[i], names[n], len(assignments) + 1))
-            create.append(doc.RolloutPod(keys[i], names[n], len(assignments)))
+            assignments.append(doc.Assignment(keys[i], names[n], len(assignments) + 1, devices=got.get(i, [])))
+            create.append(doc.RolloutPod(keys[i], names[n], len(assignments), got.get(i, [])))
         waves.append(doc.Wave(number, create, [keys[i] for i in step.waiting], [problem.old[k].key for k in step.deletes]))
     waiting = state.waiting()
     stuck = [doc.Unplaced(keys[i], _reasons(state, i)) for i in waiting]

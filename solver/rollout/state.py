@@ -80,7 +80,10 @@ def compiled(problem: RolloutProblem) -> Cluster:
     nodes = {node.metadata.name for node in problem.snapshot.nodes}
     old = {entry.index for entry in problem.old if entry.node in nodes}
     scope = Scope(fixed=list(problem.others), pending=sorted({*old, *problem.new}))
-    cluster = compile_cluster(problem.snapshot, scope, daemon_namespaces=problem.exempt, policy=problem.policy)
+    # Each old pod keeps the devices that it has until it goes.
+    claiming = {owner.uid for claim in problem.snapshot.resource_claims.values() for owner in claim.metadata.ownerReferences or ()}
+    running = {i: i for i in old if problem.snapshot.pods[i].metadata.uid in claiming} if claiming else {}
+    cluster = compile_cluster(problem.snapshot, scope, daemon_namespaces=problem.exempt, policy=problem.policy, running=running)
     rows, classes = [], []
     for g, cls in enumerate(ungrouped(cluster).classes):
         kept = [i for i in cls.pods if i not in old]
