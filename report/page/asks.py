@@ -105,3 +105,13 @@ def ports(spec: objects.PodSpec) -> Iterator[Rule]:
     if found:
         texts = [f"{protocol} {port}{'' if ip == '*' else f' of {ip}'}" for ip, protocol, port in found]
         yield Rule("NodePorts", f"takes host port{'s' if len(texts) > 1 else ''} {words.listed(texts)}")
+
+
+def claims(spec: objects.PodSpec) -> Iterator[Rule]:
+    """Yield the claims of devices that it has."""
+    found = [
+        f"claim {entry.resourceClaimName}" if entry.resourceClaimName else f"a claim of template {entry.resourceClaimTemplateName}"
+        for entry in spec.resourceClaims or ()
+    ]
+    if found:
+        yield Rule("DynamicResources", f"needs the devices of {words.listed(found)}")

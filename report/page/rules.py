@@ -51,6 +51,7 @@ class Rules:
                 ("spread", id(spec.topologySpreadConstraints), namespace, id(labels), id(pod.metadata.ownerReferences)),
                 lambda: self._spread(pod),
             ),
+            *asks.claims(spec),
             *self._once(("ports", id(spec.containers), id(spec.initContainers)), lambda: asks.ports(spec)),
             *self._once(("hints", id(pod.metadata.annotations), id(spec.containers)), lambda: self._hints(pod)),
         ]

@@ -167,7 +167,8 @@ class Shapes:
         return (
             self._ties.of_pod[i], id(self.request(pod)), id(spec.containers), id(spec.initContainers), id(spec.affinity),
             id(spec.topologySpreadConstraints), id(spec.nodeSelector), id(spec.tolerations), id(spec.overhead), spec.priority,
-            spec.priorityClassName, spec.preemptionPolicy, id(spec.schedulingGates), id(metadata.annotations), id(metadata.ownerReferences),
+            spec.priorityClassName, spec.preemptionPolicy, id(spec.schedulingGates), id(spec.resourceClaims),
+            id(metadata.annotations), id(metadata.ownerReferences),
             self._gangs.get(i), self._storage.of(pod),
         )  # fmt: skip
 

@@ -340,3 +340,11 @@ def test_a_message_does_not_repeat_the_number_beside_it(message: str, nodes: int
 )  # fmt: skip
 def test_offers_are_told_with_their_unit(resource: str, value: int, text: str) -> None:
     assert words.offer(resource, value) == text
+
+
+def test_claims_of_devices_are_told_also_of_pods_that_are_alike_otherwise() -> None:
+    pods = [pod("p", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]), pod("q"), pod("r")]
+    pods[2]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+    data = build(from_objects([node("a"), *pods]), None, version="1")
+    told = [[rule["text"] for rule in shape["rules"] if rule["rule"] == "DynamicResources"] for shape in data["shapes"]]
+    assert sorted(told) == [[], ["needs the devices of a claim of template t"], ["needs the devices of claim c"]]
