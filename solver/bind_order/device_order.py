@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from models.cluster.cluster import Cluster
-from solver.devices.packing import Taken
 from solver.devices.together import together
 from solver.rules.base import Rule
 from solver.rules.dynamic_resources import DynamicResources
 
+if TYPE_CHECKING:
+    from solver.devices.packing import Taken
+
 #: Pods that are tried, for one node.
 WORK = 400
 #: class -> what each of its pods may get
-_Plan = dict[int, list[Taken]]
+_Plan: TypeAlias = "dict[int, list[Taken]]"
 
 
 class DeviceOrder:

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from fractions import Fraction
 from math import floor, gcd, lcm
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
-from models.devices.demand import Claim, Request
-from models.devices.inventory import Kind
-from models.devices.table import DeviceTable
-from solver.devices.device_groups import amounts, groups_of, wish
+
+if TYPE_CHECKING:  # selectors take longer to import than many a snapshot to solve
+    from models.devices.demand import Claim, Request
+    from models.devices.inventory import Kind
+    from models.devices.table import DeviceTable
 
 #: Pieces of which a device or a counter holds at most 1, 2, … have columns of their own.
 ROUNDINGS: Final = 4
@@ -43,6 +44,9 @@ def supply(cluster: Cluster) -> tuple[Ints, Ints]:
 
 class _Supply:
     def __init__(self, table: DeviceTable, cluster: Cluster) -> None:
+        from solver.devices.device_groups import amounts, groups_of, wish
+
+        self._amounts, self._wish = amounts, wish
         self._table, self._cluster, self._groups = table, cluster, groups_of(table)
         self._serving: dict[Request, Kinds] = {}
         self._least: dict[int, dict[Measure, Fraction]] = {}  # what a device of a kind takes of counters at least
@@ -107,14 +111,14 @@ class _Supply:
         """What a device of a kind takes at least where it serves a request."""
         if not kind.shared:
             return {_DEVICES: Fraction(1), **self._least.get(kind.id, {})}
-        return {(kind.driver, name): amount for name, amount in amounts(wish(request), kind) or ()}
+        return {(kind.driver, name): amount for name, amount in self._amounts(self._wish(request), kind) or ()}
 
     def _served(self, request: Request) -> Kinds:
         """The kinds that may serve a request, wherever they are."""
         found = self._serving.get(request)
         if found is None:
             sites = range(len(self._groups.of_site))
-            found = frozenset(group.kind.id for s in sites for group in self._groups.serving(wish(request), s))
+            found = frozenset(group.kind.id for s in sites for group in self._groups.serving(self._wish(request), s))
             self._serving[request] = found
         return found
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
-from models.devices.inventory import Books
 from models.kube.selectors import Bools
-from solver.devices.clusters import Claims, DeviceClusters
-from solver.devices.device_groups import groups_of
-from solver.devices.packing import Taken, pack
-from solver.devices.state import DeviceState
+
+if TYPE_CHECKING:  # selectors take longer to import than many a snapshot to solve
+    from models.devices.inventory import Books
+    from solver.devices.clusters import Claims, DeviceClusters
+    from solver.devices.packing import Taken
 
 #: Steps of a search for pods that some engine would like to put together: it asks often, and has others.
 GLANCE = 200
@@ -24,8 +25,13 @@ class Together:
     """Of the classes whose devices are of one node and of no other pod (``lonely``: bool[G]), beside what is allocated in the snapshot."""
 
     def __init__(self, cluster: Cluster) -> None:
+        from solver.devices.device_groups import groups_of
+        from solver.devices.packing import pack
+        from solver.devices.state import DeviceState
+
         table = cluster.devices
         assert table is not None
+        self._pack = pack
         state = DeviceState(table)
         self._inventory = table.inventory
         self._groups = groups_of(table)
@@ -75,13 +81,13 @@ class Together:
         if found is None:
             node = self._alike.setdefault(key[0], n)
             listed = [self._asks[ask] for ask, k in key[1] for _ in range(k)]
-            found = self._found[key] = pack(self._clusters(node), self._inventory.books, listed, tries=1, steps=GLANCE)[0] is not None
+            found = self._found[key] = self._pack(self._clusters(node), self._inventory.books, listed, tries=1, steps=GLANCE)[0] is not None
         return found
 
     def plan(self, n: int, books: Books, pods: Pods) -> tuple[dict[int, list[Taken]] | None, bool]:
         """Return what the pods of each class may get on node n beside what is allocated, or None; see :func:`packing.pack`."""
         order = sorted((int(self._asked[g, n]), g) for g, k in pods.items() for _ in range(k))  # as ``fits`` has it: what it found is found
-        taken, sure = pack(self._clusters(n), books, [self._asks[ask] for ask, _ in order])
+        taken, sure = self._pack(self._clusters(n), books, [self._asks[ask] for ask, _ in order])
         found: dict[int, list[Taken]] = {g: [] for _, g in order}
         for (_, g), each in zip(order, taken or (), strict=taken is not None):
             found[g].append(each)
@@ -96,6 +102,8 @@ class Together:
         site = int(self._inventory.site_of[n])
         found = self._made.get(site)
         if found is None:
+            from solver.devices.clusters import DeviceClusters
+
             found = self._made[site] = DeviceClusters(self._groups, site, self._asks)
         return found
 
