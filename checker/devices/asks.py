@@ -166,6 +166,11 @@ class Reader:
                 wanted.constraints.append(Constraint(attribute, each.matchAttribute is None, frozenset(each.requests or ()), lists))
         return wanted
 
+    def of_class(self, name: str) -> list[str]:
+        """Return the selectors of a class that is there."""
+        spec = self._classes[name].spec
+        return [each.cel.expression for each in (spec.selectors if spec is not None else None) or () if each.cel is not None]
+
     def _ask(self, request: str, alternative: str | None, raw: api.ExactDeviceRequest | api.DeviceSubRequest | None) -> Ask:
         self._asks += 1
         ask = Ask(self._asks, request, alternative)

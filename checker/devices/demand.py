@@ -6,11 +6,12 @@ staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from checker.devices import extended
 from checker.devices.asks import Reader, Wanted
+from models.cel.selectors import evaluated
 from models.kube import device_objects as api
 from models.kube import objects
 from models.kube.feature_gates import FeatureGates
@@ -29,7 +30,7 @@ class PodClaim:
 @dataclass(eq=False, slots=True)
 class Demand:
     """What a pod wants of devices. ``fault``: why no node is right; ``backed``: amounts of resources that classes may back, and
-    ``unbacked``: its other extended resources; ``expressions``: all selectors that may be asked."""
+    ``unbacked``: its other extended resources."""
 
     claims: list[PodClaim] = field(default_factory=list)
     fault: str | None = None
@@ -44,7 +45,7 @@ class Demand:
 
 
 class Demands:
-    """Reads what pods want. ``released``: keys of claims that count as not allocated, ``removed``: of those that are gone."""
+    """Reads what pods want. ``released``: keys of claims that count as not allocated."""
 
     def __init__(
         self,
@@ -53,13 +54,13 @@ class Demands:
         gates: FeatureGates,
         released: Collection[str],
     ) -> None:
-        self._claims, self._released = claims, released
+        self._claims, self._released, self._gates = claims, released, gates
         self._reader = Reader(classes, gates)
         self._left = {key: claim for key, claim in claims.items() if key not in released and extended.is_left_over(claim)}
         self.backed = extended.backed(classes) if gates.enabled("DRAExtendedResource") else {}
 
     def read(self, pod: objects.Pod, requests: Mapping[str, int]) -> Demand:
-        """Return what a pod wants. ``requests``: its effective requests.
+        """Return what a pod wants; nothing where a selector cannot be evaluated here. ``requests``: its effective requests.
 
         Raises:
             QuantityError: a quantity of a claim is malformed.
@@ -73,7 +74,17 @@ class Demands:
             if found.backed and found.fault is None:
                 left = next((key for key, claim in self._left.items() if extended.is_owned(claim, pod)), None)
                 found.fault = left and f"claim {left} is left from an earlier attempt"
-        return found
+        return found if evaluated(self._expressions(found), self._gates) else Demand()
+
+    def _expressions(self, demand: Demand) -> Iterator[str]:
+        """Yield the selectors that may be asked for a pod."""
+        for name in demand.backed:
+            yield from self._reader.of_class(self.backed[name])
+        claims = [claim.wanted for claim in demand.claims if claim.wanted is not None] if demand.fault is None else []
+        asks = [ask for wanted in claims for alternatives in wanted.requests for ask in alternatives]
+        if not any(wanted.fault for wanted in claims) and not any(ask.fault for ask in asks):
+            for ask in asks:
+                yield from ask.expressions
 
     def _read(self, pod: objects.Pod, found: Demand) -> str | None:
         namespace = pod.metadata.namespace or "default"

@@ -19,7 +19,7 @@ from checker.devices.asks import MOST_RESULTS, Ask, Value, Wanted, limit_fault
 from checker.devices.books import Books, CounterKey, DeviceId, Ledger
 from checker.devices.capacity import Amounts, lacks, taken
 from checker.devices.pools import DeviceError, Pool, Published, node_matches
-from models.cel.selectors import CelError, DeviceSelector, compile_selector
+from models.cel.selectors import CelError, DeviceSelector, UnsupportedExpression, compile_selector
 from models.kube import objects
 from models.kube.feature_gates import FeatureGates
 
@@ -61,7 +61,7 @@ class Matcher:
                 self._compiled[expression] = compile_selector(expression, self._gates)
             selector = self._compiled[expression]
             return selector if isinstance(selector, str) else selector.matches(device.spec.driver, device.device)
-        except CelError as error:
+        except (CelError, UnsupportedExpression) as error:
             return str(error)
 
     def _content_of(self, device: Published) -> int:

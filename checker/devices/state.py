@@ -15,7 +15,6 @@ from checker.devices.books import Books
 from checker.devices.demand import Demand, Demands, PodClaim, owned_by
 from checker.devices.pools import DeviceError, Pools, Published, selector_holds
 from checker.devices.search import Matcher, Search, Taken
-from models.cel import selectors
 from models.kube import device_objects as api
 from models.kube import objects, quantity
 from models.snapshot.snapshot import Snapshot
@@ -176,9 +175,6 @@ class Devices:
         return _binding_fault(claim.allocation, claim.status, self._now) if self._conditions else None
 
     def _search(self, wanted: Sequence[tuple[str | None, Wanted]], node: objects.Node) -> Outcome:
-        asks = [ask for _, each in wanted for alternatives in each.requests for ask in alternatives]
-        if any(ask.expressions for ask in asks) and not selectors.available():
-            return _NO_OPINION
         search = Search([each for _, each in wanted], node, self.pools.of(node), self._books, self._matcher, self._gates)
         found = search.run()
         if found is None:

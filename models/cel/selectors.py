@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from models.kube.device_objects import Device, DeviceAttribute
 from models.kube.feature_gates import FeatureGates
 from models.kube.quantity import QuantityError
 
-__all__ = ["CelError", "DeviceSelector", "UnsupportedExpression", "available", "compile_selector"]
+__all__ = ["CelError", "DeviceSelector", "UnsupportedExpression", "available", "compile_selector", "evaluated"]
 
 #: CELSelectorExpressionMaxLength, in bytes.
 MAX_LENGTH: Final = 10 * 1024
@@ -96,6 +97,20 @@ def compile_selector(expression: str, gates: FeatureGates, new: bool = False) ->
     if isinstance(found, DeviceSelector):
         return found
     raise type(found)(str(found))
+
+
+def evaluated(expressions: Iterable[str], gates: FeatureGates) -> bool:
+    """Return whether all of these can be evaluated here: there is a library, and it has what they need."""
+    for expression in expressions:
+        if not available():
+            return False
+        try:
+            compile_selector(expression, gates)
+        except UnsupportedExpression:
+            return False
+        except CelError:
+            continue  # nor would a scheduler compile it
+    return True
 
 
 @lru_cache(maxsize=4096)

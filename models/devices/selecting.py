@@ -64,20 +64,6 @@ def _index(tokens: list[str], at: int) -> tuple[str | None, int]:
     return None, at
 
 
-def evaluated(expressions: Iterable[str], gates: FeatureGates) -> bool:
-    """Return whether all of these can be evaluated here: there is a library, and it has what they need."""
-    for expression in expressions:
-        if not selectors.available():
-            return False
-        try:
-            selectors.compile_selector(expression, gates)
-        except selectors.UnsupportedExpression:
-            return False
-        except selectors.CelError:
-            continue  # nor would a scheduler compile it
-    return True
-
-
 class Selecting:
     """Whether all selectors of a request hold for devices of a kind."""
 

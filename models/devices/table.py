@@ -9,12 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from models.cel.selectors import evaluated
 from models.devices.claims import DemandReader
 from models.devices.demand import Claim, Demand, Extended, Request
 from models.devices.extended_resources import ANNOTATION
 from models.devices.inventory import Inventory, Pick
 from models.devices.read import inventory
-from models.devices.selecting import Selecting, evaluated, reads
+from models.devices.selecting import Selecting, reads
 from models.kube import pod_requests, quantity
 from models.kube.device_objects import AllocationResult, DeviceSelector, ResourceClaim
 from models.kube.objects import Node, Pod

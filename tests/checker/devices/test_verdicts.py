@@ -10,6 +10,8 @@ from checker.devices import search
 from checker.placement import rejecting_rules
 from models.kube.feature_gates import FeatureGates
 from models.snapshot.capture_info import Capture
+from models.snapshot.snapshot import Snapshot
+from solver.explain.per_node import explain
 from tests.checker.devices.worlds import (
     DRIVER,
     allocated,
@@ -589,3 +591,48 @@ def test_a_claim_that_is_left_from_an_earlier_attempt_rejects() -> None:
 def test_extended_resources_are_served_after_the_claims() -> None:
     asked = wants("p", "c", resources={"example.com/gpu": "1"})
     assert taken(world(TWO, BACKED, asked, ASKS), ("p", "n1")) == [["r=d0", "container-0-request-1=d1"]]
+
+
+# --- what cannot be evaluated -------------------------------------------------------------------------------------------
+
+UNSUPPORTED = "has(device.driver)"
+FAILS = '[device.attributes["a"].?b.orValue(1)] == ["x"] || isURL("x://u@y/")'
+UNREAD_CLASS = device_class("gpu", UNSUPPORTED, extendedResourceName="example.com/gpu")
+
+
+def rejecting(snapshot: Snapshot) -> dict[str, list[str]]:
+    """The nodes that the solver's rules reject."""
+    (verdict,) = explain(snapshot)
+    return verdict.rejected
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        (POD, claim("c", request("r", UNSUPPORTED, count=9))),
+        (POD, ASKS, device_class("gpu", UNSUPPORTED)),
+        (POD, claim("c", first_available("r", alternative("a"), alternative("b", UNSUPPORTED)))),
+        (wants("p", "c", "d"), claim("c", request("r", UNSUPPORTED)), claim("d", request("r", count=9))),
+        (wants("p", resources={"example.com/gpu": "9"}), UNREAD_CLASS),
+        (wants("p", "nowhere", resources={"example.com/gpu": "9"}), UNREAD_CLASS),
+    ],
+)
+def test_where_a_selector_cannot_be_evaluated_nothing_is_said_of_the_pod(items: tuple[Object, ...]) -> None:
+    snapshot = world(ONE, *items)
+    said(snapshot, None)
+    assert rejecting(snapshot) == {}
+    assert taken(snapshot, ("p", "n1")) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("items", "part"),
+    [
+        ((wants("p", "c", "d"), claim("c", request("r", UNSUPPORTED))), "there is no ResourceClaim default/d"),
+        ((POD, claim("c", request("r", UNSUPPORTED, allocationMode="Some"))), "Some is not known"),
+        ((POD, claim("c", request("r", FAILS))), "a URL such as"),
+    ],
+)
+def test_what_is_wrong_with_a_claim_whatever_its_selectors_say(items: tuple[Object, ...], part: str) -> None:
+    snapshot = world(ONE, *items)
+    said(snapshot, part)
+    assert rejecting(snapshot) == {name: ["DynamicResources"] for name in ("n1", "n2")}
