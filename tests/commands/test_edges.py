@@ -336,13 +336,13 @@ def test_daemon_namespaces_are_exempt_from_anti_affinity_both_ways(tmp_path: Pat
 
 
 def test_strict_refuses_what_is_not_modelled(tmp_path: Path) -> None:
-    claims = pod("gpu", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
-    snapshot, out = write(tmp_path, [node("n"), claims]), tmp_path / "out.json"
+    other = pod("other", schedulerName="volcano")
+    snapshot, out = write(tmp_path, [node("n"), other]), tmp_path / "out.json"
     placement = solved(snapshot)
-    assert [(u["pod"], u["field"]) for u in placement["unmodelled"]] == [("default/gpu", "spec.resourceClaims")]
+    assert [(u["pod"], u["field"]) for u in placement["unmodelled"]] == [("default/other", "spec.schedulerName")]
     result = run("solve", snapshot, "--strict", "-o", out)
     assert (result.exit_code, result.stdout, out.exists()) == (4, "", False)
-    assert [line for line in result.stderr.splitlines() if "not modelled: default/gpu: spec.resourceClaims: " in line] != []
+    assert [line for line in result.stderr.splitlines() if "not modelled: default/other: spec.schedulerName: " in line] != []
     assert run("solve", write(tmp_path, [node("n"), pod("plain")]), "--strict").exit_code == 0
 
 

@@ -199,6 +199,7 @@ def test_every_annotation_that_the_code_names_is_kept() -> None:
     others |= {"karpenter.sh/disruption", "karpenter.sh/disrupted", "karpenter.sh/unregistered", "kubestow.dev/let-in"}  # taints
     others.add("kubestow.dev/unreadable")  # a label that no node has
     others.add("kubestow.dev/placement")  # a scheduling gate
+    others |= {"nvidia.com/use-gpu", "nvidia.com/nouse-gpu"}  # how names of annotations begin
     others |= {"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.scs.community/host-id"}
     others |= {capture_info.CLUSTER, capture_info.TIME, capture_info.SERVER_VERSION, capture_info.LEFT_OUT}
     named = set()

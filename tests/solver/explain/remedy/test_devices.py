@@ -97,5 +97,5 @@ def test_pods_that_are_placed_keep_their_devices_from_those_that_are_left() -> N
     result = place(from_objects([node("n1"), device_class("gpu"), asking(), asking("q", "d"), *things]), Options(time_limit=20.0))
     assert [entry.pod for entry in result.unplaced] == ["default/p" if result.assignments[0].pod == "default/q" else "default/q"]
     (cause,) = result.causes
-    assert [(way.change, way.arguments["to"]) for way in cause.waysOut] == [("lowerDeviceCount", "1")]
+    assert [(way.change, way.arguments.get("to")) for way in cause.waysOut] == [("addNodes", None), ("lowerDeviceCount", "1")]
     assert [each.device for each in result.assignments[0].devices] == ["a", "b"]
