@@ -1,0 +1,125 @@
+"""How much of the GPUs any placement of tasks of openb can allocate at most: cutting stock over kinds of nodes, by column generation.
+
+The linear program lets tasks and nodes be split: per kind of node the CPU, the memory and the GPUs of all its nodes are one pool, each GPU
+is cut by a pattern of shares, and no task comes more often than it arrived. What the solver answers in floating point is taken as a hint
+only: its dual values are rounded to whole numbers and completed to a dual solution that is feasible in integers, so that the bound holds
+anyway.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ortools.math_opt.python import mathopt
+
+from tests.benchmarks import openb
+from tests.benchmarks.openb import WHOLE, Machine, Task
+
+#: A kind of node: mCPU, MiB, GPUs.
+Kind = tuple[int, int, int]
+#: How often each share is cut from one GPU.
+Pattern = Mapping[int, int]
+#: Dual values are multiples of one over this.
+UNIT = 2**30
+ROUNDS = 60
+
+
+def bound(nodes: list[Machine], arrivals: list[Task]) -> int:
+    """Return the thousandths of GPUs that no placement of these tasks exceeds."""
+    program = _Program(openb.kinds(nodes), Counter(arrivals))
+    best = min(openb.capacity(nodes), sum(task.load for task in arrivals))
+    for _ in range(ROUNDS):
+        cpu, memory, shares = program.solve()
+        most, new = program.safe(cpu, memory, shares)
+        best = min(best, most)
+        if not program.add(new):
+            break
+    return best
+
+
+class _Program:
+    def __init__(self, kinds: Mapping[Kind, int], wanted: Mapping[Task, int]) -> None:
+        self._kinds, self._wanted = kinds, wanted
+        self._shares = sorted({task.share for task in wanted if task.gpus == 1})
+        self._fitting = {k: [t for t in wanted if t.cpu <= k[0] and t.memory <= k[1] and t.gpus <= k[2]] for k in kinds}
+        self._patterns: list[dict[int, int]] = [{share: WHOLE // share} for share in self._shares]
+
+    def add(self, patterns: list[dict[int, int]]) -> bool:
+        """Let GPUs be cut in these ways as well; whether one is new."""
+        before = len(self._patterns)
+        for pattern in patterns:
+            if pattern not in self._patterns:
+                self._patterns.append(pattern)
+        return len(self._patterns) > before
+
+    def solve(self) -> tuple[dict[Kind, int], dict[Kind, int], dict[Kind, dict[int, int]]]:
+        """Return what a mCPU and a MiB of each kind of node, and each share of its GPUs, are worth, in parts of ``UNIT``."""
+        model = mathopt.Model()
+        arrived = {task: model.add_linear_constraint(ub=count) for task, count in self._wanted.items()}
+        rows = {}
+        for kind, number in self._kinds.items():
+            cpu, memory, gpus = (model.add_linear_constraint(ub=amount * number) for amount in kind)
+            cut = {share: model.add_linear_constraint(ub=0) for share in self._shares}
+            rows[kind] = cpu, memory, cut
+            for task in self._fitting[kind]:
+                x = model.add_variable(lb=0)
+                model.objective.set_linear_coefficient(x, task.load)
+                arrived[task].set_coefficient(x, 1)
+                cpu.set_coefficient(x, task.cpu)
+                memory.set_coefficient(x, task.memory)
+                if task.gpus == 1:
+                    cut[task.share].set_coefficient(x, 1)
+                else:
+                    gpus.set_coefficient(x, task.gpus)
+            for pattern in self._patterns:
+                q = model.add_variable(lb=0)
+                gpus.set_coefficient(q, 1)
+                for share, times in pattern.items():
+                    cut[share].set_coefficient(q, -times)
+        model.objective.is_maximize = True
+        result = mathopt.solve(model, mathopt.SolverType.GLOP)
+        dual = result.dual_values() if result.has_dual_feasible_solution() else {}
+
+        def whole(row: mathopt.LinearConstraint) -> int:
+            return max(0, round(float(dual.get(row, 0.0)) * UNIT))
+
+        return (
+            {kind: whole(cpu) for kind, (cpu, _, _) in rows.items()},
+            {kind: whole(memory) for kind, (_, memory, _) in rows.items()},
+            {kind: {share: whole(row) for share, row in cut.items()} for kind, (_, _, cut) in rows.items()},
+        )
+
+    def safe(
+        self, cpu: Mapping[Kind, int], memory: Mapping[Kind, int], shares: Mapping[Kind, Mapping[int, int]]
+    ) -> tuple[int, list[dict[int, int]]]:
+        """Return the bound that follows from such values, and the patterns by which GPUs are worth most.
+
+        By weak duality any values do: a GPU is worth as much as its best pattern, a task what it allocates beyond the worth of what it
+        takes, where that is least.
+        """
+        total, patterns, gain = 0, [], dict.fromkeys(self._wanted, 0)
+        for kind, number in self._kinds.items():
+            gpu, pattern = self._best(shares[kind])
+            patterns.append(pattern)
+            total += number * (kind[0] * cpu[kind] + kind[1] * memory[kind] + kind[2] * gpu)
+            for task in self._fitting[kind]:
+                paid = task.cpu * cpu[kind] + task.memory * memory[kind]
+                paid += shares[kind][task.share] if task.gpus == 1 else task.gpus * gpu
+                gain[task] = max(gain[task], task.load * UNIT - paid)
+        total += sum(count * gain[task] for task, count in self._wanted.items())
+        return total // UNIT, patterns
+
+    def _best(self, worth: Mapping[int, int]) -> tuple[int, dict[int, int]]:
+        """Return what a GPU is worth when it is cut into shares in the best way, and that way."""
+        best, last = [0] * (WHOLE + 1), [0] * (WHOLE + 1)
+        for size in range(1, WHOLE + 1):
+            best[size] = best[size - 1]
+            for share in self._shares:
+                if share <= size and best[size - share] + worth[share] > best[size]:
+                    best[size], last[size] = best[size - share] + worth[share], share
+        found, size = Counter[int](), WHOLE
+        while size > 0:
+            found[last[size]] += bool(last[size])
+            size -= last[size] or 1
+        return best[WHOLE], {share: times for share, times in sorted(found.items()) if times}
