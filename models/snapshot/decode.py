@@ -81,6 +81,11 @@ def identity(kind: object, metadata: object) -> str:
     return f"{kind} {namespace}/{label}" if namespace else f"{kind} {label}"
 
 
+def identity_of(kind: kinds.Kind, obj: Any) -> str:
+    """Return how error lines name an object that was read."""
+    return identity(kind.name, {"name": obj.metadata.name, "namespace": obj.metadata.namespace})
+
+
 def is_json(data: Buffer) -> bool:
     """Return whether the text starts with a JSON document; YAML in flow style starts alike."""
     try:

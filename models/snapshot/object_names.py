@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from models.kube import kinds, objects
+from models.kube import kinds, objects, workload_objects
 from models.kube.lenient_decode import shorten
 
 #: Names of most kinds, such as those of pods and nodes. Most have no dot, and are one run of characters to the first pattern.
@@ -33,6 +33,14 @@ _UID_TEXT: Final = "expected a UUID, or up to 128 letters, digits, '.', ':', '_'
 def is_label(name: str) -> bool:
     """Return whether a name is a label of a DNS name, as those of namespaces are."""
     return _LABEL.match(name) is not None
+
+
+def key_of(kind: kinds.Kind, obj: Any) -> str:
+    """Return the name under which an object is the only one of its kind."""
+    name = obj.metadata.name or ""
+    if isinstance(obj, workload_objects.PodGroup):  # three kinds of one name
+        return f"{obj.group}/{obj.metadata.namespace}/{name}"
+    return f"{obj.metadata.namespace}/{name}" if kind.namespaced else name
 
 
 class NameCheck:

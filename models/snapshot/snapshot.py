@@ -27,9 +27,9 @@ from models.kube.validation import stored
 from models.kube.validation.kinds import problems as validation_problems
 from models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
 from models.snapshot.capture_info import Capture, capture_info
-from models.snapshot.decode import Reader, identity, is_json
+from models.snapshot.decode import Reader, identity_of, is_json
 from models.snapshot.gc_pause import no_gc
-from models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label
+from models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
 from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
 from models.snapshot.yaml_reader import YamlError, documents
 
@@ -298,10 +298,10 @@ class _Intake:
             if problems and obj.metadata.uid is not None and self._taken_by is None:
                 problems, unknown = stored.forgive(obj, problems)
                 for each in unknown:
-                    self.not_understood.note(_identity(kind, obj), each.field, f"{each.value} is not known here: {each.effect}")
+                    self.not_understood.note(identity_of(kind, obj), each.field, f"{each.value} is not known here: {each.effect}")
             problems = self._names.problems(kind, obj) + problems
         for problem in problems:
-            self.problem(source, _identity(kind, obj), problem)
+            self.problem(source, identity_of(kind, obj), problem)
         if problems:
             self._bad_classes = self._bad_classes or kind.name == "PriorityClass"
         elif not self._validate or self._first(kind, obj, source):
@@ -309,16 +309,16 @@ class _Intake:
 
     def _first(self, kind: kinds.Kind, obj: Any, source: str) -> bool:
         """Return whether no object of this name came before; one with other content is a problem."""
-        key = _key(kind, obj)
+        key = key_of(kind, obj)
         known = self._seen[kind.name].setdefault(key, (obj, source))
         if known[0] is obj:
             return True
         if workload_status.lasting(known[0]) == workload_status.lasting(obj):
             return False
         if self.gathered and obj.metadata.uid and known[0].metadata.uid:
-            self._again.append(_identity(kind, obj))  # as a must-gather has them: listed first, then one by one
+            self._again.append(identity_of(kind, obj))  # as a must-gather has them: listed first, then one by one
         else:
-            self.problem(source, _identity(kind, obj), f"already in {known[1]} with other content, expected each object once")
+            self.problem(source, identity_of(kind, obj), f"already in {known[1]} with other content, expected each object once")
         return False
 
     def _file(self, kind: kinds.Kind, obj: Any) -> None:
@@ -329,7 +329,7 @@ class _Intake:
         if isinstance(into, list):
             into.append(obj)
         else:
-            into[_key(kind, obj)] = obj
+            into[key_of(kind, obj)] = obj
 
     # --- what needs all objects -------------------------------------------------------------------------------------
 
@@ -342,7 +342,7 @@ class _Intake:
         if self._taken_by is not None:
             self._snapshot.gates = self._taken_by
             self._name_foreign()
-            self._snapshot.sources = {_identity(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
+            self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
         else:
             self._priorities()
             found = self._snapshot
@@ -397,14 +397,3 @@ class _Intake:
         key = objects.pod_key(pod)
         message = f"no PriorityClass {shorten(pod.spec.priorityClassName)} in the input, expected it or spec.priority"
         self.problem(self._seen["Pod"][key][1], f"Pod {key}", f"spec.priorityClassName: {message}")
-
-
-def _key(kind: kinds.Kind, obj: Any) -> str:
-    name = obj.metadata.name or ""
-    if isinstance(obj, workload_objects.PodGroup):  # three kinds of one name
-        return f"{obj.group}/{obj.metadata.namespace}/{name}"
-    return f"{obj.metadata.namespace}/{name}" if kind.namespaced else name
-
-
-def _identity(kind: kinds.Kind, obj: Any) -> str:
-    return identity(kind.name, {"name": obj.metadata.name, "namespace": obj.metadata.namespace})
