@@ -25,7 +25,7 @@ _Answer = tuple[Pick, ...] | str | None
 @dataclass
 class _Memo:
     """What all states of one table share. ``watchers``: unit -> views that show it. ``sites``: view -> sites. ``problems``: claims ->
-    number. ``answers``: (problem, state) -> what the search finds."""
+    number. ``answers``: (problem, state) -> what the search finds. ``capacities``: per view the (unit, capacity) that it shares."""
 
     watchers: dict[int, list[int]] = field(default_factory=dict)
     sites: list[list[int]] = field(default_factory=list)
@@ -33,6 +33,7 @@ class _Memo:
     joined: bool = False
     static: list[int] = field(default_factory=list)
     units: list[Ids] = field(default_factory=list)
+    capacities: list[list[tuple[int, str]]] = field(default_factory=list)
     interned: dict[Hashable, int] = field(default_factory=dict)
     problems: dict[Claims, int] = field(default_factory=dict)
     listed: list[Claims] = field(default_factory=list)
@@ -77,15 +78,10 @@ class DeviceState:
     def _view_state(self, v: int) -> int:
         memo, books = self._memo, self.books
         units = memo.units[v]
-        in_use = books.in_use[units].tobytes()
+        in_use, shares = books.in_use[units].tobytes(), books.shares[units]
         shared: Hashable = ()
-        if books.consumed or books.shares.any():
-            listed = units.tolist()
-            position = {unit: at for at, unit in enumerate(listed)}
-            shared = (
-                books.shares[units].astype(bool).tobytes(),
-                tuple(sorted((position[u], name, amount) for (u, name), amount in books.consumed.items() if u in position)),
-            )
+        if shares.any():
+            shared = shares.astype(bool).tobytes(), tuple(books.consumed.get(part) for part in memo.capacities[v])
         left = tuple(books.left[c] for c in self.inventory.views[v].counters)
         return self._intern((memo.static[v], in_use, shared, left))
 
@@ -209,6 +205,8 @@ def _memo(inventory: Inventory) -> _Memo:
     kinds = np.array([device.kind for device in inventory.devices], dtype=np.int32)
     for v, view in enumerate(inventory.views):
         memo.units.append(units[view.ids])
+        devices = [(int(units[i]), inventory.kind(i)) for i in view.ids.tolist()]
+        memo.capacities.append([(unit, name) for unit, kind in devices if kind.shared for name in kind.capacity])
         memo.static.append(numbers.setdefault(_traits(inventory, view, kinds), len(numbers)))
         for unit in units[view.ids].tolist():
             memo.watchers.setdefault(unit, []).append(v)
