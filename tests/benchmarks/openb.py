@@ -11,6 +11,7 @@ import gzip
 import json
 import random
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from typing import Any
 DATA = Path(__file__).parent / "data" / "openb"
 DRIVER, CLASS, SHARE = "gpu.example.com", "gpu", "share"
 WHOLE = 1000
+#: More than any task asks for: what the priority of those that come first is higher by.
+FIRST = 100 * WHOLE
 Object = dict[str, Any]
 
 
@@ -96,16 +99,16 @@ def until(nodes: list[Machine], arrivals: list[Task], load: int) -> list[Task]:
     return arrivals
 
 
-def snapshot(nodes: list[Machine], arrivals: list[Task]) -> list[Object]:
+def snapshot(nodes: list[Machine], arrivals: list[Task], first: Collection[Task] = ()) -> list[Object]:
     """Return the objects of a cluster in which all tasks wait, each with a claim of its own for its GPUs. The more of GPUs a task asks for,
-    the higher its priority: what counts is how much of the GPUs is allocated."""
+    the higher its priority: what counts is how much of the GPUs is allocated. Tasks of ``first`` come before all others."""
     found: list[Object] = [
         {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": CLASS}, "spec": {}},
     ]
     for node in nodes:
         found += _node(node)
     for i, task in enumerate(arrivals):
-        found += _pod(i, task)
+        found += _pod(i, task, task.load + FIRST * (task in first))
     return found
 
 
@@ -126,10 +129,10 @@ def _node(node: Machine) -> list[Object]:
     ]  # fmt: skip
 
 
-def _pod(i: int, task: Task) -> list[Object]:
+def _pod(i: int, task: Task, priority: int) -> list[Object]:
     name = f"task-{i:05}"
     requests = {"cpu": f"{task.cpu}m", "memory": f"{task.memory}Mi"}
-    spec: Object = {"priority": task.load, "containers": [{"name": "main", "resources": {"requests": requests}}]}
+    spec: Object = {"priority": priority, "containers": [{"name": "main", "resources": {"requests": requests}}]}
     pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}
     if not task.gpus:
         return [pod]

@@ -27,15 +27,21 @@ ROUNDS = 60
 
 def bound(nodes: list[Machine], arrivals: list[Task]) -> int:
     """Return the thousandths of GPUs that no placement of these tasks exceeds."""
+    return priced(nodes, arrivals)[0]
+
+
+def priced(nodes: list[Machine], arrivals: list[Task]) -> tuple[int, frozenset[Task]]:
+    """Return the bound, and the tasks that are worth more than the room they take: where not all can be placed, rather these."""
     program = _Program(openb.kinds(nodes), Counter(arrivals))
-    best = min(openb.capacity(nodes), sum(task.load for task in arrivals))
+    best, kept = min(openb.capacity(nodes), sum(task.load for task in arrivals)), frozenset(arrivals)
     for _ in range(ROUNDS):
         cpu, memory, shares = program.solve()
-        most, new = program.safe(cpu, memory, shares)
-        best = min(best, most)
+        most, gain, new = program.safe(cpu, memory, shares)
+        if most < best:
+            best, kept = most, frozenset(task for task, more in gain.items() if more > UNIT)
         if not program.add(new):
             break
-    return best
+    return best, kept
 
 
 class _Program:
@@ -92,11 +98,12 @@ class _Program:
 
     def safe(
         self, cpu: Mapping[Kind, int], memory: Mapping[Kind, int], shares: Mapping[Kind, Mapping[int, int]]
-    ) -> tuple[int, list[dict[int, int]]]:
-        """Return the bound that follows from such values, and the patterns by which GPUs are worth most.
+    ) -> tuple[int, dict[Task, int], list[dict[int, int]]]:
+        """Return the bound that follows from such values, what each task allocates beyond the worth of what it takes, and the patterns by
+        which GPUs are worth most.
 
-        By weak duality any values do: a GPU is worth as much as its best pattern, a task what it allocates beyond the worth of what it
-        takes, where that is least.
+        By weak duality any values do: a GPU is worth as much as its best pattern, and a task goes where the worth of what it takes is
+        least.
         """
         total, patterns, gain = 0, [], dict.fromkeys(self._wanted, 0)
         for kind, number in self._kinds.items():
@@ -108,7 +115,7 @@ class _Program:
                 paid += shares[kind][task.share] if task.gpus == 1 else task.gpus * gpu
                 gain[task] = max(gain[task], task.load * UNIT - paid)
         total += sum(count * gain[task] for task, count in self._wanted.items())
-        return total // UNIT, patterns
+        return total // UNIT, gain, patterns
 
     def _best(self, worth: Mapping[int, int]) -> tuple[int, dict[int, int]]:
         """Return what a GPU is worth when it is cut into shares in the best way, and that way."""

@@ -86,7 +86,7 @@ def test_agrees_with_kube_scheduler(file: str, snapshots: int, verdicts: int, ve
     found = cases(file)
     assert len(found) == snapshots
     assert sum(len(v["feasible"]) + len(v["rejected"]) for case in found for v in case["verdicts"]) == verdicts
-    wrong = []
+    wrong: list[str] = []
     for case in found:
         snapshot = from_objects(case["snapshot"]["items"])
         snapshot.gates = FeatureGates(version)
