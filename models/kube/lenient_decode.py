@@ -51,7 +51,7 @@ def shorten(value: object) -> str:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean "…"?`` for the known word that is nearest to a misspelt one, empty where none is near."""
     words = sorted(known)
-    begun = [each for each in words if len(word) > 3 and each.lower().startswith(word.lower())]
+    begun = sorted((each for each in words if len(word) > 3 and each.lower().startswith(word.lower())), key=len)
     swapped = [each for each in words if sorted(each) == sorted(word)]  # of short words difflib takes this for more than it is
     near = begun or swapped or difflib.get_close_matches(word, words, n=1, cutoff=0.7)
     return f"; did you mean {near[0]}?" if near else ""

@@ -150,14 +150,20 @@ def _short(request: Request, found: Supply) -> str:
     return f"at most {found.alike} of the {found.free} free"
 
 
-def summed(reasons: Sequence[tuple[str, str]]) -> str:
-    """Return the reasons of several nodes in one sentence: ``4 a100 asked for: 2 of 4 free on 3 nodes, no devices on 1``."""
-    by_part: dict[str, Counter[str]] = {}
-    for part, why in reasons:
-        by_part.setdefault(part, Counter())[why] += 1
+def summed(reasons: Sequence[tuple[str, str, str]]) -> str:
+    """Return the reasons of several nodes, each with the node's name, in one sentence: ``4 a100 asked for: 2 of 4 free on 3 nodes, no
+    devices on n1``."""
+    by_part: dict[str, dict[str, list[str]]] = {}
+    for part, why, node in reasons:
+        by_part.setdefault(part, {}).setdefault(why, []).append(node)
     said = []
     for part, found in list(by_part.items())[:_TOLD]:
-        told = [f"{why} on {count}" for why, count in found.most_common(_TOLD)]
-        more = sum(found.values()) - sum(count for _, count in found.most_common(_TOLD))
-        said.append(f"{part} asked for: {', '.join([*told, *([f'too few on {more}'] if more else [])])}")
+        told = sorted(found.items(), key=lambda item: -len(item[1]))
+        words = [f"{why} on {_on(nodes)}" for why, nodes in told[:_TOLD]]
+        more = [node for _, nodes in told[_TOLD:] for node in nodes]
+        said.append(f"{part} asked for: {', '.join([*words, *([f'too few on {_on(more)}'] if more else [])])}")
     return "; ".join([*said, *(["…"] if len(by_part) > _TOLD else [])])
+
+
+def _on(nodes: Sequence[str]) -> str:
+    return nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"

@@ -316,7 +316,7 @@ class DynamicResources(Rule):
                 key = v, int(states[n])
                 if key not in known:
                     known[key] = why_not(self.state, self._left(claims), n)
-                reasons.append(known[key])
+                reasons.append((*known[key], self.cluster.nodes.names[n]))
         if reasons:
             yield summed(reasons)
 

@@ -57,7 +57,8 @@ def _shortage(fact: Fact, view: RemainingNodes, topic: DeviceShortage, classes: 
     pods = view.pods(classes)
     each = " each" if len(pods) > 1 else ""
     asked = listed(dict.fromkeys(_asked(cluster.classes[g].devices) for g in classes))
-    return f"{where} {free} of {len(units)} devices of {what} free, {view.whom(classes)} ask{_s(view, classes)} for {asked}{each}"
+    has = f"{free} of {len(units)} devices of {what} free" if units else "no devices that match"
+    return f"{where} {has}, {view.whom(classes)} ask{_s(view, classes)} for {asked}{each}"
 
 
 def _asked(demand: Demand | None) -> str:

@@ -60,36 +60,36 @@ LINK = [{"matchAttribute": "d.example.com/link"}]
 @pytest.mark.parametrize(
     ("slices", "wanted", "words"),
     [
-        ([published("n1", device("a"))], claim(gpus(1)), "1 gpu asked for: no devices on 1"),
-        ([published("n1", device("a"))], claim(gpus(2)), "2 gpu asked for: only 1 matches on 1, no devices on 1"),
+        ([published("n1", device("a"))], claim(gpus(1)), "1 gpu asked for: no devices on n2"),
+        ([published("n1", device("a"))], claim(gpus(2)), "2 gpu asked for: only 1 matches on n1, no devices on n2"),
         (
             [published("n1", device("a"), device("b")), in_use("a", "n1"), published("n2", device("a"))],
             claim(gpus(2)),
-            "2 gpu asked for: 1 of 2 free on 1, only 1 matches on 1",
+            "2 gpu asked for: 1 of 2 free on n1, only 1 matches on n2",
         ),
         (
             [published("n1", device("a", taints=[{"key": "k", "effect": "NoSchedule"}]))],
             claim(gpus(1)),
-            "1 gpu asked for: 0 of 1 that match may be taken on 1, no devices on 1",
+            "1 gpu asked for: 0 of 1 that match may be taken on n1, no devices on n2",
         ),
         (
             [published("n1", device("a"))],
             claim(gpus(1, selectors=[{"cel": {"expression": 'device.driver == "x"'}}])),
-            "1 gpu asked for: none matches on 1, no devices on 1",
+            "1 gpu asked for: none matches on n1, no devices on n2",
         ),
         (
             [published("n1", linked("a", "x"), linked("b", "x"), linked("c", "y"))],
             claim(gpus(3), constraints=LINK),
-            "3 gpu of one d.example.com/link asked for: at most 2 of the 3 free on 1, no devices on 1",
+            "3 gpu of one d.example.com/link asked for: at most 2 of the 3 free on n1, no devices on n2",
         ),
         (
             [published("n1", linked("a", "x"), linked("b", "y"))],
             claim({**gpus(1), "name": "r"}, {**gpus(1), "name": "s"}, constraints=LINK),
-            "1 gpu of one d.example.com/link, 1 gpu of one d.example.com/link asked for: not free together under the constraints on 1",
+            "1 gpu of one d.example.com/link, 1 gpu of one d.example.com/link asked for: not free together under the constraints on n1",
         ),
     ],
 )
-def test_each_kind_of_node_is_told_with_its_number(slices: list[Object], wanted: Object, words: str) -> None:
+def test_each_kind_of_node_is_told_with_its_number_or_name(slices: list[Object], wanted: Object, words: str) -> None:
     assert said(*slices, wanted=wanted).startswith(words)
 
 
