@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
@@ -127,18 +128,27 @@ def _compiled(expression: str, dialect: Dialect) -> DeviceSelector | CelError | 
 
 # --- devices as values -----------------------------------------------------------------------------------------------------
 
-_subjects: Final[dict[tuple[bytes, bool], Any]] = {}
+
+class _Subjects(threading.local):
+    """What was made of devices, by thread: functions of ours fail on values that another thread has made."""
+
+    def __init__(self) -> None:
+        self.made: dict[tuple[bytes, bool], Any] = {}
+
+
+_subjects: Final = _Subjects()
 
 
 def _subject(content: bytes, driver: str, device: Device, list_attributes: bool) -> Any:
-    found = _subjects.get((content, list_attributes))
+    made = _subjects.made
+    found = made.get((content, list_attributes))
     if found is None:
         from models.cel import environment
 
-        if len(_subjects) >= _REMEMBERED:
-            _subjects.clear()
+        if len(made) >= _REMEMBERED:
+            made.clear()
         found = environment.evaluation().Activation({"device": _value(driver, device, list_attributes)})
-        _subjects[content, list_attributes] = found
+        made[content, list_attributes] = found
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import re
+import threading
 from pathlib import Path
 
 import msgspec
@@ -274,3 +275,19 @@ def test_every_recorded_expression_is_evaluated_on_every_kind_of_device() -> Non
         for driver, device in devices.values():
             with contextlib.suppress(CelError):  # UnsupportedExpression is none
                 selector.matches(driver, device)
+
+
+def test_every_thread_may_ask_of_a_device() -> None:
+    device = Device(name="d", capacity={"memory": DeviceCapacity(value="7Gi")})
+    answers = []
+
+    def ask(amount: str) -> None:
+        expression = f'device.capacity["gpu.example.com"].memory.compareTo(quantity("{amount}")) >= 0'
+        answers.append(compile_selector(expression, DEFAULT).matches("gpu.example.com", device))
+
+    for amount in ("6Gi", "7Gi", "8Gi"):
+        asking = threading.Thread(target=ask, args=(amount,))
+        asking.start()
+        asking.join()
+    ask("9Gi")
+    assert answers == [True, True, False, False]
