@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from checker.claims import reasons
 from checker.claims.document import document_claims
 from checker.claims.preferences import preference_claims
-from checker.devices import document as devices_named
-from checker.devices import state as devices
+from checker.devices import start as devices
 from checker.objective.tiers import objective_faults
 from checker.placement_document import document_faults, units, why_not_movable, why_not_pending
 from checker.rules import admission, affinity, gangs, matching, node_rules, resources, spread, volumes
@@ -30,6 +29,9 @@ from models.documents.policy import DEFAULT
 from models.kube import objects
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from checker.devices.state import Grant
 
 __all__ = ["Checked", "Judge", "Violation", "check", "rejecting_rules", "rest_faults", "verify"]
 
@@ -73,7 +75,7 @@ class Judge:
         absent: Collection[str] = (),
         exempt: Collection[str] = (),
         free: Collection[str] = (),
-        granted: Mapping[str, Sequence[devices.Grant]] = MappingProxyType({}),
+        granted: Mapping[str, Sequence[Grant]] = MappingProxyType({}),
     ) -> None:
         self._snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
@@ -128,15 +130,19 @@ class Judge:
             else:
                 self._devices.allocate_again(pod, node, requests, grants)
 
-    def grants(self, pod: objects.Pod) -> Sequence[devices.Grant]:
+    def grants(self, pod: objects.Pod) -> Sequence[Grant]:
         """Return what a pod that was bound was allocated itself."""
         return () if self._devices is None else self._devices.own(pod)
 
     def device_faults(self, pod: objects.Pod, node_name: str, named: Sequence[DeviceResult]) -> list[str]:
         """Return how the devices that are named for a pod differ from what it was allocated when it was bound."""
-        return devices_named.faults(self._devices, self.allocated(pod), self.nodes[node_name], named)
+        if self._devices is None and not named:
+            return []
+        from checker.devices.document import faults
 
-    def allocated(self, pod: objects.Pod) -> Sequence[devices.Grant] | None:
+        return faults(self._devices, self.allocated(pod), self.nodes[node_name], named)
+
+    def allocated(self, pod: objects.Pod) -> Sequence[Grant] | None:
         """Return what a pod that was bound has, what was allocated for others that it shares included; None if it was rejected."""
         return [] if self._devices is None else self._devices.allocated(pod)
 

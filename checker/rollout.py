@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from checker.claims.document import count_faults
-from checker.devices import state as devices
+from checker.devices import start as devices
 from checker.placement import Judge
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Placement, Rollout, RolloutPod, Wave
@@ -14,6 +15,9 @@ from models.kube import objects
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.deployment_rollout import Old, Pace
 from models.workloads.rollout_input import read
+
+if TYPE_CHECKING:
+    from checker.devices.state import Grant
 
 
 def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> list[Violation]:
@@ -61,7 +65,7 @@ class _Replay:
     alive: set[str] = field(init=False)
     placed: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
-    granted: dict[str, Sequence[devices.Grant]] = field(default_factory=dict)
+    granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.alive = set(self.old)

@@ -16,8 +16,6 @@ from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.cluster.pod_terms import looks_everywhere, namespace_labels
-from models.devices.allocating import allocated, released
-from models.devices.inventory import Pick
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.edits.binding import bound_as
@@ -43,6 +41,7 @@ from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
+    from models.devices.inventory import Pick
     from models.numa.node_topology import NumaTree
     from solver.objective.container_affinity import Pools
 
@@ -142,6 +141,8 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
     before = bound_as(cluster.snapshot, moved) if moved else cluster.snapshot
     claims = None
     if cluster.devices is not None:
+        from models.devices.allocating import allocated, released
+
         before = replace(before, resource_claims=released(before, [cluster.snapshot.pods[i] for i, _ in moved]))
         claims = allocated(before, cluster.devices, _granted(cluster, answer))
     found = explain_left(before, left, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)

@@ -5,7 +5,7 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (Fi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,7 +19,6 @@ from models.kube import device_objects as api
 from models.kube import objects, quantity
 from models.snapshot.snapshot import Snapshot
 
-RULE: Final = "DynamicResources"
 #: How long kube-scheduler waits for binding conditions (bindingTimeout of its DynamicResourcesArgs).
 _PATIENCE: Final = timedelta(seconds=600)
 
@@ -53,16 +52,6 @@ class Outcome:
 
 
 _NO_OPINION: Final = Outcome()
-
-
-def state(snapshot: Snapshot, candidates: Iterable[objects.Pod], replaced: Sequence[objects.Pod]) -> Devices | None:
-    """Return the devices of a snapshot; None if no candidate can have to do with any. ``replaced``: running pods whose own claims go with
-    them."""
-    if not snapshot.gates.enabled("DynamicResourceAllocation"):
-        return None
-    if snapshot.device_classes or any(pod.spec.resourceClaims for pod in candidates):
-        return Devices(snapshot, replaced)
-    return None
 
 
 class Devices:
@@ -314,15 +303,3 @@ def selector_of(taken: Iterable[Taken], node: str) -> objects.NodeSelector | Non
     if not fields and not expressions:
         return None
     return objects.NodeSelector([objects.NodeSelectorTerm(expressions or None, fields or None)])
-
-
-def remaining(snapshot: Snapshot, gone: Collection[str]) -> dict[str, api.ResourceClaim]:
-    """Return the claims of a snapshot without those that go with pods of these keys."""
-    pods = [pod for pod in snapshot.pods if objects.pod_key(pod) in gone] if snapshot.resource_claims else []
-    owners: dict[str, list[objects.Pod]] = {}
-    for pod in pods:
-        owners.setdefault(pod.metadata.uid or "", []).append(pod)
-    return {
-        key: claim for key, claim in snapshot.resource_claims.items()
-        if not any(owned_by(claim, pod) for each in claim.metadata.ownerReferences or () for pod in owners.get(each.uid or "", ()))
-    }  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from checker.devices import state as devices
+from checker.devices import start as devices
 from checker.plan.affinity import Asks, State
 from checker.plan.spread import Stake, Tallies
 from checker.plan.volumes import Volumes, claims

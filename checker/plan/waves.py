@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from checker.devices import state as devices
+from checker.devices import start as devices
 from checker.plan.affinity import Ask, Flow, Place, Removal
 from checker.plan.document import Entry
 from checker.plan.spread import Move

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from models.cel import semantic_versions, values
 from models.cel.condition import CelError, UnsupportedExpression, take_outside
 from models.cel.dialect import Dialect
-from models.kube import quantity
-from models.kube.device_objects import Device, DeviceAttribute
+from models.kube.device_objects import Device
 from models.kube.feature_gates import FeatureGates
-from models.kube.quantity import QuantityError
 
 __all__ = ["CelError", "DeviceSelector", "UnsupportedExpression", "available", "compile_selector", "evaluated"]
 
 #: CELSelectorExpressionMaxLength, in bytes.
 MAX_LENGTH: Final = 10 * 1024
-#: Beyond this many devices of different content (or answers of one expression) what is remembered is forgotten.
+#: Beyond this many answers what an expression remembers is forgotten.
 _REMEMBERED: Final = 200_000
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -46,10 +42,12 @@ class DeviceSelector:
         content = _encode((driver, device.attributes, device.capacity, device.allowMultipleAllocations))
         answer = self._answers.get(content)
         if answer is None:
+            from models.cel.subjects import subject  # values take longer to import than many a snapshot to solve
+
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
             try:
-                answer = self._evaluate(_subject(content, driver, device, self._list_attributes))
+                answer = self._evaluate(subject(content, driver, device, self._list_attributes))
             except (CelError, UnsupportedExpression) as error:
                 answer = error
             self._answers[content] = answer
@@ -124,75 +122,6 @@ def _compiled(expression: str, dialect: Dialect) -> DeviceSelector | CelError | 
         return DeviceSelector(expression, compiler.program(expression, dialect), dialect.list_attributes)
     except (CelError, UnsupportedExpression) as error:
         return error
-
-
-# --- devices as values -----------------------------------------------------------------------------------------------------
-
-
-class _Subjects(threading.local):
-    """What was made of devices, by thread: functions of ours fail on values that another thread has made."""
-
-    def __init__(self) -> None:
-        self.made: dict[tuple[bytes, bool], Any] = {}
-
-
-_subjects: Final = _Subjects()
-
-
-def _subject(content: bytes, driver: str, device: Device, list_attributes: bool) -> Any:
-    made = _subjects.made
-    found = made.get((content, list_attributes))
-    if found is None:
-        from models.cel import environment
-
-        if len(made) >= _REMEMBERED:
-            made.clear()
-        found = environment.evaluation().Activation({"device": _value(driver, device, list_attributes)})
-        made[content, list_attributes] = found
-    return found
-
-
-def _value(driver: str, device: Device, list_attributes: bool) -> dict[str, object]:
-    attributes: dict[str, dict[str, object]] = {}
-    for name, attribute in (device.attributes or {}).items():
-        domain, identifier = _qualified(name, driver)
-        attributes.setdefault(domain, {})[identifier] = _attribute(name, attribute, list_attributes)
-    capacity: dict[str, dict[str, object]] = {}
-    for name, entry in (device.capacity or {}).items():
-        domain, identifier = _qualified(name, driver)
-        try:
-            capacity.setdefault(domain, {})[identifier] = values.quantity(quantity.parse(entry.value))
-        except QuantityError as error:
-            raise CelError(f"capacity {name}: {error}") from None
-    return {
-        "driver": driver,
-        "attributes": attributes,
-        "capacity": capacity,
-        "allowMultipleAllocations": bool(device.allowMultipleAllocations),
-    }
-
-
-def _qualified(name: str, driver: str) -> tuple[str, str]:
-    domain, slash, identifier = name.partition("/")
-    return (domain, identifier) if slash else (driver, name)
-
-
-def _attribute(name: str, attribute: DeviceAttribute, list_attributes: bool) -> object:
-    try:
-        if list_attributes:
-            for items in (attribute.ints, attribute.bools, attribute.strings):
-                if items is not None:
-                    return list(items)
-            if attribute.versions is not None:
-                return [values.semver(semantic_versions.parse(version)) for version in attribute.versions]
-        for value in (attribute.int, attribute.bool, attribute.string):
-            if value is not None:
-                return value
-        if attribute.version is not None:
-            return values.semver(semantic_versions.parse(attribute.version))
-    except ValueError as error:
-        raise CelError(f"attribute {name}: {error}") from None
-    raise CelError(f"attribute {name}: unsupported attribute value")
 
 
 def _one_line(text: str) -> str:

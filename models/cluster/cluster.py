@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cluster.volumes import VolumeTable
-from models.devices.demand import Demand
 from models.documents.policy import Policy
 from models.kube.objects import Pod
 from models.kube.pod_spec import Port
@@ -24,6 +23,7 @@ from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from models.devices.demand import Demand
     from models.devices.table import DeviceTable
     from models.gangs.gangs import Gang
     from models.numa.node_topology import NumaTree

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -13,8 +13,6 @@ import numpy as np
 from models.cluster.admission import Refusal, refusals
 from models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
 from models.cluster.default_spread import DefaultSpread
-from models.devices.demand import Demand
-from models.devices.table import DeviceTable
 from models.documents.policy import Policy
 from models.gangs import gangs
 from models.kube import objects, pod_requests
@@ -25,6 +23,10 @@ from models.numa.annotations import has_hints
 from models.numa.containers import ContainerClass, NoContainers
 from models.snapshot.scope import Scope, is_mirror
 from models.snapshot.snapshot import InputError, Snapshot
+
+if TYPE_CHECKING:
+    from models.devices.demand import Demand
+    from models.devices.table import DeviceTable
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 #: Pseudo label of the members of a gang: no label key holds a NUL.

@@ -55,13 +55,21 @@ class _Document(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
+class _Decoders(dict[str, msgspec.json.Decoder[Any]]):
+    """By kind, made when the first object of it is read: each takes up to a millisecond."""
+
+    def __missing__(self, kind: str) -> msgspec.json.Decoder[Any]:
+        self[kind] = made = msgspec.json.Decoder(kinds.KINDS[kind].type)
+        return made
+
+
 #: apiVersion and kind that the items of a PodList and the like may leave out.
 _Type = tuple[Any, Any]
 
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _RAW: Final = msgspec.json.Decoder(msgspec.Raw)
-_DECODERS: Final = {name: msgspec.json.Decoder(kind.type) for name, kind in kinds.KINDS.items()}
+_DECODERS: Final = _Decoders()
 #: kubectl and the API server write apiVersion and kind first: reading them here saves a scan of the whole object.
 _QUICK_HEAD: Final = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([a-z0-9./]+)"\s*,\s*"kind"\s*:\s*"([A-Za-z]+)"\s*,')
 _IS_ARRAY: Final = re.compile(rb"\s*\[")

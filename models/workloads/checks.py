@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from models.cel import selectors as device_selectors
 from models.kube import device_objects, objects, workload_objects
 from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import did_you_mean, shorten
@@ -85,6 +84,8 @@ def unknown_templates(spec: objects.PodSpec, namespace: str, path: str, snapshot
 
 def unreadable_selectors(obj: Any, gates: FeatureGates) -> Iterator[str]:
     """Return selectors of devices that an API server would not take, of a DeviceClass, a ResourceClaim or a ResourceClaimTemplate."""
+    from models.cel import selectors as device_selectors
+
     if not device_selectors.available():
         return
     for path, found in _device_selectors(obj):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from models.devices.inventory import Pick
-from models.devices.table import DeviceTable
 from models.documents.placement import DeviceResult, share_id
 from models.kube import quantity
+
+if TYPE_CHECKING:
+    from models.devices.inventory import Pick
+    from models.devices.table import DeviceTable
 
 
 def devices(table: DeviceTable, pod: int, picks: Iterable[Pick]) -> list[DeviceResult]:

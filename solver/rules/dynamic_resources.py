@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ids, Ints
-from models.devices.demand import Demand
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
-    from models.devices.demand import Claim
+    from models.devices.demand import Claim, Demand
     from models.devices.inventory import Pick
     from solver.cpsat.model import PlacementModel
     from solver.devices.state import DeviceState

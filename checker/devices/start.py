@@ -1,0 +1,43 @@
+"""Where the rest of the checker enters: what this package needs is imported where pods have to do with devices, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from checker.devices.state import Devices
+    from models.kube import device_objects as api
+
+RULE: Final = "DynamicResources"
+
+
+def state(snapshot: Snapshot, candidates: Iterable[objects.Pod], replaced: Sequence[objects.Pod]) -> Devices | None:
+    """Return the devices of a snapshot; None if no candidate can have to do with any. ``replaced``: running pods whose own claims go with
+    them."""
+    if not snapshot.gates.enabled("DynamicResourceAllocation"):
+        return None
+    if snapshot.device_classes or any(pod.spec.resourceClaims for pod in candidates):
+        from checker.devices.state import Devices
+
+        return Devices(snapshot, replaced)
+    return None
+
+
+def remaining(snapshot: Snapshot, gone: Collection[str]) -> dict[str, api.ResourceClaim]:
+    """Return the claims of a snapshot without those that go with pods of these keys."""
+    if not snapshot.resource_claims:
+        return {}
+    from checker.devices.demand import owned_by
+
+    owners: dict[str, list[objects.Pod]] = {}
+    for pod in snapshot.pods:
+        if objects.pod_key(pod) in gone:
+            owners.setdefault(pod.metadata.uid or "", []).append(pod)
+    return {
+        key: claim for key, claim in snapshot.resource_claims.items()
+        if not any(owned_by(claim, pod) for each in claim.metadata.ownerReferences or () for pod in owners.get(each.uid or "", ()))
+    }  # fmt: skip
