@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ RULE = "DynamicResources"
 pytestmark = pytest.mark.skipif(not selectors.available(), reason="no library evaluates selectors on this platform")
 
 
-def cases() -> list[dict[str, Any]]:
+def cases(every: int = 1) -> list[dict[str, Any]]:
     with gzip.open(DATA, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in islice(lines, 0, None, every)]
 
 
 def meant(recorded: dict[str, Any]) -> dict[str, list[str]]:
@@ -53,8 +54,8 @@ def differences(case: dict[str, Any]) -> Iterator[str]:
 
 
 def test_a_sample_agrees_with_kube_scheduler() -> None:
-    found = cases()[::6]
-    assert len(found) == 50
+    found = cases(every=20)
+    assert len(found) == 15
     assert [text for case in found for text in differences(case)] == []
 
 

@@ -27,7 +27,7 @@ from tests.objects import node, pod
 from tests.solver.devices.tables import Instance, can_serve, instance
 from tests.solver.rules.test_agreement import matrix, reachable
 
-FEW, CI, LONG = 40, 400, 4000
+FEW, CI, LONG = 12, 400, 4000
 #: Pods of a class.
 MANY = 2
 
@@ -89,6 +89,7 @@ def test_encoding_and_brute_force_agree_at_length() -> None:
     assert min(good, bad) > LONG // 2
 
 
+@pytest.mark.full
 def test_where_modes_are_too_many_nothing_that_can_be_served_is_ruled_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claim_modes, "MOST_MODES", 1)
     loose = 0
