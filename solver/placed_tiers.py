@@ -36,6 +36,8 @@ class PlacedParameters:
         tries: Constructions in different orders, where pods are few.
         few_pods_to_try: Pods up to which there are several constructions.
         long: Seconds that shares are of, at most.
+        fill: Share of the time for filling shared devices anew.
+        filling: Deterministic seconds that filling one node counts.
         repair: Share of the time for the repair.
         repair_devices: The same where pods ask for devices, whose models are large.
         patience: Insertions without gain after which the repair ends.
@@ -56,6 +58,8 @@ class PlacedParameters:
     tries: int = 8
     few_pods_to_try: int = 2_000
     long: float = 600.0
+    fill: float = 0.3
+    filling: float = 2e-3
     repair: float = 0.4
     repair_devices: float = 0.7
     patience: int = 400
@@ -109,6 +113,8 @@ class PlacedSearch:
             return self._proved(answer, "greedy construction placed every pod that fits anywhere: the placed tiers are proved")
         if short(cluster, self.limits):
             self._relax(answer)
+        if not self._complete(answer) and self.cluster.devices is not None:
+            self._fill(answer)
         if not self._complete(answer):
             self._repair(answer)
         if not self._complete(answer):
@@ -147,6 +153,23 @@ class PlacedSearch:
         )  # fmt: skip
         state = built.active, built.soft
         return Answer(built.counts, built.sequence, bounds, "greedy", interrupted=self.stop.is_set(), state=state)
+
+    def _fill(self, answer: Answer) -> None:
+        """Place pods anew that take shares of devices, where such are left."""
+        from solver.construction.share_filling import ShareFilling
+
+        until = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.fill
+
+        def over() -> bool:
+            self.deadline.charge(self.parameters.filling)
+            return self.stop.is_set() or self.deadline.left() <= until
+
+        active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
+        counts = ShareFilling(self.cluster, active, self.limits, answer.counts, seed=self.options.seed).run(over)
+        if counts is not None:
+            self._adopt(answer, counts)
+            answer.state = None
+            self._report("shares", answer)
 
     def _repair(self, answer: Answer) -> None:
         """Make room for what construction left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +53,8 @@ class Together:
         self._alike: dict[int, int] = {}  # state -> a node
         self._made: dict[int, DeviceClusters] = {}
         self._found: dict[tuple[int, tuple[tuple[int, int], ...]], bool] = {}
+        self._plans: dict[tuple[int, tuple[int, tuple[tuple[int, int], ...]]], list[Taken]] = {}  # with the node
+        self._shares: dict[tuple[int, int], tuple[Taken, int, int] | None] = {}  # by state and what is asked for
 
     @property
     def books(self) -> Books:
@@ -68,9 +70,42 @@ class Together:
                 asked[ask] = asked.get(ask, 0) + k
         return int(self._states[n]), tuple(sorted(asked.items()))
 
-    def note(self, n: int, pods: Pods) -> None:
-        """Take note that these pods can be on node n together."""
-        self._found[self._key(n, pods)] = True
+    def note(self, n: int, pods: Pods, taken: Sequence[tuple[int, Taken]] = ()) -> None:
+        """Take note that these pods can be on node n together; ``taken``: what each (class) may get."""
+        key = self._key(n, pods)
+        self._found[key] = True
+        if taken:
+            self._plans[n, key] = [each for _, each in sorted((int(self._asked[g, n]), each) for g, each in taken)]
+
+    def share(self, g: int, n: int) -> tuple[Taken, int, int] | None:
+        """Return what a pod of class g asks for on node n where that is shares of one capacity and nothing else: groups (one shared device
+        each) that may give it, how much of each, and of how many; None where it is not."""
+        key = int(self._states[n]), int(self._asked[g, n])
+        if key not in self._shares:
+            self._shares[key] = self._share(self._clusters(self._alike.setdefault(key[0], n)), self._asks[key[1]])
+        return self._shares[key]
+
+    @staticmethod
+    def _share(clusters: DeviceClusters, claims: Claims) -> tuple[Taken, int, int] | None:
+        if len(claims) != 1 or claims[0].constraints or [len(ways) for ways in claims[0].requests] != [1]:
+            return None
+        option = clusters.options[claims][0][0][0]
+        count, amounts = option.request.count, {amounts for _, amounts in option.groups}
+        if not count or option.request.admin or len(amounts) != 1 or any(clusters.uses[g] for g, _ in option.groups):
+            return None
+        each = amounts.pop()
+        if len(each) != 1 or each[0][1] <= 0:
+            return None
+        return tuple(g for g, _ in option.groups), each[0][1], count
+
+    def shared_room(self, n: int) -> dict[int, int]:
+        """Return what is left of each shared device of node n with one capacity, by group, beside what is allocated in the snapshot."""
+        clusters, books, found = self._clusters(self._alike.setdefault(int(self._states[n]), n)), self.books, {}
+        for g, group in enumerate(clusters.groups):
+            if group.kind.shared and len(clusters.capacity[g]) == 1 and group.free(books):
+                ((name, total),) = clusters.capacity[g].items()
+                found[g] = max(0, total - int(books.consumed.get((group.units[0], name), 0) * clusters.scale))
+        return found
 
     def fits(self, n: int, pods: Pods) -> bool:
         """Return whether pods of lonely classes get devices on node n, as far as a short search finds out."""
@@ -87,7 +122,11 @@ class Together:
     def plan(self, n: int, books: Books, pods: Pods) -> tuple[dict[int, list[Taken]] | None, bool]:
         """Return what the pods of each class may get on node n beside what is allocated, or None; see :func:`packing.pack`."""
         order = sorted((int(self._asked[g, n]), g) for g, k in pods.items() for _ in range(k))  # as ``fits`` has it: what it found is found
-        taken, sure = self._pack(self._clusters(n), books, [self._asks[ask] for ask, _ in order])
+        units = [unit for group in self._clusters(n).groups for unit in group.units]
+        known = self._plans.get((n, self._key(n, pods)))
+        taken, sure = known, True
+        if taken is None or any(books.shares[unit] != self.books.shares[unit] for unit in units):
+            taken, sure = self._pack(self._clusters(n), books, [self._asks[ask] for ask, _ in order])
         found: dict[int, list[Taken]] = {g: [] for _, g in order}
         for (_, g), each in zip(order, taken or (), strict=taken is not None):
             found[g].append(each)

@@ -1,0 +1,262 @@
+"""Pods that take shares of devices, put on node after node such that devices are full to the last unit.
+
+Where shares fill every device, construction class by class ends with gaps that nobody fits in. Here each device is filled with a set of
+shares that adds up to what it has left (subset sums), such sets being drawn with large shares more often than small ones, so that those
+that fit anywhere remain for the end. Then a few nodes at a time, among them some with gaps, are emptied and filled anew.
+
+Sources: Gupta and Ho, minimum bin slack, doi:10.1080/095372899232894; Schrimpf et al., ruin and recreate, doi:10.1006/jcph.1999.6413.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import gcd
+from typing import TypeAlias
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
+from solver.construction.repair_state import RepairState
+from solver.devices.together import Together, together
+from solver.rules.base import Rule
+
+#: Units of a device, at most.
+FINE = 4096
+#: The class of each pod, and the devices that it has shares of, by position.
+_Pods: TypeAlias = list[tuple[int, tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
+class ShareParameters:
+    """How nodes are filled.
+
+    Attributes:
+        ahead: Claims of several devices that a node gets, relative to its part of those that are left: they go first.
+        large: The chance of a share is its size to this power.
+        pace: What pods may take of other resources ahead of the devices that are full.
+        gaps: Nodes with gaps that are emptied at a time, at most, ...
+        others: ... and other nodes.
+        patience: Such fillings without smaller gaps after which there are no more.
+    """
+
+    ahead: float = 1.2
+    large: float = 1.5
+    pace: float = 0.05
+    gaps: int = 3
+    others: int = 3
+    patience: int = 300
+
+
+PARAMETERS = ShareParameters()
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Shares of one size. ``groups``: devices that may give them, by position; ``size``: in units of the site; ``count``: devices of one
+    pod; ``classes``: those that ask for it."""
+
+    groups: tuple[int, ...]
+    size: int
+    count: int
+    classes: Ints
+
+
+@dataclass
+class _Node:
+    """``kinds``: largest first; ``room``: units left of each device while nobody has a share; ``pods``: who has which devices, and ``gap``:
+    units that nobody has."""
+
+    kinds: list[_Kind]
+    room: dict[int, int]
+    pods: _Pods = field(default_factory=list)
+    gap: int = 0
+
+
+class ShareFilling:
+    """``active``: rules in the state of ``counts``, taken over. Pods whose claims are one request for shares of one capacity, and that no
+    other rule ties to other pods, are taken off and placed anew; others stay. ``limits``: int64[G, N]."""
+
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int) -> None:
+        self.cluster = cluster
+        self.rng = np.random.default_rng(seed)
+        found = together(cluster)
+        self.nodes: dict[int, _Node] = {}
+        if found is None or not self._missing(found, limits, counts):
+            return
+        self._together: Together = found
+        self.state = state = RepairState(cluster, active, limits, counts)
+        free = [g for g, cls in enumerate(cluster.classes) if cls.gang is None and state.lonely[g] and state.mobile[g]]
+        free = [g for g in free if not (state.touchy[g] or state.exclusions.near[g] or state.exclusions.wide[g])]
+        self.classes = np.array(free, dtype=np.int64)
+        plain = int(np.count_nonzero(cluster.demand.any(axis=0)))
+        self._columns = np.array([*range(plain), state.room.shape[1] - 1])  # resources and pod slots, devices apart
+        for n in np.flatnonzero(limits[self.classes].any(axis=0)).tolist():
+            made = self._node(n)
+            if made is not None:
+                self.nodes[n] = made
+
+    def _missing(self, answers: Together, limits: Ints, counts: Ints) -> bool:
+        """Return whether pods are left that ask for shares somewhere."""
+        left = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & limits.any(axis=1))
+        return any(answers.share(g, n) is not None for g in left.tolist() for n in np.flatnonzero(limits[g]).tolist())
+
+    def _node(self, n: int) -> _Node | None:
+        """What node n offers; None where others than pods that can be taken off have devices of it."""
+        state, answers = self.state, self._together
+        total = answers.shared_room(n)
+        asked: dict[tuple[tuple[int, ...], int, int], list[int]] = {}
+        for g in self.classes[state.block[self.classes, n] == 0].tolist():
+            share = answers.share(g, n)
+            if share is not None and total.keys() >= set(share[0]):
+                asked.setdefault(share, []).append(g)
+        others = set(np.flatnonzero(state.counts[:, n]).tolist()).difference(*asked.values())
+        if not asked or any(self.cluster.classes[g].devices is not None for g in others):
+            return None
+        unit = max(gcd(*(size for _, size, _ in asked)), -(-max(total.values()) // FINE))
+        kinds = [_Kind(groups, -(-size // unit), count, np.array(g)) for (groups, size, count), g in asked.items()]
+        return _Node(sorted(kinds, key=lambda kind: -kind.size * kind.count), {d: left // unit for d, left in total.items()})
+
+    def run(self, over: Callable[[], bool]) -> Ints | None:
+        """Return a placement int64[G, N] with fewer pods left than there were, as few as are found until ``over``, which is asked before
+        each node; None where there is none."""
+        if not self.nodes:
+            return None
+        state, best, quiet = self.state, self._left(), 0  # fillings since gaps got smaller
+        for n in self.nodes:
+            for g in self.classes[state.counts[self.classes, n] > 0].tolist():
+                state.put(g, n, -int(state.counts[g, n]))
+        self._fill(list(self.nodes), over)
+        found: tuple[Ints, dict[int, _Pods]] | None = None
+        while True:
+            now = self._left()
+            if now < best:
+                best, found = now, (state.counts.copy(), {n: node.pods for n, node in self.nodes.items()})
+            gaps = any(node.gap for node in self.nodes.values())
+            if not gaps or not state.left[self.classes].any() or quiet >= PARAMETERS.patience or over():
+                break
+            quiet = 0 if self._again(over) else quiet + 1
+        if found is None:
+            return None
+        for n, pods in found[1].items():
+            self._together.note(n, Counter(g for g, _ in pods), pods)
+        return found[0]
+
+    def _left(self) -> tuple[int, ...]:
+        """Pods that are left per priority, the highest first."""
+        return tuple(k for _, k in sorted(self.cluster.per_priority(self.state.left).items(), reverse=True))
+
+    def _again(self, over: Callable[[], bool]) -> bool:
+        """Empty some nodes and fill them anew; as before where gaps get larger. Whether they get smaller."""
+        gaps = [n for n, node in self.nodes.items() if node.gap]
+        full = [n for n, node in self.nodes.items() if not node.gap]
+        chosen: list[int] = []
+        for nodes, most in ((gaps, PARAMETERS.gaps), (full, PARAMETERS.others)):
+            chosen += self.rng.permutation(np.array(nodes, dtype=np.int64))[: int(self.rng.integers(1, most + 1))].tolist()
+        before = {n: (self.nodes[n].pods, self.nodes[n].gap) for n in chosen}
+        for n in chosen:
+            self._put(n, self.nodes[n].pods, -1)
+        self._fill(self.rng.permutation(np.array(chosen)).tolist(), over)
+        gain = sum(gap for _, gap in before.values()) - sum(self.nodes[n].gap for n in chosen)
+        if gain < 0:
+            for n, (pods, gap) in before.items():
+                self._put(n, self.nodes[n].pods, -1)
+                self._put(n, pods, 1)
+                self.nodes[n].pods, self.nodes[n].gap = pods, gap
+        return gain > 0
+
+    def _put(self, n: int, pods: _Pods, sign: int) -> None:
+        for g, k in Counter(g for g, _ in pods).items():
+            self.state.put(g, n, sign * k)
+
+    def _fill(self, nodes: Sequence[int], over: Callable[[], bool]) -> None:
+        for i, n in enumerate(nodes):
+            node = self.nodes[n]
+            node.pods, node.gap = [], sum(node.room.values())
+            if not over():
+                filling = _Filling(self, node, n, len(nodes) - i)
+                node.pods, node.gap = filling.pods, sum(filling.room.values())
+                self._put(n, node.pods, 1)
+
+
+class _Filling:
+    """One node filled. ``left``: nodes that are still to be filled, this one included."""
+
+    def __init__(self, of: ShareFilling, node: _Node, n: int, left: int) -> None:
+        state, self._rng = of.state, of.rng
+        self.room = dict(node.room)
+        self.pods: _Pods = []
+        self._all = max(1, sum(self.room.values()))
+        self._pods_left = [state.left[kind.classes].copy() for kind in node.kinds]
+        self._demand = [state.demand[kind.classes] for kind in node.kinds]
+        self._start = state.room[n]
+        self._rest = self._start.copy()
+        self._columns = of._columns
+        self._kinds = node.kinds
+        single = [i for i, kind in enumerate(node.kinds) if kind.count == 1]
+        for i, kind in enumerate(node.kinds):
+            if kind.count > 1:
+                share = float(self._pods_left[i].sum()) / left * PARAMETERS.ahead
+                for _ in range(int(share + self._rng.random())):
+                    if not self._several(i, single):
+                        break
+        for d in sorted(self.room):
+            while self._one(d, [i for i in single if d in node.kinds[i].groups]):
+                pass
+
+    def _several(self, i: int, single: Sequence[int]) -> bool:
+        """Give a pod several devices, the first that have room, as first-fit does."""
+        kind = self._kinds[i]
+        devices = [d for d in kind.groups if self.room[d] >= kind.size][: kind.count]
+        if len(devices) < kind.count or not self._fits(i).any():
+            return False
+        for d in devices:
+            rest = self.room[d] - kind.size
+            if self._sums(d, single, rest).bit_length() - 1 < rest:
+                return False
+        self._take(i, tuple(devices))
+        return True
+
+    def _one(self, d: int, single: Sequence[int]) -> bool:
+        """Give a pod a share of device d, such that others can fill the rest of it as well as can be."""
+        if not self.room[d]:
+            return False
+        usable = [i for i in single if self._kinds[i].size <= self.room[d] and self._fits(i).any()]
+        sums = self._sums(d, usable, self.room[d])
+        most = sums.bit_length() - 1
+        fine = [i for i in usable if self._kinds[i].size <= most and sums >> (most - self._kinds[i].size) & 1]
+        if not fine:
+            return False
+        weights = np.array([float(self._pods_left[i].sum()) * self._kinds[i].size ** PARAMETERS.large for i in fine])
+        self._take(fine[int(self._rng.choice(len(fine), p=weights / weights.sum()))], (d,))
+        return True
+
+    def _sums(self, d: int, single: Sequence[int], most: int) -> int:
+        """Return the sums up to ``most`` of shares that device d may give, as bits."""
+        sums, mask = 1, (1 << (most + 1)) - 1
+        for i in single:
+            kind = self._kinds[i]
+            if d in kind.groups:
+                for _ in range(min(int(self._pods_left[i].sum()), most // kind.size)):
+                    sums |= sums << kind.size & mask
+        return sums
+
+    def _fits(self, i: int) -> Bools:
+        return np.asarray((self._pods_left[i] > 0) & (self._demand[i] <= self._rest).all(axis=1))
+
+    def _take(self, i: int, devices: tuple[int, ...]) -> None:
+        """Choose a pod of a kind: of those that take no more of other resources than the devices that are full allow the one with most."""
+        kind = self._kinds[i]
+        for d in devices:
+            self.room[d] -= kind.size
+        start = np.maximum(self._start[self._columns], 1)
+        after = ((self._start - self._rest + self._demand[i])[:, self._columns] / start).max(axis=1)
+        pace = 1 - sum(self.room.values()) / self._all + PARAMETERS.pace
+        fits = self._fits(i)
+        slow = fits & (after <= pace)
+        chosen = int(np.argmax(np.where(slow, after, -1.0))) if slow.any() else int(np.argmin(np.where(fits, after, np.inf)))
+        self._pods_left[i][chosen] -= 1
+        self._rest = self._rest - self._demand[i][chosen]
+        self.pods.append((int(kind.classes[chosen]), devices))
