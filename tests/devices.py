@@ -74,6 +74,10 @@ def claim(
     return _object("ResourceClaim", name, spec, "default", metadata=metadata, **more)
 
 
+def claim_template(name: str, *requests: Object) -> Object:
+    return _object("ResourceClaimTemplate", name, {"spec": {"devices": {"requests": list(requests)}}}, "default")
+
+
 def got(pool: str, name: str, request: str = "r", **more: Any) -> Object:
     return {"request": request, "driver": DRIVER, "pool": pool, "device": name, **more}
 

@@ -53,7 +53,11 @@ class World:
         if behaviour.kubelets:
             Kubelets(core, behaviour.start)
         if behaviour.scheduler != "off":
-            Scheduler(core, 0.0 if behaviour.scheduler == "at once" else behaviour.scheduling)
+            self.begin_scheduling()
+
+    def begin_scheduling(self) -> None:
+        """Let a scheduler begin, which finds what is there: in a world that was made without one."""
+        Scheduler(self.core, self.behaviour.scheduling if self.behaviour.scheduler in ("slow", "random") else 0.0)
 
     # --- objects ----------------------------------------------------------------------------------------------------
 

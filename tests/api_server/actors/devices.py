@@ -18,7 +18,7 @@ class DeviceClaims(Worker):
 
     def hear(self, change: Change, entry: Entry) -> None:
         if change.resource is PODS and change.new["spec"].get("resourceClaims"):
-            if change.deleted:
+            if change.deleted or (change.new.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
                 self.note(f"free {change.new['metadata']['uid']} {change.new['metadata']['namespace']}")
             elif change.old is None:
                 self.note(f"make {change.key}")

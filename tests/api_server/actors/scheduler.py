@@ -7,7 +7,7 @@ from typing import Any
 from tests.api_server.actors.worker import Worker
 from tests.api_server.core import Core, Entry
 from tests.api_server.refusals import Refused
-from tests.api_server.resources import CLAIMS, DEVICE_CLAIMS, NODES, PODS, VOLUMES
+from tests.api_server.resources import CLAIMS, DEVICE_CLAIMS, NODES, PODS, SLICES, VOLUMES
 from tests.api_server.rules.attachments import limits_fit, shared_wrongly
 from tests.api_server.rules.claims import volume_claims
 from tests.api_server.rules.selectors import affinity_matches, repelled
@@ -48,6 +48,12 @@ class Scheduler(Worker):
         self._reserved: dict[str, str] = {}
         self._arrived = 0
         self._volumes = Volumes(core.store)
+        for key, pod in core.store.all(PODS).items():
+            if _waits(pod):
+                self._arrive(key, pod)
+                self._fresh.add(key)
+        if self._waiting:
+            self._soon()
 
     def hear(self, change: Change, entry: Entry) -> None:
         if change.resource is PODS:
@@ -55,7 +61,7 @@ class Scheduler(Worker):
         elif change.resource is NODES:
             if not change.deleted and (change.old is None or _without_heartbeat(change.old) != _without_heartbeat(change.new)):
                 self._free(change.key)
-        elif change.resource in (CLAIMS, VOLUMES, DEVICE_CLAIMS):
+        elif change.resource in (CLAIMS, VOLUMES, DEVICE_CLAIMS, SLICES):
             pods = self.core.store.all(PODS)
             found = [
                 key
@@ -70,10 +76,7 @@ class Scheduler(Worker):
         pod, key = change.now, change.key
         if pod is not None and _waits(pod):
             if key not in self._waiting:
-                self._arrived += 1
-                self._waiting[key] = self._arrived
-                if has_terms(pod) or pod["spec"].get("volumes"):
-                    self._choosy.add(key)
+                self._arrive(key, pod)
             if change.old is None or change.old["spec"] != pod["spec"] or change.old["metadata"] != pod["metadata"]:
                 self._fresh.add(key)
                 self._soon()
@@ -91,6 +94,12 @@ class Scheduler(Worker):
         if self._choosy and ((node and ended) or here != node):
             self._fresh |= self._choosy
             self._soon()
+
+    def _arrive(self, key: str, pod: Object) -> None:
+        self._arrived += 1
+        self._waiting[key] = self._arrived
+        if has_terms(pod) or pod["spec"].get("volumes"):
+            self._choosy.add(key)
 
     def _free(self, node: str) -> None:
         if self._waiting:

@@ -176,3 +176,13 @@ def test_devices_are_allocated_by_the_scheduler_only() -> None:
     world.bind("default/q", "n2", "client")
     world.settle()
     assert {one["metadata"]["name"]: one["status"]["phase"] for one in world.all("Pod")} == {"p": "Running", "q": "Pending"}
+
+
+def test_a_scheduler_that_begins_late_finds_who_waits() -> None:
+    world = World(Behaviour(scheduler="off"))
+    world.load([node("n1"), pod("p")])
+    world.settle()
+    assert world.where() == {}
+    world.begin_scheduling()
+    world.settle()
+    assert world.where() == {"default/p": "n1"}

@@ -8,6 +8,7 @@ from typing import Any
 from tests.api_server.core import Caller, Core
 from tests.api_server.resources import CLAIMS, CLASSES, DEVICE_CLAIMS, NODES, SLICES, VOLUMES
 from tests.api_server.rules.claims import device_claims, volume_claims
+from tests.api_server.rules.devices import Devices
 from tests.api_server.rules.quantities import amount
 from tests.api_server.rules.selectors import labels_match, node_selector_matches
 from tests.api_server.store import Store, copy
@@ -74,6 +75,7 @@ class Volumes:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._devices = Devices(store)
 
     def are_known(self, pod: Object) -> bool:
         """Return whether all claims of a pod are there, and none waits for a volume that is to come without the scheduler."""
@@ -109,34 +111,25 @@ class Volumes:
                 taken.add(there["metadata"]["name"])
             elif found.get("provisioner") == STATIC or not _topologies_match(found.get("allowedTopologies") or [], node):
                 return False
-        return self._devices_fit(pod, node["metadata"]["name"])
+        return self._devices_fit(pod, node)
 
-    def _devices_fit(self, pod: Object, node: str) -> bool:
-        wanted = 0
+    def _devices_fit(self, pod: Object, node: Object) -> bool:
         for key in device_claims(pod):
-            claim = self._store.all(DEVICE_CLAIMS)[key]
-            allocated = (claim.get("status") or {}).get("allocation")
-            if allocated is None:
-                wanted += len(((claim.get("spec") or {}).get("devices") or {}).get("requests") or [None])
-            elif not node_selector_matches(allocated.get("nodeSelector"), {"metadata": {"name": node}}):
+            allocated = (self._store.all(DEVICE_CLAIMS)[key].get("status") or {}).get("allocation")
+            if allocated is not None and "nodeSelector" in allocated and not node_selector_matches(allocated["nodeSelector"], node):
                 return False
-        if not wanted or not self._store.all(SLICES):
-            return True
-        slices = (one["spec"] for one in self._store.all(SLICES).values())
-        has = sum(len(one.get("devices") or ()) for one in slices if one.get("nodeName") == node)
-        return wanted <= has - self._devices_taken(node)
+        return not self._store.all(SLICES) or self._devices.find(self._unallocated(pod), node) is not None
 
-    def _devices_taken(self, node: str) -> int:
-        found = 0
-        for claim in self._store.all(DEVICE_CLAIMS).values():
-            results = (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
-            found += sum(1 for one in results if one.get("pool") == node)
-        return found
+    def _unallocated(self, pod: Object) -> list[str]:
+        claims = self._store.all(DEVICE_CLAIMS)
+        return [key for key in dict.fromkeys(device_claims(pod)) if (claims[key].get("status") or {}).get("allocation") is None]
 
     def reserve(self, core: Core, caller: Caller, pod: Object, node: str) -> bool:
         """Choose a node for the claims of a pod; return whether they all have their volumes already."""
+        wanted = self._unallocated(pod)
+        given = self._devices.find(wanted, self._store.all(NODES)[node]) if wanted and self._store.all(SLICES) else {}
         for key in device_claims(pod):
-            self._allocate(core, caller, key, pod, node)
+            self._allocate(core, caller, key, pod, node, (given or {}).get(key))
         ready = True
         for key in volume_claims(pod):
             claim = self._store.all(CLAIMS)[key]
@@ -154,16 +147,21 @@ class Volumes:
                 core.commit(caller, "update", CLAIMS, key, new)
         return ready
 
-    def _allocate(self, core: Core, caller: Caller, key: str, pod: Object, node: str) -> None:
+    def _allocate(self, core: Core, caller: Caller, key: str, pod: Object, node: str, results: list[Object] | None) -> None:
+        """Reserve a claim for a pod. ``results``: what it gets if it has nothing yet; None where nobody published devices: any."""
         new = copy(self._store.all(DEVICE_CLAIMS)[key])
         status = new.setdefault("status", {})
         if "allocation" not in status:
             field = {"key": "metadata.name", "operator": "In", "values": [node]}
             requests = ((new.get("spec") or {}).get("devices") or {}).get("requests") or [{"name": "device"}]
-            results = [
+            made = [
                 {"request": one["name"], "driver": "stand-in.example.com", "pool": node, "device": str(i)} for i, one in enumerate(requests)
             ]
-            status["allocation"] = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
+            for result in results or ():
+                if "shareID" in result:
+                    result["shareID"] = core.new_uid("share", key)
+            selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+            status["allocation"] = {"devices": {"results": made if results is None else results}, "nodeSelector": selector}
         metadata = pod["metadata"]
         if not any(one["uid"] == metadata["uid"] for one in status.setdefault("reservedFor", [])):
             status["reservedFor"].append({"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]})
