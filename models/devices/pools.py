@@ -154,7 +154,7 @@ class Pool:
             for device in self.slices[k].spec.devices or ():
                 for used in device.consumesCounters or ():
                     if used.counterSet not in sets:
-                        return f"device {device.name} consumes of counter set {used.counterSet}, which there is not"
+                        return f"device {device.name} consumes counters of {used.counterSet}, a set that does not exist"
                     missing = sorted(set(used.counters or ()) - sets[used.counterSet])
                     if missing:
                         return f"device {device.name} consumes counter {missing[0]}, which counter set {used.counterSet} has not"

@@ -9,6 +9,7 @@ from typing import Final
 from models.cel import selectors
 from models.devices.inventory import Kind
 from models.kube.feature_gates import FeatureGates
+from models.kube.lenient_decode import shorten
 
 #: ("attributes" or "capacity", domain, name).
 Read = tuple[str, str, str]
@@ -79,13 +80,14 @@ class Selecting:
         """
         found = self._found.get((expressions, kind))
         if found is None:
-            one = self._kinds[kind]
+            one, asked, found = self._kinds[kind], "", True
             try:
-                found = all(selectors.compile_selector(each, self._gates).matches(one.driver, one.example) for each in expressions)
-            except selectors.CelError as error:
-                found = error
-            except selectors.UnsupportedExpression as error:
-                found = selectors.CelError(str(error))
+                for asked in expressions:
+                    if not selectors.compile_selector(asked, self._gates).matches(one.driver, one.example):
+                        found = False
+                        break
+            except (selectors.CelError, selectors.UnsupportedExpression) as error:
+                found = selectors.CelError(f"selector {shorten(asked)} fails: {error}")
             self._found[expressions, kind] = found
         if isinstance(found, selectors.CelError):
             raise found

@@ -53,6 +53,11 @@ def apply(snapshot: Snapshot, name: Literal["hami", "kai", "volcano"]) -> None:
             continue
         if asks := system.asks(pod):
             _give(snapshot, index, _spec(asks, sizes, pod), None)
+        else:
+            given = [key for key in system.annotations if key in (pod.metadata.annotations or {})]
+            unread = [(f"metadata.annotations[{key}]", "ignored: it is not read as an amount of a GPU") for key in given]
+            if unread:
+                snapshot.not_understood[objects.pod_key(pod)] = [*snapshot.not_understood.get(objects.pod_key(pod), ()), *unread]
         _without(snapshot, index, system.resources)
     for node, indices in running.items():
         held = system.held([snapshot.pods[i] for i in indices], cards.get(node, []))

@@ -75,4 +75,4 @@ def _held(pods: list[objects.Pod], cards: list[Card]) -> dict[int, list[Share]]:
     return found
 
 
-KAI: Final = System(frozenset({_RESOURCE}), _cards, _asks, _held)
+KAI: Final = System(frozenset({_RESOURCE}), _cards, _asks, _held, ("gpu-fraction", "gpu-memory"))

@@ -83,7 +83,7 @@ def test_an_incomplete_pool_has_no_devices_since_1_35() -> None:
     [
         (devices("d", "d"), SETS, "two devices d"),
         (devices("d"), SETS * 2, "two counter sets gpu"),
-        ([device("d", consumesCounters=[{"counterSet": "other", "counters": {}}])], SETS, "consumes of counter set other"),
+        ([device("d", consumesCounters=[{"counterSet": "other", "counters": {}}])], SETS, "consumes counters of other"),
         ([device("d", consumesCounters=[{"counterSet": "gpu", "counters": {"more": {"value": "1"}}}])], SETS, "consumes counter more"),
     ],
 )

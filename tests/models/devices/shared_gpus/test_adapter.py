@@ -133,3 +133,9 @@ def test_devices_are_shared_whatever_the_version() -> None:
     adapter.apply(found, "hami")
     assert found.gates.enabled("DRAConsumableCapacity")
     assert found.gates.version == "1.34"
+
+
+@pytest.mark.parametrize(("text", "named"), [("lots", True), ("1.5", True), ("0.5", False)])
+def test_an_amount_that_cannot_be_read_is_named(text: str, named: bool) -> None:
+    found = adapted("kai", node("n1"), pod("p", annotations={"gpu-fraction": text}))
+    assert list(found.not_understood) == (["default/p"] if named else [])
