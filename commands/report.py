@@ -41,7 +41,7 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
     from commands.common import inputs, judging, output, searching
     from models.documents.placement import Placement
     from report.page import data, render
-    from report.page.rollouts import with_new_pods
+    from report.page.places import with_new_pods
 
     result = judging.read_result(streams.result, streams, "shown") if streams.result is not None else None
     policy = inputs.read_policy(choices)

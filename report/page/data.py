@@ -15,7 +15,7 @@ from models.snapshot.snapshot import Snapshot
 from report.documents.origin import origin
 from report.documents.output import one_line
 from report.documents.results import Violation
-from report.page import nodes, owners, places, pods, summary
+from report.page import devices, nodes, owners, places, pods, summary
 from report.page.shapes import Shapes
 from report.page.unplaced import unplaced
 
@@ -39,13 +39,13 @@ def build(
 ) -> dict[str, Any]:
     """Return the data of the page for a snapshot and, where there is one, a result of it.
 
-    ``snapshot``: with the result's what-if edits, manifests and (:func:`report.page.rollouts.with_new_pods`) new pods of its rollout;
+    ``snapshot``: with the result's what-if edits, manifests and (:func:`report.page.places.with_new_pods`) new pods of its rollout;
     ``original``: as it was before them, which tells added nodes and pods. ``violations``: what the checker has against the result;
     ``verdicts`` and ``causes``: what is judged of pending pods where no result says it; ``audit``: what is found in the snapshot then.
 
     Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are mCPU and bytes. ``place`` and ``usage``
     have a list for each of ``views``. More than :data:`report.page.pods.SINGLE` pods are ``groups``, of which only those that change or
-    wait are ``named``. All texts are printable and on one line.
+    wait are ``named``. ``devices`` is there where nodes or claims have some. All texts are printable and on one line.
 
     Raises:
         InputError: the result names pods or nodes that the snapshot lacks, or a quantity cannot be read.
@@ -87,6 +87,9 @@ def build(
         "search": summary.search(result),
         "rulesBroken": summary.rules_broken(result),
     }
+    # What a page is without devices it stays.
+    if (held := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
+        data["devices"] = held
     cleaned: dict[str, Any] = _clean(data, {})
     return cleaned
 

@@ -11,6 +11,7 @@ from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube import objects
 from models.kube.lenient_decode import shorten
 from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.rollout_input import read
 from report.page.owners import of_pods
 
 PLAIN: Final = 0
@@ -51,6 +52,24 @@ class Places:
     waves: list[tuple[int, list[ShownMove]]] = field(default_factory=list)
     anew: set[int] = field(default_factory=set)
     zones: dict[int, list[tuple[str, list[str]]]] = field(default_factory=dict)
+
+
+def with_new_pods(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> Snapshot:
+    """Return the snapshot with the pods of the new revision and what they need, unchanged if the result is no rollout. ``manifests``: what
+    holds the Deployment's new template, as it was given to the rollout.
+
+    Raises:
+        InputError: there is no such Deployment, or its template cannot be used.
+    """
+    reference = placement.snapshot
+    if reference.rollout is None or placement.rollout is None:
+        return snapshot
+    revision = read(snapshot, reference.rollout, manifests, reference.edits)
+    known = {objects.pod_key(pod) for pod in revision.snapshot.pods}
+    found = revision.snapshot.copy()
+    found.pods = [*found.pods, *(pod for pod in revision.new if objects.pod_key(pod) not in known)]
+    found.sha256 = snapshot.sha256
+    return found
 
 
 def find(snapshot: Snapshot, result: Result, original: Snapshot | None) -> Places:

@@ -15,7 +15,7 @@ function showPanel(changed) {
   const { scrollTop } = panel;
   const head = h("header", null, h("h2", { tabindex: -1, id: "panel-title" }, name(D.nodes.name[n])),
     h("button", { class: "icon", "aria-label": "Close the panel", onclick: closePanel }, "✕"));
-  panel.replaceChildren(head, nodeFacts(n), nodeLevels(n), ...numaZones(n), ...residentsOf(n), ...groupChanges(n), ...goneFrom(n), nodeTexts(n));
+  panel.replaceChildren(head, nodeFacts(n), nodeLevels(n), ...numaZones(n), ...nodeDevices(n), ...residentsOf(n), ...groupChanges(n), ...goneFrom(n), nodeTexts(n));
   for (const p of open) unfold(p);
   panel.scrollTop = same ? scrollTop : 0;
   if (!started || !(inside || !same)) return;
@@ -91,6 +91,7 @@ function podBody(p) {
   });
   return h("div", { class: "body" }, podFacts(p),
     rows.length ? table(`Containers of ${P.name[p]}`, ["Container", ["CPU", "num"], ["Memory", "num"]], rows) : null,
+    podDevices(p),
     h("h4", null, "Rules"),
     ties.length ? h("ul", { class: "rules" }, ties.map((rule) => h("li", null, h("span", { class: "rule" }, rule.rule), " ", name(rule.text), tiedTo(rule)))) : empty("No rules tie this pod; only its requests count."));
 }

@@ -21,11 +21,13 @@ _POD = ("name", "workload", "shape", "priority", "state")
 
 
 def check(data: Data, snapshot: Snapshot, result: Placement | RebalancePlan | None) -> None:
-    assert data.keys() == KEYS
+    assert data.keys() - {"devices"} == KEYS
     nodes, views = len(snapshot.nodes), len(data["views"])
     assert data["views"] == (["now"] if result is None else ["before", "after"])
     _nodes(data, nodes)
     _shapes(data)
+    if "devices" in data:
+        _devices(data, nodes)
     _usage(data, snapshot, result)
     for part in (data["pods"], data["named"]):
         if part is not None:
@@ -51,6 +53,19 @@ def _nodes(data: Data, nodes: int) -> None:
     assert ("labels" in columns) == (nodes <= 500)
     assert all(0 <= int(n) < nodes for n in columns["numa"])
     assert all(zone["name"] for zone in data["zones"][:-1])
+
+
+def _devices(data: Data, nodes: int) -> None:
+    found, taken = data["devices"], data["devices"]["taken"]
+    count = len(found["name"])
+    assert len(found["pool"]) == count
+    assert all(0 <= pool < len(found["pools"]) for pool in found["pool"])
+    assert len(found["site"]) == nodes
+    assert all(0 <= site < len(found["sites"]) for site in found["site"])
+    assert all(len(set(site)) == len(site) and all(0 <= i < count for i in site) for site in found["sites"])
+    assert len({len(column) for column in taken.values()}) == 1
+    assert all(0 <= i < count for i in (*taken["device"], *map(int, found["capacity"])))
+    assert set(taken["when"]) <= ({1} if len(data["views"]) == 1 else {1, 2, 3})
 
 
 def _shapes(data: Data) -> None:

@@ -335,6 +335,11 @@ def hostile(text: str) -> Document:
     for wave in made["waves"]:
         for step in wave["steps"]:
             step["reason"] = text
+    taken = {"device": [0], "claim": [text], "request": [text], "how": [1], "amounts": [[[text, 1]]], "pods": [[0]], "when": [3]}
+    made["devices"] = {
+        "pools": [[text, text]], "name": [text], "pool": [0], "capacity": {"0": [[text, 2, False]]}, "sites": [[0]], "site": [0] * 4,
+        "taken": taken,
+    }  # fmt: skip
     made["title"] = made["version"] = text
     made["summary"] |= {"status": text, "engine": text, "notes": [text], "facts": [[text, text]]}
     made["summary"]["unmodelled"] = [{"pod": text, "field": text, "effect": text}]

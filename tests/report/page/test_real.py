@@ -13,7 +13,7 @@ from models.documents.rebalance_plan import Limits, RebalancePlan
 from models.edits.edits import apply
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from report.page.data import build
-from report.page.rollouts import with_new_pods
+from report.page.places import with_new_pods
 from solver.explain.per_node import explain
 from solver.explain.unplaced import asked, explain_left
 from solver.rebalance.problem.options import PlanOptions

@@ -1,0 +1,156 @@
+"""The devices of dynamic resource allocation: which each node reaches, and what claims take of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil
+from typing import Any, Final, NamedTuple
+
+from models.documents.placement import Assignment, DeviceResult, Placement, RolloutPod
+from models.kube import objects, quantity
+from models.kube.device_objects import DeviceRequestAllocationResult, ResourceClaim
+from models.kube.selectors import NodeTable
+from models.snapshot.snapshot import InputError, Snapshot
+from report.page.places import Places, Result
+
+#: When something is taken: without the result, with it.
+BEFORE: Final = 1
+AFTER: Final = 2
+
+_Unit = tuple[str, str, str]  # driver, pool, name
+
+
+class _Row(NamedTuple):
+    """A device that a claim has for a request. ``amounts``: what it takes of the capacity of a shared one."""
+
+    unit: _Unit
+    claim: str
+    request: str
+    admin: bool
+    share: bool
+    amounts: tuple[tuple[str, int], ...]
+
+
+#: Each with the pods that use the claim, by index, and when it is taken.
+_Rows = dict[_Row, tuple[dict[int, None], int]]
+
+
+def columns(snapshot: Snapshot, result: Result, places: Places, *, grouped: bool) -> dict[str, Any] | None:
+    """Return ``devices`` of the page, None where there are none. ``grouped``: pods are told by name.
+
+    ``name`` and ``pool`` (of ``pools``: driver, name) are of each device, ``capacity`` by index (as text) of shared ones: name, amount,
+    whether people write it in binary units. ``site`` is of each node: which of ``sites`` lists the devices that it reaches. ``taken`` has
+    a row for each device of a claim; ``when`` is :data:`BEFORE`, :data:`AFTER` or the sum of both.
+
+    Raises:
+        InputError: the result has an amount that is no quantity.
+    """
+    rows = _rows(snapshot, result, places)
+    if not (snapshot.resource_slices or rows):
+        return None
+    from models.devices.read import inventory  # numpy takes longer to import than a page to make
+
+    found = inventory(snapshot, NodeTable(snapshot.nodes), reads=())
+    ids = dict(found.units)
+    for row in rows:
+        ids.setdefault(row.unit, len(ids))  # what is allocated may be published no more
+    pools = {pool: i for i, pool in enumerate(dict.fromkeys((driver, pool) for driver, pool, _ in ids))}
+    capacity = {}
+    for device in found.devices:
+        kind = found.kind(device.id)
+        if kind.shared and kind.capacity:
+            raw = kind.example.capacity or {}
+            amounts = [[name, ceil(each.value), str(raw[name].value).endswith("i")] for name, each in sorted(kind.capacity.items())]
+            capacity[str(device.unit)] = amounts
+    sites: list[list[int]] = [[] for _ in found.sites]
+    for s, n in {int(s): n for n, s in enumerate(found.site_of)}.items():
+        sites[s] = list(dict.fromkeys(found.devices[i].unit for i in found.visible(n).tolist()))
+    return {
+        "pools": [list(pool) for pool in pools],
+        "name": [name for _, _, name in ids],
+        "pool": [pools[driver, pool] for driver, pool, _ in ids],
+        "capacity": capacity,
+        "sites": sites,
+        "site": found.site_of.tolist(),
+        "taken": _taken(rows, ids, places, grouped=grouped),
+    }
+
+
+def _taken(rows: _Rows, ids: Mapping[_Unit, int], places: Places, *, grouped: bool) -> dict[str, list[Any]]:
+    return {
+        "device": [ids[row.unit] for row in rows],
+        "claim": [row.claim for row in rows],
+        "request": [row.request for row in rows],
+        "how": [2 if row.admin else int(row.share) for row in rows],
+        "amounts": [[list(each) for each in row.amounts] for row in rows],
+        "pods": [[objects.pod_key(places.pods[i]) if grouped else i for i in pods] for pods, _ in rows.values()],
+        "when": [when for _, when in rows.values()],
+    }
+
+
+def _rows(snapshot: Snapshot, result: Result, places: Places) -> _Rows:
+    found: _Rows = {}
+    # Claims go with the pods that they were made for, and are made again with them.
+    views = BEFORE if result is None else BEFORE | AFTER
+    ends = zip(places.place[0], places.place[-1], strict=True)
+    gone = {i for i, (n, to) in enumerate(ends) if n >= 0 and (i in places.anew or to < 0)}
+    if any(_results(claim) for claim in snapshot.resource_claims.values()):
+        users, owner = _users(snapshot, places)
+        for key, claim in snapshot.resource_claims.items():
+            when = BEFORE if owner.get(key) in gone else views
+            for each in _results(claim):
+                found[_row(key, each)] = dict.fromkeys(users.get(key, ())), when
+    ids: dict[str, int] = {}
+    for name, given in _assigned(result):
+        ids = ids or {objects.pod_key(pod): i for i, pod in enumerate(places.pods)}
+        for device in given:
+            row = _row(device.claim, device)
+            pods, when = found.get(row, ({}, 0))
+            found[row] = {**pods, ids[name]: None}, when | AFTER
+    return found
+
+
+def _assigned(result: Result) -> Iterator[tuple[str, list[DeviceResult]]]:
+    """Yield the pods that get devices by a result."""
+    if isinstance(result, Placement):
+        listed: list[Assignment | RolloutPod] = [*result.assignments]
+        for wave in result.rollout.waves if result.rollout is not None else ():
+            listed += wave.create
+        yield from ((each.pod, each.devices) for each in listed if each.devices)
+
+
+def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    allocation = claim.status.allocation if claim.status is not None else None
+    return (allocation.devices.results if allocation is not None and allocation.devices is not None else None) or []
+
+
+def _row(claim: str, each: DeviceRequestAllocationResult | DeviceResult) -> _Row:
+    share = each.shareID is not None
+    try:
+        amounts = [(name, ceil(quantity.parse(raw))) for name, raw in sorted((each.consumedCapacity or {}).items())] if share else []
+    except quantity.QuantityError as error:
+        raise InputError([f"claim {claim}: consumedCapacity of device {each.device}: {error}"]) from error
+    unit = each.driver, each.pool, each.device
+    return _Row(unit, claim, each.request, bool(each.adminAccess), share, tuple(amounts))
+
+
+def _users(snapshot: Snapshot, places: Places) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Return which pods use each claim, and for which one it was made; claims by ``namespace/name``."""
+    users: dict[str, list[int]] = {}
+    by_uid: dict[tuple[str, str | None], int] = {}
+    for i, pod in enumerate(places.pods):
+        space = pod.metadata.namespace or "default"
+        by_uid[f"{space}/{pod.metadata.name}", pod.metadata.uid] = i
+        made = {each.name: each.resourceClaimName for each in (pod.status.resourceClaimStatuses if pod.status else None) or ()}
+        for entry in pod.spec.resourceClaims or ():
+            name = entry.resourceClaimName or made.get(entry.name)
+            if name is not None:
+                users.setdefault(f"{space}/{name}", []).append(i)
+    owner: dict[str, int] = {}
+    for key, claim in snapshot.resource_claims.items():
+        controller = next((each for each in claim.metadata.ownerReferences or () if each.controller and each.kind == "Pod"), None)
+        at = by_uid.get((f"{key.partition('/')[0]}/{controller.name}", controller.uid)) if controller is not None else None
+        if at is not None:
+            owner[key] = at
+            users.setdefault(key, [at])
+    return users, owner
