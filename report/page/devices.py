@@ -48,7 +48,7 @@ def columns(snapshot: Snapshot, result: Result, places: Places, *, grouped: bool
     rows = _rows(snapshot, result, places)
     if not (snapshot.resource_slices or rows):
         return None
-    from models.devices.read import inventory  # numpy takes longer to import than a page to make
+    from models.devices.read import inventory  # snapshots without devices import nothing of them
 
     found = inventory(snapshot, NodeTable(snapshot.nodes), reads=())
     ids = dict(found.units)
