@@ -200,21 +200,22 @@ class _Filling:
             if kind.count > 1:
                 share = float(self._pods_left[i].sum()) / left * PARAMETERS.ahead
                 for _ in range(int(share + self._rng.random())):
-                    if not self._several(i, single):
+                    if not self._several(i):
                         break
         for d in sorted(self.room):
             while self._one(d, [i for i in single if d in node.kinds[i].groups]):
                 pass
 
-    def _several(self, i: int, single: Sequence[int]) -> bool:
-        """Give a pod several devices, the first that have room, as first-fit does."""
+    def _several(self, i: int) -> bool:
+        """Give a pod several devices, the first that have room, as first-fit does; not where others then fill less of them."""
         kind = self._kinds[i]
         devices = [d for d in kind.groups if self.room[d] >= kind.size][: kind.count]
         if len(devices) < kind.count or not self._fits(i).any():
             return False
         for d in devices:
-            rest = self.room[d] - kind.size
-            if self._sums(d, single, rest).bit_length() - 1 < rest:
+            sums = self._sums(d, range(len(self._kinds)), self.room[d])
+            rest = sums & ((1 << (self.room[d] - kind.size + 1)) - 1)
+            if rest.bit_length() + kind.size < sums.bit_length():
                 return False
         self._take(i, tuple(devices))
         return True

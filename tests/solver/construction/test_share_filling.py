@@ -99,6 +99,18 @@ def test_where_no_pod_for_shares_is_left_nothing_is_filled() -> None:
     assert filling(cluster, counts).run(times(30_000)) is None
 
 
+def test_claims_of_several_devices_need_no_others_that_fill_the_rest() -> None:
+    objects = planted_devices("shares", 0, nodes=NODES).objects
+    claims = [o for o in objects if o["kind"] == "ResourceClaim"]
+    single = {o["metadata"]["name"] for o in claims if o["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1}
+    gone = single | {name.removesuffix("-devices") for name in single}
+    snapshot = from_objects([o for o in objects if o["metadata"]["name"] not in gone])
+    cluster = compile_cluster(snapshot, select(snapshot))
+    found = filling(cluster, np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)).run(times(30_000))
+    assert found is not None
+    assert found.sum() == cluster.count.sum() > 0
+
+
 def test_what_is_cut_off_is_not_worse_than_before() -> None:
     cluster, counts = planted("shares", 0)
     fewer = counts.copy()
