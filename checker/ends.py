@@ -14,7 +14,7 @@ from checker.rules import resources
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
-from models.kube import objects, quantity
+from models.kube import device_objects, objects, quantity
 from models.kube.closed_nodes import OWN_TAINTS
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
@@ -47,6 +47,7 @@ class _End:
     def __init__(self, before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, stands: Mapping[str, str]) -> None:
         self._document, self._stands = document, stands
         self._before, self._now = ({objects.pod_key(pod): pod for pod in each.pods} for each in (before, now))
+        self._claims = list(now.resource_claims.values())
         self._nodes = {node.metadata.name or "": node for node in now.nodes}
         self._nodes_before = {node.metadata.name or "": node for node in before.nodes}
         names = frozenset(self._nodes)
@@ -64,7 +65,7 @@ class _End:
     def found(self) -> Ends:
         found = Ends(missed=list(self._missed()), foreign=list(self._foreign()))
         if isinstance(self._document, Placement):
-            found.missed += self._broken_pods()
+            found.missed += [*self._broken_pods(), *self._other_devices(self._document)]
             return found
         for mine, line in self._figures(self._document, self._document.after, bool(found.missed), bool(found.foreign)):
             (found.missed if mine else found.foreign).append(line)
@@ -93,6 +94,27 @@ class _End:
             runner = self._board.runners.get(self._stands.get(key, key))
             if runner is not None and runner.node == target and runner.steady and (broken := self._board.broken(runner)):
                 yield f"Pod {runner.key} breaks {', '.join(sorted(broken))} on node {target}"
+
+    def _other_devices(self, placement: Placement) -> Iterator[str]:
+        """Devices that are named for pods and that they do not have."""
+        if not any(entry.devices for entry in placement.assignments):
+            return
+        held: Counter[tuple[str, ...]] = Counter()
+        for claim in self._claims:
+            status = claim.status or device_objects.ResourceClaimStatus()
+            allocated = status.allocation.devices if status.allocation is not None else None
+            results = (allocated.results if allocated is not None else None) or ()
+            for user in status.reservedFor or ():
+                held.update((user.uid, each.request, each.driver, each.pool, each.device) for each in results)
+        for entry in placement.assignments:
+            pod = self._now.get(self._stands.get(entry.pod, entry.pod))
+            if pod is None or pod.spec.nodeName != entry.node or not _holds(pod):
+                continue  # claims of pods that have ended are given back
+            for each in entry.devices:
+                device = each.driver, each.pool, each.device
+                if held[pod.metadata.uid or "", each.request, *device] == 0:
+                    yield f"Pod {entry.pod} does not have device {'/'.join(device)}, named for claim {each.claim}, request {each.request}"
+                held[pod.metadata.uid or "", each.request, *device] -= 1
 
     # --- others -----------------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from checker.claims.document import document_claims
 from checker.claims.preferences import preference_claims
 from checker.devices import start as devices
 from checker.objective.tiers import objective_faults
-from checker.placement_document import document_faults, units, why_not_movable, why_not_pending
+from checker.placement_document import document_faults, replayed_units, units, why_not_movable, why_not_pending
 from checker.rules import admission, affinity, gangs, matching, node_rules, resources, spread, volumes
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Assignment, DeviceResult, Placement
@@ -141,6 +141,14 @@ class Judge:
         from checker.devices.document import faults
 
         return faults(self._devices, self.allocated(pod), self.nodes[node_name], named)
+
+    def other_devices(self, pod: objects.Pod, named: Sequence[DeviceResult]) -> list[str]:
+        """Return how a pod that was bound has others than the devices that a document of an earlier snapshot names for it."""
+        if self._devices is None and not named:
+            return []
+        from checker.devices.document import others
+
+        return others(self._devices, pod, named)
 
     def allocated(self, pod: objects.Pod) -> Sequence[Grant] | None:
         """Return what a pod that was bound has, what was allocated for others that it shares included; None if it was rejected."""
@@ -304,9 +312,9 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
 
 
 def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
-    """Return what is wrong with the assignments of a placement on a snapshot that is not its own: whether each pod still waits and is
-    accepted on its node in turn. ``placement``: with the assignments that are left alone, under the names that their pods have in
-    ``snapshot``. What the document claims (hash, numbers, tiers, that all pending pods are named) is not judged.
+    """Return what is wrong with the assignments of a placement on a snapshot that is not its own: whether each pod still waits, is accepted
+    on its node in turn, and gets the devices that are named. ``placement``: with the assignments that are left alone, under the names that
+    their pods have in ``snapshot``. What the document claims (hash, numbers, tiers, that all pending pods are named) is not judged.
 
     Raises:
         QuantityError, InputError: as for :func:`verify`.
@@ -323,10 +331,13 @@ def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
                 found.append(Violation(entry.pod, entry.node, DOCUMENT, why))
         roster = gangs.read(snapshot, {key for key, why in refusals.items() if why is None}, placement.policy or DEFAULT)
         waiting = {key: pod for key, pod in pods.items() if refusals[key] is None}
-        replayed = _replayed(units(placement, roster), waiting, nodes)
+        replayed = replayed_units(units(placement, roster), waiting, nodes)
         entries = [entry for unit in replayed for entry in unit]
         judge = Judge(snapshot, [waiting[entry.pod] for entry in entries], exempt=placement.snapshot.daemonNamespaces)
         found += _bound(judge, replayed, waiting, named=False)
+        for entry in entries:
+            why_others = judge.other_devices(waiting[entry.pod], entry.devices)
+            found += [Violation(entry.pod, entry.node, devices.RULE, why) for why in why_others]
         faults = gangs.gang_faults(snapshot, placement, roster, entries, refusals)
         return found + [fault for fault in faults if fault.rule == gangs.RULE]
 
@@ -357,7 +368,7 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     pending = {key for key, why in refusals.items() if why is None}
     roster = gangs.read(snapshot, pending, placement.policy or DEFAULT)
     found = document_faults(snapshot.sha256, placement, pods, nodes, refusals, roster)
-    replayed = _replayed(units(placement, roster), pods, nodes)
+    replayed = replayed_units(units(placement, roster), pods, nodes)
     named = {entry.pod for entry in placement.assignments} | {entry.pod for entry in placement.unplaced}
     freed = named if placement.snapshot.fromScratch else ()
     free = {key for key in freed if key in pods and why_not_movable(pods[key], nodes) is None}
@@ -378,19 +389,3 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
         found += left.cause_faults(alone)
         found += preference_claims(snapshot, placement, {entry.pod: entry.node for entry in entries}, absent, roster.gangs)
     return Checked(found, left.unjudged)
-
-
-def _replayed(groups: list[list[Assignment]], pods: Mapping[str, objects.Pod], nodes: Collection[str]) -> list[list[Assignment]]:
-    """Known pods on known nodes, each pod at its first mention only; the rest is reported as a fault of the document."""
-    seen: set[str] = set()
-    found = []
-    for group in groups:
-        kept = []
-        for entry in group:
-            key = entry.pod
-            if key not in seen:
-                seen.add(key)
-                if key in pods and entry.node in nodes:
-                    kept.append(entry)
-        found.append(kept)
-    return found

@@ -179,3 +179,19 @@ def _status_faults(placement: Placement) -> list[Violation]:
     if placement.status == "infeasible" and placement.assignments:
         found.append(Violation("", "", DOCUMENT, f"the status is infeasible, and {len(placement.assignments)} pods are assigned"))
     return found
+
+
+def replayed_units(groups: list[list[Assignment]], pods: Mapping[str, objects.Pod], nodes: Collection[str]) -> list[list[Assignment]]:
+    """Return known pods on known nodes, each pod at its first mention only; the rest is reported as a fault of the document."""
+    seen: set[str] = set()
+    found = []
+    for group in groups:
+        kept = []
+        for entry in group:
+            key = entry.pod
+            if key not in seen:
+                seen.add(key)
+                if key in pods and entry.node in nodes:
+                    kept.append(entry)
+        found.append(kept)
+    return found

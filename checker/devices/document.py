@@ -28,6 +28,28 @@ def faults(devices: Devices | None, grants: Sequence[Grant] | None, node: object
     return list(_faults(devices, expected(grants), node, list(named)))
 
 
+def others(devices: Devices | None, pod: objects.Pod, named: Sequence[DeviceResult]) -> list[str]:
+    """Return which devices that a document names a pod does not get, on a later snapshot than the document's: claims may have been made
+    for templates since, and allocated, so that a device counts by its request, whatever the claim is called."""
+    held = devices.held(pod) if named and devices is not None else None
+    if held is None:
+        return []
+    left, wrong = list(held), []
+    for each in named:
+        if (each.request, _device(each)) in left:
+            left.remove((each.request, _device(each)))
+        else:
+            wrong.append(each)
+    found = []
+    for each in wrong:
+        instead = next((other for other in left if other[0] == each.request), None)
+        if instead is not None:
+            left.remove(instead)
+        told = f"the allocator takes {'/'.join(instead[1])}" if instead is not None else "it does not get it"
+        found.append(f"{_place(each)}: device {'/'.join(_device(each))} is named; {told}")
+    return found
+
+
 def _faults(devices: Devices, wanted: list[DeviceResult], node: objects.Node, named: list[DeviceResult]) -> Iterator[str]:
     missing = list(wanted)
     wrong: list[DeviceResult] = []

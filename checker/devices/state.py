@@ -226,6 +226,16 @@ class Devices:
             return []
         return self._granted.get(id(pod))
 
+    def held(self, pod: objects.Pod) -> list[tuple[str, tuple[str, str, str]]] | None:
+        """Return request and device of all that a pod that was bound has, allocated before or for it; None as for ``allocated``."""
+        grants = self.allocated(pod)
+        if grants is None or id(pod) not in self._read:
+            return None
+        found = [(each.ask.name, each.device.id) for grant in grants for each in grant.taken]
+        for claim in self._read[id(pod)][1].claims:
+            found += [(each.request, (each.driver, each.pool, each.device)) for each in _results(claim.allocation)]
+        return found
+
     def find(self, device: tuple[str, str, str], node: objects.Node) -> Published | None:
         """Return a device that a node sees."""
         try:

@@ -345,9 +345,9 @@ class Execution:
     def _only(self, wanted: Mapping[str, str]) -> RebalancePlan | Placement:
         """Return the document with nothing to do but to bind these pods, all of them at once."""
         if isinstance(self.document, Placement):
-            return msgspec.structs.replace(
-                self.document, assignments=[Assignment(key, node, 1) for key, node in wanted.items()], unplaced=[]
-            )
+            named = {each.pod: each.devices for each in self.document.assignments}
+            bound = [Assignment(key, node, 1, devices=named.get(key, [])) for key, node in wanted.items()]
+            return msgspec.structs.replace(self.document, assignments=bound, unplaced=[])
         return msgspec.structs.replace(self.document, moves=[Move(1, 1, key, None, node, "") for key, node in wanted.items()], evictions=[])
 
     # --- the end ----------------------------------------------------------------------------------------------------

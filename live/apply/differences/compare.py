@@ -20,7 +20,7 @@ def compare(before: Snapshot, now: Snapshot, done: Done) -> list[Drift]:
         there = {objects.pod_key(pod): pod for pod in now.pods}
         found = list(nodes.drifts(_named(before), _named(now), done))
         found += pods.drifts({objects.pod_key(pod): pod for pod in before.pods}, there, done)
-        found += others.drifts(before, now, _own(now, there, done))
+        found += others.drifts(before, now, _own(now, there, done) | _own_devices(before, now, there, done))
         found += _disruptions(before, now, there, done)
     return sorted(set(found), key=lambda each: each.order)
 
@@ -44,6 +44,25 @@ def _own(now: Snapshot, there: dict[str, objects.Pod], done: Done) -> frozenset[
         claim = now.persistent_volume_claims.get(key)
         if claim is not None and claim.spec is not None and claim.spec.volumeName:
             found.add(("PersistentVolume", claim.spec.volumeName))
+    return frozenset(found)
+
+
+def _own_devices(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod], done: Done) -> frozenset[tuple[str, str]]:
+    """The claims of devices of pods that the run placed, which the scheduler allocates with them, and of those that it stopped."""
+    if not before.resource_claims and not now.resource_claims:
+        return frozenset()
+    gone = [pod for pod in before.pods if pod.metadata.uid in done.gone] if done.gone else []
+    placed = [there[each.name] for each in done.pods.values() if each.name in there]
+    found = {
+        ("ResourceClaim", f"{pod.metadata.namespace or 'default'}/{entry.resourceClaimName}")
+        for pod in (*gone, *placed)
+        for entry in pod.spec.resourceClaims or ()
+        if entry.resourceClaimName
+    }
+    uids = {*done.gone, *(pod.metadata.uid or "" for pod in placed)} - {""}
+    for key, claim in (*before.resource_claims.items(), *now.resource_claims.items()):
+        if any(each.controller and each.uid in uids for each in claim.metadata.ownerReferences or ()):
+            found.add(("ResourceClaim", key))
     return frozenset(found)
 
 

@@ -16,11 +16,13 @@ _SELECTED: Final = "volume.kubernetes.io/selected-node"
 
 
 class Compared(NamedTuple):
-    """A kind: what is read of it, and whether objects that are new matter before pods that need them are there (``new``)."""
+    """A kind: what is read of it, whether objects that are new matter before pods that need them are there (``new``), and the node that
+    they are about, empty for none."""
 
     kind: str
     view: View
-    new: bool = False
+    new: Callable[[Any], bool] = lambda _: False
+    node: Callable[[Any], str] = lambda _: ""
 
 
 def _budget(found: objects.PodDisruptionBudget) -> dict[str, Any]:
@@ -53,6 +55,22 @@ def _device_claim(found: device_objects.ResourceClaim) -> dict[str, Any]:
     allocation = found.status.allocation if found.status is not None else None
     status = {"allocation": fields.plain(allocation) if allocation is not None else None}
     return {"spec": spec, "status": status, "terminating": _terminating(found)}
+
+
+def _devices_of(found: device_objects.ResourceClaim) -> list[str]:
+    """Return the devices that a claim has."""
+    allocation = found.status.allocation if found.status is not None else None
+    results = (allocation.devices.results if allocation is not None and allocation.devices is not None else None) or ()
+    return [f"{each.driver}/{each.pool}/{each.device}" for each in results]
+
+
+def _node_of(found: device_objects.ResourceClaim) -> str:
+    """Return the one node on which an allocated claim can be used, empty where there is none or several."""
+    allocation = found.status.allocation if found.status is not None else None
+    selector = allocation.nodeSelector if allocation is not None else None
+    terms = (selector.nodeSelectorTerms if selector is not None else None) or ()
+    names = [value for term in terms for each in term.matchFields or () for value in each.values or ()]
+    return names[0] if len(names) == 1 else ""
 
 
 def _slice(found: device_objects.ResourceSlice) -> dict[str, Any]:
@@ -113,33 +131,37 @@ def _class(found: Any) -> dict[str, Any]:
     return view | {"annotations": fields.metadata(found.metadata)["annotations"]}
 
 
+def _always(found: Any) -> bool:
+    return True
+
+
 def _terminating(found: Any) -> bool | None:
     return True if found.metadata.deletionTimestamp is not None else None
 
 
 _KINDS: Final = (
-    Compared("PodDisruptionBudget", _budget, new=True),
+    Compared("PodDisruptionBudget", _budget, new=_always),
     Compared("PersistentVolumeClaim", _claim),
     Compared("PersistentVolume", _volume),
     Compared("StorageClass", _class),
     Compared("CSINode", _csi_node),
-    Compared("CSIDriver", _spec_alone, new=True),
-    Compared("ResourceClaim", _device_claim),
-    Compared("DeviceClass", _class),
-    Compared("DeviceTaintRule", _spec_alone, new=True),
-    Compared("ResourceSlice", _slice),
+    Compared("CSIDriver", _spec_alone, new=_always),
+    Compared("ResourceClaim", _device_claim, new=lambda found: bool(_devices_of(found)), node=_node_of),
+    Compared("DeviceClass", _class, new=_always),
+    Compared("DeviceTaintRule", _spec_alone, new=_always),
+    Compared("ResourceSlice", _slice, new=_always, node=lambda found: found.spec.nodeName or ""),
     Compared("NodeResourceTopology", _topology),
     Compared("Namespace", _namespace),
     Compared("PriorityClass", _class),
-    Compared("ResourceQuota", _spec_alone, new=True),
-    Compared("LimitRange", _spec_alone, new=True),
+    Compared("ResourceQuota", _spec_alone, new=_always),
+    Compared("LimitRange", _spec_alone, new=_always),
     Compared("PodGroup", _spec_alone),
     Compared("Workload", _spec_alone),
     Compared("Service", _spec_alone),
     Compared("Deployment", workload),
     Compared("ReplicaSet", workload),
     Compared("StatefulSet", workload),
-    Compared("DaemonSet", workload, new=True),
+    Compared("DaemonSet", workload, new=_always),
     Compared("ReplicationController", workload),
     Compared("Job", workload),
 )
@@ -165,26 +187,40 @@ def drifts(before: Snapshot, now: Snapshot, own: frozenset[tuple[str, str]]) -> 
             if (compared.kind, name) not in own:
                 yield from _difference(compared, name, found, other.get(name))
         for name, found in other.items():
-            if name not in one and (compared.new or _is_rollout(compared.kind, found, before)) and (compared.kind, name) not in own:
-                yield Drift(compared.kind, name, "new", _new(compared.kind, name, found), "", repr(compared.view(found)))
+            if name not in one and (compared.new(found) or _is_rollout(compared.kind, found, before)) and (compared.kind, name) not in own:
+                message, value = _new(compared.kind, name, found), repr(compared.view(found))
+                yield Drift(compared.kind, name, "new", message, compared.node(found), value)
 
 
 def _difference(compared: Compared, name: str, found: Any, there: Any) -> Iterator[Drift]:
     kind = compared.kind
     if there is None:
         if not _is_over(found):
-            yield Drift(kind, name, "gone", f"{kind} {name} is gone")
+            yield Drift(kind, name, "gone", f"{kind} {name} is gone", compared.node(found))
         return
     if found == there:
         return
     if found.metadata.uid and there.metadata.uid and found.metadata.uid != there.metadata.uid:
         yield Drift(kind, name, "recreated", f"{kind} {name} was deleted and made again", "", str(there.metadata.uid))
+    node = compared.node(there) or compared.node(found)
+    if isinstance(there, device_objects.ResourceClaim) and (told := _allocation(name, found, there)):
+        yield Drift(kind, name, "allocation", told, node, repr(compared.view(there)["status"]))
     for each in fields.changed(compared.view(found), compared.view(there)):
+        if kind == "ResourceClaim" and each.path[0] == "status":
+            continue
         if each.path == ("terminating",):
             yield Drift(kind, name, "terminating", f"{kind} {name} is being deleted")
         else:
             what = each.path[1] if each.path[0] in ("spec", "status") and len(each.path) > 1 else each.path[0]
-            yield Drift(kind, name, what, f"{kind} {name}: {fields.clause(each)}", "", repr(each.new))
+            yield Drift(kind, name, what, f"{kind} {name}: {fields.clause(each)}", node, repr(each.new))
+
+
+def _allocation(name: str, found: device_objects.ResourceClaim, there: device_objects.ResourceClaim) -> str:
+    """Return how the devices of a claim are others than before, empty if they are not."""
+    if _device_claim(found)["status"] == _device_claim(there)["status"]:
+        return ""
+    before, now = (", ".join(_devices_of(each)) or "none" for each in (found, there))
+    return f"ResourceClaim {name} has {now} now, had {before}" if before != now else f"ResourceClaim {name} has {now} in another way now"
 
 
 def _is_over(found: Any) -> bool:
@@ -206,4 +242,6 @@ def _new(kind: str, name: str, found: Any) -> str:
     owner = next((each.name for each in found.metadata.ownerReferences or () if each.controller), None)
     if kind == "ReplicaSet" and owner is not None:
         return f"ReplicaSet {name} is new: a rollout of Deployment {owner} is under way"
+    if isinstance(found, device_objects.ResourceClaim):
+        return f"ResourceClaim {name} is new and has {', '.join(_devices_of(found))}"
     return f"{kind} {name} is new"

@@ -222,10 +222,20 @@ def test_pods_that_ask_for_the_same_share_a_verdict_and_others_do_not() -> None:
     assert found == []
 
 
-def test_the_rest_of_a_placement_is_not_asked_which_devices_it_named() -> None:
-    """The cluster is another one by then; that the pod gets devices at all is asked."""
+def test_the_rest_of_a_placement_is_asked_which_devices_it_named() -> None:
+    """The cluster is another one by then: claims may be called otherwise, and may be allocated."""
     snapshot = world(PAIR, *TWO[:2])
-    assert rest_faults(snapshot, placement(snapshot, bound("p", 1, named("default/c", "d1")))) == []
+    for label, name, told in (
+        ("default/c", "d0", []),
+        ("default/p/c", "d0", []),
+        ("default/c", "d1", ["claim default/c, request r: device gpu.example.com/s/d1 is named; the allocator takes gpu.example.com/s/d0"]),
+    ):
+        assert [each.why for each in rest_faults(snapshot, placement(snapshot, bound("p", 1, named(label, name))))] == told
+    assert rest_faults(snapshot, placement(snapshot, bound("p", 1))) == []
+    both = placement(snapshot, bound("p", 1, named("default/c", "d0"), named("default/c", "d1")))
+    assert [each.why for each in rest_faults(snapshot, both)] == [
+        "claim default/c, request r: device gpu.example.com/s/d1 is named; it does not get it"
+    ]
     none = world(OTHER, *TWO[:2])
     assert [each.rule for each in rest_faults(none, placement(none, bound("p", 1)))] == ["DynamicResources"]
 
