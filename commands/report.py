@@ -52,8 +52,6 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
         result=result.snapshot if result is not None else None,
         of=result.policy if result is not None else None,
     )
-    if result is not None:
-        inputs.note_gates(original, result.snapshot, streams)
     shown: dict[str, Any] = {"original": original, "version": VERSION}
     if result is None:
         snapshot = inputs.edit(original, streams, inputs.what_if({"partial": False, "namespace": namespace}, streams)).snapshot
@@ -69,6 +67,8 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
         if isinstance(result, Placement):
             snapshot = inputs.checked(partial(with_new_pods, snapshot, result, revision))
     output.write(streams, [render.render(inputs.checked(lambda: data.build(snapshot, result, **shown)))])
+    if result is not None:
+        inputs.note_gates(original, result.snapshot, streams)
     broken = len(shown.get("violations", ()))
     if broken and not streams.quiet:
         say(f"warning: the result does not hold: {broken} violations, which the page shows")

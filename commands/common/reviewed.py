@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 from commands.common import inputs, judging
@@ -36,7 +37,7 @@ def read(streams: Streams, choices: ApplyChoices) -> Reviewed:
         known = tuple(from_placement(document)) if isinstance(document, Placement) else ()
         return Reviewed(document, path, digest, Snapshot(), known, choices, streams)
     before = inputs.load(streams, result=document.snapshot, of=document.policy)
-    inputs.note_gates(before, document.snapshot, streams)
+    stated = copy.copy(document.snapshot)
     # What is done is judged as the snapshot was, also where the document is of a version of kubestow that did not note it.
     document.snapshot.kubernetesVersion, document.snapshot.featureGates = before.gates.version, dict(before.gates.given)
     judged = judging.judge(before, document, streams)
@@ -47,6 +48,7 @@ def read(streams: Streams, choices: ApplyChoices) -> Reviewed:
     if judged.violations:
         faults = [f"{' on '.join(filter(None, (f.pod, f.node)))}: {f.rule}: {f.why}" for f in judged.violations]
         fail([f"{path}: the result does not hold: {fault}" for fault in faults], VIOLATED)
+    inputs.note_gates(before, stated, streams)
     templates: tuple[TemplateNodes, ...] = ()
     if isinstance(document, Placement) and document.snapshot.workloads:
         templates = tuple(template_nodes(before, snapshot, document.snapshot.workloads, document))
