@@ -10,7 +10,7 @@ from audit.view.view import ClusterView, Subject
 from models.documents.audit import Finding, Severity
 from models.kube import quantity
 from models.kube.objects import Container, Node, NodeStatus, Pod, PodAffinity, PodSpec
-from models.kube.qos import BEST_EFFORT, qos_class
+from models.kube.pod_spec import BEST_EFFORT, qos_class
 
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"

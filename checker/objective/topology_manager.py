@@ -18,7 +18,7 @@ from typing import Final
 
 from checker.rules import resources
 from models.kube import objects, quantity, topology_objects
-from models.kube.qos import GUARANTEED, qos_class
+from models.kube.pod_spec import GUARANTEED, qos_class
 
 Amounts = dict[str, int]
 _PerZone = Sequence[Mapping[str, int]]

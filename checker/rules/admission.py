@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from checker.rules import resources
-from models.kube import objects, qos, quantity
+from models.kube import objects, pod_spec, quantity
 from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, ScopedResourceSelectorRequirement
 from models.snapshot.snapshot import Snapshot
@@ -164,7 +164,7 @@ def _covers(quota: ResourceQuota, pod: objects.Pod) -> bool:
 def _scoped(pod: objects.Pod, scope: ScopedResourceSelectorRequirement) -> bool:
     name, spec = scope.scopeName, pod.spec
     if name in ("BestEffort", "NotBestEffort"):
-        return (qos.qos_class(pod) == qos.BEST_EFFORT) == (name == "BestEffort")
+        return (pod_spec.qos_class(pod) == pod_spec.BEST_EFFORT) == (name == "BestEffort")
     if name in ("Terminating", "NotTerminating"):
         return (spec.activeDeadlineSeconds is not None) == (name == "Terminating")
     if name == "PriorityClass":

@@ -16,7 +16,7 @@ from models.kube import objects, quantity
 from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
 from models.kube.pod_requests import at_once, pod_level_resource, pod_request
-from models.kube.qos import BEST_EFFORT, qos_class
+from models.kube.pod_spec import BEST_EFFORT, qos_class
 from models.snapshot.snapshot import Snapshot
 
 LIMITS: Final = "LimitRanger"

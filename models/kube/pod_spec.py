@@ -1,10 +1,14 @@
-"""What placement reads of a pod's spec as it is: the claims that it mounts, its affinity terms, its host ports."""
+"""What placement reads of a pod's spec as it is: the claims that it mounts, its affinity terms, its host ports, its
+quality-of-service class."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from fractions import Fraction
 from typing import Final
 
-from models.kube.objects import Pod, PodAffinityTerm, PodSpec, WeightedPodAffinityTerm
+from models.kube import quantity
+from models.kube.objects import Pod, PodAffinityTerm, PodSpec, ResourceList, WeightedPodAffinityTerm
 
 Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 
@@ -12,6 +16,11 @@ Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 #: The annotation of a claim whose volume is made for a node.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+
+GUARANTEED: Final = "Guaranteed"
+BURSTABLE: Final = "Burstable"
+BEST_EFFORT: Final = "BestEffort"
+_COUNTED: Final = ("cpu", "memory")
 
 
 def claim_keys(pod: Pod) -> tuple[str, ...]:
@@ -84,3 +93,46 @@ def image_names(pod: Pod) -> tuple[str, ...]:
     found = [container.image for container in (*(spec.initContainers or ()), *(spec.containers or ()))]
     found += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
     return tuple(sorted(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in found if name))
+
+
+# --- the quality-of-service class: pkg/apis/core/v1/helper/qos/qos.go (GetPodQOS, ComputePodQOS) ------------------------------------------
+
+
+def qos_class(pod: Pod) -> str:
+    """``Guaranteed``, ``Burstable`` or ``BestEffort``: what the status says, else by the resources of the spec.
+
+    Only cpu and memory count, of app containers, sidecars and init containers alike; pod-level resources, where set, decide alone.
+
+    Raises:
+        QuantityError: a malformed cpu or memory quantity.
+    """
+    if pod.status is not None and pod.status.qosClass:
+        return pod.status.qosClass
+    if pod.spec.resources is not None:
+        found = {_class(_amounts(pod.spec.resources.requests), _amounts(pod.spec.resources.limits))}
+    else:
+        found = set(_container_classes(pod.spec))
+    # Containers that differ among themselves are neither all guaranteed nor all without any claim.
+    return found.pop() if len(found) == 1 else BURSTABLE if found else BEST_EFFORT
+
+
+def _container_classes(spec: PodSpec) -> Iterator[str]:
+    for container in (*(spec.initContainers or ()), *(spec.containers or ())):
+        resources = container.resources
+        limits = _amounts(resources.limits if resources else None)
+        requests = _amounts(resources.requests if resources else None)
+        # A container's request defaults to its limit when the pod is stored: no change for a pod that has been.
+        yield _class({**limits, **requests}, limits)
+
+
+def _amounts(resources: ResourceList | None) -> dict[str, Fraction]:
+    return {name: quantity.milli_round(quantity.parse(resources[name])) for name in _COUNTED if resources and name in resources}
+
+
+def _class(requests: dict[str, Fraction], limits: dict[str, Fraction]) -> str:
+    """Of one set of requirements. An amount of zero is the same as none."""
+    if not any(requests.values()) and not any(limits.values()):
+        return BEST_EFFORT
+    if all(limits.get(name) and requests.get(name) == limits[name] for name in _COUNTED):
+        return GUARANTEED
+    return BURSTABLE

@@ -13,7 +13,7 @@ from typing import Literal
 
 from models.kube import objects, quantity
 from models.kube.pod_requests import counts_as_resource, pod_level_resource
-from models.kube.qos import qos_class
+from models.kube.pod_spec import qos_class
 from models.numa.node_topology import NumaTree
 
 Kind = Literal["init", "app", "sidecar", "pod"]

@@ -15,7 +15,7 @@ from typing import Final
 
 from models.kube import objects
 from models.kube.lenient_decode import did_you_mean, shorten
-from models.kube.qos import qos_class
+from models.kube.pod_spec import qos_class
 from models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlMap, YamlNode, YamlScalar, is_null, kind_of, load, one_line
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
 from models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean

@@ -284,7 +284,7 @@ class DynamicResources(Rule):
         if self._state is None:
             return
         from solver.devices.device_groups import groups_of
-        from solver.rules.dynamic_resources_encoding import DeviceEncoder
+        from solver.rules.encodings.dynamic_resources import DeviceEncoder
 
         asked = {g: a.variants for g, a in enumerate(self._asked) if a is not None and self.concerned(g) and len(encoding.nodes_of(g))}
         serves = {key: shared.nodes for key, shared in self._shared.items()}

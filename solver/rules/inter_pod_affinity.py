@@ -14,8 +14,8 @@ import numpy as np
 from models.cluster.cluster import Affinity, AffinityTerm, Cluster, Ids, Ints, domain_sum
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule
+from solver.rules.encodings.inter_pod_affinity import AffinityEncoder, Attraction, Repulsion, encode_repulsion
 from solver.rules.graph import strongly_connected
-from solver.rules.inter_pod_affinity_encoding import AffinityEncoder, Attraction, Repulsion, encode_repulsion
 
 if TYPE_CHECKING:
     from solver.cpsat.model import PlacementModel

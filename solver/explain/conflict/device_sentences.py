@@ -14,7 +14,7 @@ from solver.devices.shortage import claims_asked
 from solver.explain.conflict.remaining_nodes import RemainingNodes
 from solver.explain.conflict.wording import listed
 from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.dynamic_resources_encoding import DeviceShortage, SharedClaim
+from solver.rules.encodings.dynamic_resources import DeviceShortage, SharedClaim
 
 
 def device_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], nodes: tuple[Bools, Bools]) -> str:

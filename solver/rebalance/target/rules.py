@@ -22,8 +22,8 @@ from solver.rebalance.target import affinity_openings
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.spread import Broken, SkewEncoder
 from solver.rules.base import Rule
+from solver.rules.encodings.inter_pod_affinity import Attraction
 from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.inter_pod_affinity_encoding import Attraction
 from solver.rules.node_ports import NodePorts, clash
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.pod_topology_spread import PodTopologySpread

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models.kube import objects
-from models.kube.qos import qos_class
+from models.kube.pod_spec import qos_class
 from models.numa.annotations import has_hints
 from models.numa.container_affinity import AnnotationError, Entry, Hints, affinity, parse, parse_annotations, reaches, views
 from models.numa.container_expressions import Expression

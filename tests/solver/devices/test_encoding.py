@@ -19,8 +19,8 @@ from solver.cpsat.model import PlacementModel
 from solver.devices import claim_modes
 from solver.devices.device_groups import DeviceGroups
 from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.dynamic_resources_encoding import DeviceEncoder
 from solver.rules.eligibility import possible
+from solver.rules.encodings.dynamic_resources import DeviceEncoder
 from solver.rules.placement_model import build_model
 from tests import tiny
 from tests.objects import node, pod
