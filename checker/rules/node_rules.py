@@ -87,7 +87,9 @@ _filed: Final = (matching.Once(partial(_Tolerations, compare=False)), matching.O
 
 
 def _compare(tolerations: Sequence[objects.Toleration], gates: FeatureGates) -> bool:
-    return any(each.operator in ("Gt", "Lt") for each in tolerations) and gates.enabled("TaintTolerationComparisonOperators")
+    if not gates.enabled("TaintTolerationComparisonOperators"):
+        return False
+    return len(tolerations) > _FEW or any(each.operator in ("Gt", "Lt") for each in tolerations)
 
 
 def tolerated(tolerations: Sequence[objects.Toleration] | None, taint: objects.Taint, gates: FeatureGates) -> bool:
