@@ -36,7 +36,8 @@ def resized(seed: int) -> Snapshot:
         asks = f"{rng.choice((0, 50, 250, 1005))}m"
         found = pod(f"p{i}", cpu=asks, memory=rng.choice(("0", "100M", "1500Mi")), node_name=where, owner=f"ReplicaSet/set-{i % 3}")
         if where is not None and rng.random() < 0.5:
-            found["status"] = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1500m", "memory": "96Mi"}}]}
+            held = {"cpu": "1500m", "memory": "96Mi"}  # counts where the status has what runs as well, as kubelets write it
+            found["status"] = {"containerStatuses": [{"name": "c", "allocatedResources": held, "resources": {"requests": held}}]}
         pods.append(found)
     return from_objects([*nodes, *pods])
 
