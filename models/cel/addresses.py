@@ -40,15 +40,11 @@ def _network(text: object) -> tuple[IPv4Address | IPv6Address, int]:
 
 
 def _ip(value: object) -> IPv4Address | IPv6Address:
-    if values.kind_of(value) != values.IP:
-        raise no_overload()
-    return _address(value.text)  # type: ignore[attr-defined]
+    return _address(values.text_of(value, values.IP))
 
 
 def _cidr(value: object) -> tuple[IPv4Address | IPv6Address, int]:
-    if values.kind_of(value) != values.CIDR:
-        raise no_overload()
-    return _network(value.text)  # type: ignore[attr-defined]
+    return _network(values.text_of(value, values.CIDR))
 
 
 def _to_ip(value: object) -> object:

@@ -80,9 +80,9 @@ NAMES: Final = tuple(_FORMATS)
 
 
 def _validate(format_: object, text: object) -> object:
-    if values.kind_of(format_) != values.FORMAT or not isinstance(text, str):
+    name = values.text_of(format_, values.FORMAT)
+    if not isinstance(text, str):
         raise no_overload()
-    name = format_.text  # type: ignore[attr-defined]
     return None if _FORMATS[name](text) else [f"does not match the format {name}"]
 
 

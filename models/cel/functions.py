@@ -37,9 +37,7 @@ def _is(parse: Callable[..., object], *arguments: object) -> bool:
 
 
 def _version(value: object) -> SemanticVersion:
-    if values.kind_of(value) != values.SEMVER:
-        raise no_overload()
-    return semantic_versions.parse(value.text)  # type: ignore[attr-defined]
+    return semantic_versions.parse(values.text_of(value, values.SEMVER))
 
 
 def _amount(value: object) -> Fraction:
@@ -120,7 +118,7 @@ def _sum(items: object) -> object:
     return total
 
 
-def equal(left: object, right: object) -> bool:
+def equal(left: Any, right: Any) -> bool:
     """Return whether two values are equal, as ``==`` has it.
 
     Raises:
@@ -130,9 +128,9 @@ def equal(left: object, right: object) -> bool:
         return left is right
     kind = values.kind_of(left)
     if kind is not None:
-        if values.kind_of(right) != kind or right.computed:  # type: ignore[attr-defined]
+        if values.kind_of(right) != kind or right.computed:
             raise no_overload()
-        return bool(left.text == right.text)  # type: ignore[attr-defined]
+        return bool(left.text == right.text)
     if values.kind_of(right) is not None:
         return False
     if isinstance(left, list) and isinstance(right, list):
@@ -141,7 +139,7 @@ def equal(left: object, right: object) -> bool:
         return left.keys() == right.keys() and all(_item_equal(left[key], right[key]) for key in left)
     if isinstance(left, bool) is not isinstance(right, bool):
         return False
-    return left == right
+    return bool(left == right)
 
 
 def _item_equal(left: object, right: object) -> bool:

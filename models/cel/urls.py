@@ -39,9 +39,7 @@ def check(text: object) -> None:
 
 
 def _parsed(value: object) -> Any:
-    if values.kind_of(value) != values.URL:
-        raise no_overload()
-    return urlsplit(value.text)  # type: ignore[attr-defined]
+    return urlsplit(values.text_of(value, values.URL))
 
 
 def _url(text: object) -> object:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, struct_pb2
 
+from models.cel.condition import no_overload
 from models.cel.semantic_versions import SemanticVersion
 
 #: An instance of one of the classes below.
@@ -68,6 +69,18 @@ def opaque(kind: str, text: str, computed: bool = False) -> Opaque:
 def kind_of(value: object) -> str | None:
     """Return which of :data:`OPAQUE` a value is, or None."""
     return next((kind for kind, class_ in _CLASSES.items() if type(value) is class_), None)
+
+
+def text_of(value: object, kind: str) -> str:
+    """Return the text of a value of one of :data:`OPAQUE`.
+
+    Raises:
+        Fault: it is none of this kind.
+    """
+    opaque_: Opaque = value
+    if kind_of(value) != kind:
+        raise no_overload()
+    return str(opaque_.text)
 
 
 def semver(version: SemanticVersion) -> Opaque:
