@@ -219,10 +219,10 @@ def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None) ->
 
 
 def _share(snapshot: Snapshot) -> None:
-    if snapshot.shared_gpus in ("hami", "kai", "volcano"):
+    if snapshot.shared_gpus != "none":
         from models.devices.shared_gpus import adapter
 
-        adapter.apply(snapshot, snapshot.shared_gpus)  # type: ignore[arg-type]
+        adapter.apply(snapshot, snapshot.shared_gpus)
 
 
 def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Expansion:

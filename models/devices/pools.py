@@ -5,8 +5,9 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -75,12 +76,12 @@ class Pool:
             groups = [[*everywhere, *(part for (part, _), hit in zip(chosen, column, strict=True) if hit)] for column in table.T]
         for i, shared in enumerate(groups):
             if shared:
-                yield _pattern(shared), lambda i=i: [n for n in np.flatnonzero(group == i).tolist() if n not in local]  # type: ignore[misc]
+                yield _pattern(shared), partial(_but, group == i, local)
         same: dict[tuple[object, ...], list[int]] = {}
         for n, parts in local.items():
             same.setdefault((int(group[n]), *parts), []).append(n)
         for found in same.values():
-            yield _pattern([*local[found[0]], *groups[int(group[found[0]])]]), lambda found=found: found  # type: ignore[misc]
+            yield _pattern([*local[found[0]], *groups[int(group[found[0]])]]), partial(list, found)
 
     def _parts(self) -> Iterator[tuple[_Part, str | None, bool | None, NodeSelector | None]]:
         """Yield what is for nodes of its own, with nodeName, allNodes and nodeSelector: slices, and devices of those that choose per
@@ -159,6 +160,10 @@ class Pool:
                     if missing:
                         return f"device {device.name} consumes counter {missing[0]}, which counter set {used.counterSet} has not"
         return None
+
+
+def _but(nodes: Bools, others: Container[int]) -> list[int]:
+    return [n for n in np.flatnonzero(nodes).tolist() if n not in others]
 
 
 def _pattern(parts: Sequence[_Part]) -> _Pattern:

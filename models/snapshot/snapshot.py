@@ -90,7 +90,7 @@ class Snapshot:
     not_understood: dict[str, list[tuple[str, str]]] = field(
         default_factory=dict
     )  # by pod: fields of later versions, and what becomes of them
-    shared_gpus: str = ""  # the system whose shared GPUs are read as devices, as the policy names it
+    shared_gpus: str = "none"  # the system whose shared GPUs are read as devices, as the policy names it
     gates: FeatureGates = DEFAULT_GATES  # by which Kubernetes version and feature gates its rules are read
 
     @property

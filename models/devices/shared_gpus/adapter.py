@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ _USE_UUID, _DO_NOT_USE_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuui
 _change = msgspec.structs.replace
 
 
-def apply(snapshot: Snapshot, name: Literal["hami", "kai", "volcano"]) -> None:
+def apply(snapshot: Snapshot, name: str) -> None:
     """Put devices, their class and claims into a snapshot (changed). What is in it already stays: pods and nodes that come later are added
     by another call."""
     system = SYSTEMS[name]
