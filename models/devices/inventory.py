@@ -10,6 +10,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from models.devices.demand import Toleration
 from models.kube import device_objects
 from models.kube.selectors import Bools
 
@@ -71,6 +72,31 @@ class Kind:
     taints: tuple[tuple[str, str, str], ...] = ()
     shared: bool = False
     usable: bool = True
+
+    def open_to(self, tolerations: Iterable[Toleration]) -> bool:
+        """Return whether no feature gate and no taint keeps a request with these tolerations from devices of the kind."""
+        return self.usable and all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in self.taints)
+
+    def amounts(self, requested: Iterable[tuple[str, Fraction]]) -> tuple[tuple[str, Fraction], ...] | None:
+        """Return what a request for these amounts takes of each capacity of a device, by name; None where the device lacks one, has too
+        little, or refuses the amount."""
+        wanted = dict(requested)
+        if not wanted.keys() <= self.capacity.keys():
+            return None
+        found = []
+        for name, entry in sorted(self.capacity.items()):
+            amount = entry.amount(wanted.get(name))
+            if amount is None or amount > entry.value:
+                return None
+            found.append((name, amount))
+        return tuple(found)
+
+
+def _tolerates(toleration: Toleration, taint: tuple[str, str, str]) -> bool:
+    key, operator, value, effect = toleration
+    if effect not in ("", taint[2]) or key not in ("", taint[0]):
+        return False
+    return operator == "Exists" or (operator == "Equal" and value == taint[1])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -155,9 +181,24 @@ class Inventory:
 
     def visible(self, n: int) -> Ids:
         """Return the ids of the devices that pods on node n may get, in the order of the search."""
-        site = self.site(n)
+        return self.serving(self.site(n))
+
+    def serving(self, site: Site) -> Ids:
+        """Return the ids of the devices that pods on the nodes of a site may get, in the order of the search."""
         barred = {i for v in site.views for i in self.views[v].elsewhere}
         return np.array([i for i in site.visible.tolist() if i not in barred], dtype=np.int32) if barred else site.visible
+
+    def broken(self, site: Site) -> str | None:
+        """Return why a request for all devices is an error at a site, None if it is not."""
+        return next((self.views[v].broken for v in site.views if self.views[v].broken is not None), None)
+
+    def usable(self, picks: Iterable[Pick], n: int) -> Bools | None:
+        """bool[N]: where devices that were allocated on node n can be used; None for everywhere."""
+        devices = [self.devices[pick.device] for pick in picks]
+        if any(device.node for device in devices):
+            return np.asarray(np.arange(len(self.site_of)) == n)
+        masks = [self.selectors[device.selector] for device in devices if device.selector is not None]
+        return np.asarray(np.logical_and.reduce(masks), dtype=bool) if masks else None
 
     def kind(self, device: int) -> Kind:
         return self.kinds[self.devices[device].kind]

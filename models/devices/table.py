@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar, cast
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from models.devices.inventory import Inventory, Pick
 from models.devices.read import inventory
 from models.devices.selecting import Selecting, reads
 from models.kube import pod_requests, quantity
-from models.kube.device_objects import AllocationResult, DeviceSelector, ResourceClaim
+from models.kube.device_objects import AllocationResult, DeviceSelector, ResourceClaim, made_for
 from models.kube.objects import Node, Pod
 from models.kube.selectors import Bools, NodeTable
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
+
+_Kept = TypeVar("_Kept")
 
 #: How long the scheduler waits for the binding conditions of devices (bindingTimeout of its DynamicResourcesArgs).
 BINDING_TIMEOUT: Final = timedelta(seconds=600)
@@ -34,7 +36,7 @@ class DeviceTable:
     bool[N], the nodes that they allow. ``provided``: extended resource that a DeviceClass backs -> bool[N], nodes where devices must
     provide it. ``listed``: other extended resources -> bool[N], nodes whose allocatable lists them. ``held``: running pod that may be moved
     -> the devices that it has, by position of the claim. ``matches``: whether all selectors of a request hold for devices of a kind; raises
-    CelError. ``cache``: what engines remember of it.
+    CelError.
     """
 
     inventory: Inventory
@@ -45,7 +47,14 @@ class DeviceTable:
     provided: dict[str, Bools] = field(default_factory=dict)
     listed: dict[str, Bools] = field(default_factory=dict)
     held: dict[int, tuple[Pick, ...]] = field(default_factory=dict)
-    cache: dict[str, object] = field(default_factory=dict, repr=False)
+    _cache: dict[str, tuple[object, object]] = field(default_factory=dict, repr=False)
+
+    def cached(self, name: str, make: Callable[[], _Kept], of: object = None) -> _Kept:
+        """Return what an engine keeps under a name, made where there is none yet, or another than ``of`` was asked about last."""
+        found = self._cache.get(name)
+        if found is None or found[0] is not of:
+            found = self._cache[name] = of, make()
+        return cast(_Kept, found[1])
 
     def variants(self, demand: Demand) -> list[tuple[Bools, tuple[Claim, ...]]]:
         """Return what a pod asks the allocator for, by nodes that are asked the same: bool[N] (disjoint, together all nodes), claims."""
@@ -77,7 +86,7 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Ma
     if not (snapshot.device_classes or any(snapshot.pods[i].spec.resourceClaims for i in scope.pending)):
         return None
     again = {i for i in scope.pending if snapshot.pods[i].spec.nodeName}
-    released = _owned(snapshot, [snapshot.pods[i] for i in again]) if again else set()
+    released = made_for(snapshot.resource_claims, [snapshot.pods[i] for i in again]) if again else set()
     reader = DemandReader(snapshot, released)
     demands: dict[int, Demand] = {}
     names: dict[int, tuple[str, ...]] = {}
@@ -144,17 +153,6 @@ def _parts(demand: Demand) -> Iterator[Request]:
             yield from alternatives
     for each in demand.extended:
         yield from each.requests
-
-
-def _owned(snapshot: Snapshot, pods: Sequence[Pod]) -> set[str]:
-    """Return the claims (``namespace/name``) that some of these pods control."""
-    owners = {(pod.metadata.namespace or "default", pod.metadata.name, pod.metadata.uid) for pod in pods}
-    return {
-        key
-        for key, claim in snapshot.resource_claims.items()
-        for owner in claim.metadata.ownerReferences or ()
-        if owner.controller and owner.kind == "Pod" and (key.partition("/")[0], owner.name, owner.uid) in owners
-    }
 
 
 def _allowed(snapshot: Snapshot, key: str, nodes: NodeTable) -> Bools:

@@ -80,11 +80,8 @@ def remove(snapshot: Snapshot, gone: Collection[str]) -> None:
 
 def _release(snapshot: Snapshot, stopped: Collection[objects.Pod]) -> None:
     """Give back the devices of claims that pods had of their own: their successors get claims like these."""
-    owners = {(pod.metadata.namespace or "default", pod.metadata.name, pod.metadata.uid) for pod in stopped if pod.spec.resourceClaims}
-    for key, claim in snapshot.resource_claims.items() if owners else ():
-        references = [owner for owner in claim.metadata.ownerReferences or () if owner.controller and owner.kind == "Pod"]
-        if any((key.partition("/")[0], owner.name, owner.uid) in owners for owner in references):
-            snapshot.resource_claims[key] = _change(claim, status=None)
+    for key in device_objects.made_for(snapshot.resource_claims, (pod for pod in stopped if pod.spec.resourceClaims)):
+        snapshot.resource_claims[key] = _change(snapshot.resource_claims[key], status=None)
 
 
 def _forgetting(pod: objects.Pod, gone: Collection[str]) -> objects.Pod:

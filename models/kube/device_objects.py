@@ -5,10 +5,10 @@ Field names and shapes are those of resource.k8s.io/v1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from models.kube.objects import NodeSelector, ObjectMeta, RawQuantity, Struct
+from models.kube.objects import NodeSelector, ObjectMeta, Pod, RawQuantity, Struct
 
 #: Versions of resource.k8s.io whose shapes are older: see :func:`as_v1`.
 OLDER: Final = ("resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta1")
@@ -260,6 +260,26 @@ class ResourceClaimTemplateSpec(Struct):
 class ResourceClaimTemplate(Struct):
     metadata: ObjectMeta
     spec: ResourceClaimTemplateSpec | None = None
+
+
+# --- whose claims they are ----------------------------------------------------------------------------------------------
+
+
+def pod_identity(pod: Pod) -> tuple[str, str, str | None]:
+    """Return namespace, name and UID of a pod, as :func:`owning_pod` has them."""
+    return pod.metadata.namespace or "default", pod.metadata.name or "", pod.metadata.uid
+
+
+def owning_pod(claim: ResourceClaim) -> tuple[str, str, str | None] | None:
+    """Return namespace, name and UID of the pod that controls a claim, None where none does."""
+    owners = (each for each in claim.metadata.ownerReferences or () if each.controller and each.kind == "Pod")
+    return next(((claim.metadata.namespace or "default", owner.name, owner.uid) for owner in owners), None)
+
+
+def made_for(claims: Mapping[str, ResourceClaim], pods: Iterable[Pod]) -> set[str]:
+    """Return the keys of the claims that some of these pods control."""
+    identities = {pod_identity(pod) for pod in pods}
+    return {key for key, claim in claims.items() if owning_pod(claim) in identities}
 
 
 # --- older versions -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from models.documents.placement import Assignment, DeviceResult, Placement, RolloutPod
 from models.kube import objects, quantity
-from models.kube.device_objects import DeviceRequestAllocationResult, ResourceClaim
+from models.kube.device_objects import DeviceRequestAllocationResult, ResourceClaim, owning_pod, pod_identity
 from models.kube.selectors import NodeTable
 from models.snapshot.snapshot import InputError, Snapshot
 from report.page.places import Places, Result
@@ -137,10 +137,10 @@ def _row(claim: str, each: DeviceRequestAllocationResult | DeviceResult) -> _Row
 def _users(snapshot: Snapshot, places: Places) -> tuple[dict[str, list[int]], dict[str, int]]:
     """Return which pods use each claim, and for which one it was made; claims by ``namespace/name``."""
     users: dict[str, list[int]] = {}
-    by_uid: dict[tuple[str, str | None], int] = {}
+    index: dict[tuple[str, str, str | None], int] = {}
     for i, pod in enumerate(places.pods):
         space = pod.metadata.namespace or "default"
-        by_uid[f"{space}/{pod.metadata.name}", pod.metadata.uid] = i
+        index[pod_identity(pod)] = i
         made = {each.name: each.resourceClaimName for each in (pod.status.resourceClaimStatuses if pod.status else None) or ()}
         for entry in pod.spec.resourceClaims or ():
             name = entry.resourceClaimName or made.get(entry.name)
@@ -148,8 +148,8 @@ def _users(snapshot: Snapshot, places: Places) -> tuple[dict[str, list[int]], di
                 users.setdefault(f"{space}/{name}", []).append(i)
     owner: dict[str, int] = {}
     for key, claim in snapshot.resource_claims.items():
-        controller = next((each for each in claim.metadata.ownerReferences or () if each.controller and each.kind == "Pod"), None)
-        at = by_uid.get((f"{key.partition('/')[0]}/{controller.name}", controller.uid)) if controller is not None else None
+        made_for = owning_pod(claim)
+        at = index.get(made_for) if made_for is not None else None
         if at is not None:
             owner[key] = at
             users.setdefault(key, [at])

@@ -17,7 +17,7 @@ from typing import Final
 
 from models.cel.selectors import CelError
 from models.devices.claims import MOST
-from models.devices.demand import Claim, Constraint, Request, Toleration
+from models.devices.demand import Claim, Constraint, Request
 from models.devices.inventory import Attribute, Books, Inventory, Kind, Pick, Site
 from models.devices.selecting import Selecting
 
@@ -55,35 +55,20 @@ class _Part:
         self.listed: list[int] | None = None
         self.positions: Sequence[int] = ()
         self.constraints: list[_Constraint] = []
-        self._wanted = dict(request.capacity)
         self._amounts: dict[int, _Amounts | None] = {}
         self._barred: dict[int, bool] = {}
 
     def amounts(self, kind: Kind) -> _Amounts | None:
         """Return what it takes of each capacity of a kind, None if it cannot."""
         if kind.id not in self._amounts:
-            found = None
-            if self._wanted.keys() <= kind.capacity.keys():
-                each = [(name, entry.amount(self._wanted.get(name))) for name, entry in sorted(kind.capacity.items())]
-                if all(amount is not None and amount <= kind.capacity[name].value for name, amount in each):
-                    found = tuple((name, amount) for name, amount in each if amount is not None)
-            self._amounts[kind.id] = found
+            self._amounts[kind.id] = kind.amounts(self.request.capacity)
         return self._amounts[kind.id]
 
     def barred(self, kind: Kind) -> bool:
         """Return whether a gate or a taint that it does not tolerate keeps it from devices of a kind."""
         if kind.id not in self._barred:
-            self._barred[kind.id] = not kind.usable or any(
-                not any(_tolerates(each, taint) for each in self.request.tolerations) for taint in kind.taints
-            )
+            self._barred[kind.id] = not kind.open_to(self.request.tolerations)
         return self._barred[kind.id]
-
-
-def _tolerates(toleration: Toleration, taint: tuple[str, str, str]) -> bool:
-    key, operator, value, effect = toleration
-    if (effect and effect != taint[2]) or (key and key != taint[0]):
-        return False
-    return operator == "Exists" or (operator == "Equal" and value == taint[1])
 
 
 class _Constraint:
@@ -118,7 +103,7 @@ class _Search:
         self.devices = [inventory.devices[i] for i in self.ids]
         views = [inventory.views[v] for v in site.views]
         self.elsewhere = frozenset[int]().union(*(view.elsewhere for view in views))
-        self.broken = next((view.broken for view in views if view.broken is not None), None)
+        self.broken = inventory.broken(site)
         short = [any(books.left[c] < 0 for c in view.counters) for view in views]
         self.short = {i for view, less in zip(views, short, strict=True) if less for i in view.ids.tolist()}
         self.claims = [[[_Part(part) for part in alternatives] for alternatives in claim.requests] for claim in claims]

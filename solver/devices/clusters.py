@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from models.devices.demand import Claim, Request
-from solver.devices.device_groups import DeviceGroups, amounts, wish
+from solver.devices.device_groups import DeviceGroups, wish
 
 Claims = tuple[Claim, ...]
 Amounts = tuple[tuple[str, int], ...]
@@ -56,7 +56,7 @@ class DeviceClusters:
             found.update(entry.value.denominator for entry in group.kind.capacity.values())
             for claims in asked:
                 for request in (r for claim in claims for alternatives in claim.requests for r in alternatives):
-                    found.update(amount.denominator for _, amount in amounts(wish(request), group.kind) or ())
+                    found.update(amount.denominator for _, amount in group.kind.amounts(request.capacity) or ())
         return found
 
     def _options(
@@ -68,7 +68,7 @@ class DeviceClusters:
             serving = groups.serving(asked, site)
             if request.count is None and len(serving) < len(groups.matching(asked, site)):
                 serving = ()
-            taken = [amounts(asked, group.kind) or () if group.kind.shared else () for group in serving]
+            taken = [group.kind.amounts(request.capacity) or () if group.kind.shared else () for group in serving]
             pairs = [(number[g.id], tuple((name, int(a * self.scale)) for name, a in each)) for g, each in zip(serving, taken, strict=True)]
             about = tuple(i for i, constraint in enumerate(claim.constraints) if constraint.about(request.name))
             found.append(Option(request, tuple(pairs), about))

@@ -17,8 +17,6 @@ from models.devices.demand import Request, Toleration
 from models.devices.inventory import Books, Kind
 from models.devices.table import DeviceTable
 
-Taint = tuple[str, str, str]
-
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -58,10 +56,8 @@ class DeviceGroups:
         inventory = self.inventory = table.inventory
         seen: dict[int, list[int]] = {}
         for s, site in enumerate(inventory.sites):
-            barred = {device for v in site.views for device in inventory.views[v].elsewhere}
-            for device in site.visible.tolist():
-                if device not in barred:
-                    seen.setdefault(device, []).append(s)
+            for device in inventory.serving(site).tolist():
+                seen.setdefault(device, []).append(s)
         published: dict[int, int] = {}
         for device in seen:
             unit = inventory.devices[device].unit
@@ -100,50 +96,22 @@ class DeviceGroups:
         key = (wish, site)
         found = self._serving.get(key)
         if found is None:
-            found = self._serving[key] = tuple(g for g in self.matching(wish, site) if _allowed(wish, g.kind))
+            found = self._serving[key] = tuple(g for g in self.matching(wish, site) if g.kind.open_to(wish.tolerations))
         return found
 
     def _matches(self, wish: Wish, kind: int) -> bool:
         """A device on which an expression fails is of no use to anybody; that the failure may end a search depends on the order."""
         try:
-            return amounts(wish, self.inventory.kinds[kind]) is not None and self._table.matches(wish.selectors, kind)
+            return self.inventory.kinds[kind].amounts(wish.capacity) is not None and self._table.matches(wish.selectors, kind)
         except CelError:
             return False
 
 
-def _allowed(wish: Wish, kind: Kind) -> bool:
-    return kind.usable and all(any(_tolerates(toleration, taint) for toleration in wish.tolerations) for taint in kind.taints)
-
-
 def groups_of(table: DeviceTable) -> DeviceGroups:
     """Return the groups of a table, which all its models share."""
-    found = table.cache.get("groups")
-    if not isinstance(found, DeviceGroups):
-        found = table.cache["groups"] = DeviceGroups(table)
-    return found
+    return table.cached("groups", lambda: DeviceGroups(table))
 
 
 def wish(request: Request) -> Wish:
     """Return what a request asks of every single device."""
     return Wish(request.selectors, request.tolerations, request.capacity)
-
-
-def amounts(wish: Wish, kind: Kind) -> tuple[tuple[str, Fraction], ...] | None:
-    """Return what a request takes of each capacity of a device; None where the device lacks one, has too little, or refuses the amount."""
-    requested = dict(wish.capacity)
-    if not requested.keys() <= kind.capacity.keys():
-        return None
-    found = []
-    for name, capacity in kind.capacity.items():
-        amount = capacity.amount(requested.get(name))
-        if amount is None or amount > capacity.value:
-            return None
-        found.append((name, amount))
-    return tuple(found)
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    key, operator, value, effect = toleration
-    if effect not in ("", taint[2]) or key not in ("", taint[0]):
-        return False
-    return operator == "Exists" or (operator in ("", "Equal") and value == taint[1])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from models.cel.selectors import CelError
-from models.devices.demand import Claim, Request, Toleration
+from models.devices.demand import Claim, Request
 from models.devices.inventory import Device
 from solver.devices.state import DeviceState
 
@@ -19,7 +19,7 @@ _LONGEST: Final = 160
 
 
 @dataclass(frozen=True)
-class Supply:
+class Available:
     """What a node has for one request: ``matching``: devices for which its selectors hold; of these ``open``: that it may take, as taints
     and capacity go; of these ``free``: that nobody has. ``total``: all devices that the node sees. ``alike``: the most free ones that have
     all attributes in common which must match, None if none must."""
@@ -49,7 +49,7 @@ def claims_asked(claims: Sequence[Claim]) -> str:
     return ", ".join([*words[:_TOLD], *(["…"] if len(words) > _TOLD else [])]) or "nothing"
 
 
-def supply(state: DeviceState, claim: Claim, request: Request, n: int) -> Supply:
+def available(state: DeviceState, claim: Claim, request: Request, n: int) -> Available:
     """Return what node n has for a request of a claim now.
 
     Raises:
@@ -65,22 +65,12 @@ def supply(state: DeviceState, claim: Claim, request: Request, n: int) -> Supply
     if same:
         values = [tuple(kind.attributes.get(name) for name in same) for kind in free]
         alike = max(Counter(value for value in values if None not in value).values(), default=0)
-    return Supply(len(devices), len(matching), len(may), len(free), alike)
+    return Available(len(devices), len(matching), len(may), len(free), alike)
 
 
 def _open(state: DeviceState, request: Request, device: Device) -> bool:
     kind = state.inventory.kinds[device.kind]
-    if not kind.usable or not all(any(_tolerates(each, taint) for each in request.tolerations) for taint in kind.taints):
-        return False
-    wanted = dict(request.capacity)
-    amounts = [(entry, entry.amount(wanted.get(name))) for name, entry in kind.capacity.items()]
-    return wanted.keys() <= kind.capacity.keys() and all(amount is not None and amount <= entry.value for entry, amount in amounts)
-
-
-def _tolerates(toleration: Toleration, taint: tuple[str, str, str]) -> bool:
-    key, operator, value, effect = toleration
-    same = (not effect or effect == taint[2]) and (not key or key == taint[0])
-    return same and (operator == "Exists" or (operator == "Equal" and value == taint[1]))
+    return kind.open_to(request.tolerations) and kind.amounts(request.capacity) is not None
 
 
 def _free(state: DeviceState, request: Request, device: Device) -> bool:
@@ -89,12 +79,10 @@ def _free(state: DeviceState, request: Request, device: Device) -> bool:
         return False
     if not (kind.shared and books.shares[device.unit]) and any(books.left[c] < amount for c, amount in device.counters):
         return False
-    wanted = dict(request.capacity)
-    for name, entry in kind.capacity.items():
-        amount = entry.amount(wanted.get(name))
-        if amount is None or books.consumed.get((device.unit, name), 0) + amount > entry.value:
-            return False
-    return True
+    taken = kind.amounts(request.capacity)
+    return taken is not None and all(
+        books.consumed.get((device.unit, name), 0) + amount <= kind.capacity[name].value for name, amount in taken
+    )
 
 
 def why_not(state: DeviceState, claims: Sequence[Claim], n: int) -> tuple[str, str]:
@@ -103,13 +91,12 @@ def why_not(state: DeviceState, claims: Sequence[Claim], n: int) -> tuple[str, s
     error = state.error(tuple(claims), n)
     if error is not None:
         return claims_asked(claims), _cut(error)
-    views = [state.inventory.views[v] for v in state.inventory.site(n).views]
-    broken = next((view.broken for view in views if view.broken is not None), None)
+    broken = state.inventory.broken(state.inventory.site(n))
     for claim, alternatives in _choices(claims):
         best = None
         for request in alternatives:
             try:
-                found = supply(state, claim, request, n)
+                found = available(state, claim, request, n)
             except CelError as problem:
                 return asked(claim, request), _cut(str(problem))
             wanted = request.count if request.count is not None else max(1, found.open)
@@ -135,7 +122,7 @@ def _choices(claims: Sequence[Claim]) -> Iterator[tuple[Claim, tuple[Request, ..
             yield claim, alternatives
 
 
-def _short(request: Request, found: Supply) -> str:
+def _short(request: Request, found: Available) -> str:
     if not found.total:
         return "no devices"
     if not found.matching:

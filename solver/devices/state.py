@@ -51,19 +51,14 @@ class DeviceState:
     def __init__(self, table: DeviceTable) -> None:
         self.table, self.inventory = table, table.inventory
         self.books: Books = table.inventory.books.copy()
-        memo = table.cache.get("memo")
-        fresh = not isinstance(memo, _Memo)
-        self._memo: _Memo = _memo(table.inventory) if not isinstance(memo, _Memo) else memo
+        memo = self._memo = table.cached("states", lambda: _memo(table.inventory))
         self._dirty: set[int] = set()
-        if fresh:
-            table.cache["memo"] = self._memo
-            self._memo.first_views = [self._view_state(v) for v in range(len(self.inventory.views))]
-            self._memo.first_sites = np.zeros(len(self.inventory.sites), dtype=np.int32)
-        self._views = list(self._memo.first_views)
-        self._sites = self._memo.first_sites
-        if fresh:
+        self._views, self._sites = list(memo.first_views), memo.first_sites.copy()
+        if not memo.interned:  # the first of the table
+            self._views = [self._view_state(v) for v in range(len(self.inventory.views))]
+            self._sites = np.zeros(len(self.inventory.sites), dtype=np.int32)
             self._refresh_sites(range(len(self.inventory.sites)))
-        self._sites = self._sites.copy()
+            memo.first_views, memo.first_sites = list(self._views), self._sites.copy()
 
     @property
     def joined(self) -> bool:
@@ -217,11 +212,9 @@ def _memo(inventory: Inventory) -> _Memo:
             memo.sites[v].append(s)
     seen: dict[Hashable, set[int]] = {}
     for s, site in enumerate(inventory.sites):
-        barred = {i for v in site.views for i in inventory.views[v].elsewhere}
-        for i in site.visible.tolist():
-            if i not in barred:
-                for thing in (("unit", inventory.devices[i].unit), *(("counter", c) for c, _ in inventory.devices[i].counters)):
-                    seen.setdefault(thing, set()).add(s)
+        for i in inventory.serving(site).tolist():
+            for thing in (("unit", inventory.devices[i].unit), *(("counter", c) for c, _ in inventory.devices[i].counters)):
+                seen.setdefault(thing, set()).add(s)
     crowded = {s for s, nodes in enumerate(np.bincount(inventory.site_of, minlength=len(inventory.sites)).tolist()) if nodes > 1}
     memo.joined = any(len(sites) > 1 or not crowded.isdisjoint(sites) for sites in seen.values())
     return memo

@@ -36,17 +36,14 @@ def supply(cluster: Cluster) -> tuple[Ints, Ints]:
     table = cluster.devices
     if table is None:
         return np.zeros((cluster.n_classes, 0), dtype=np.int64), np.zeros((cluster.n_nodes, 0), dtype=np.int64)
-    found = table.cache.get("supply")
-    if not isinstance(found, tuple) or found[0] is not cluster.classes:
-        found = table.cache["supply"] = (cluster.classes, *_Supply(table, cluster).columns())
-    return found[1], found[2]
+    return table.cached("supply", lambda: _Supply(table, cluster).columns(), of=cluster.classes)
 
 
 class _Supply:
     def __init__(self, table: DeviceTable, cluster: Cluster) -> None:
-        from solver.devices.device_groups import amounts, groups_of, wish
+        from solver.devices.device_groups import groups_of, wish
 
-        self._amounts, self._wish = amounts, wish
+        self._wish = wish
         self._table, self._cluster, self._groups = table, cluster, groups_of(table)
         self._serving: dict[Request, Kinds] = {}
         self._least: dict[int, dict[Measure, Fraction]] = {}  # what a device of a kind takes of counters at least
@@ -111,7 +108,7 @@ class _Supply:
         """What a device of a kind takes at least where it serves a request."""
         if not kind.shared:
             return {_DEVICES: Fraction(1), **self._least.get(kind.id, {})}
-        return {(kind.driver, name): amount for name, amount in self._amounts(self._wish(request), kind) or ()}
+        return {(kind.driver, name): amount for name, amount in kind.amounts(request.capacity) or ()}
 
     def _served(self, request: Request) -> Kinds:
         """The kinds that may serve a request, wherever they are."""

@@ -152,9 +152,4 @@ def together(cluster: Cluster) -> Together | None:
     table = cluster.devices
     if table is None:
         return None
-    found = table.cache.get("together")
-    if not isinstance(found, tuple) or found[0] is not cluster.classes:
-        found = table.cache["together"] = (cluster.classes, Together(cluster))
-    answers = found[1]
-    assert isinstance(answers, Together)
-    return answers
+    return table.cached("together", lambda: Together(cluster), of=cluster.classes)

@@ -222,24 +222,13 @@ class DynamicResources(Rule):
         for key in asked.shared:
             if key not in self._shared:
                 own = tuple(pick for pick in picks if claims[pick.claim].key == key)
-                self._shared[key] = _Shared(own, self._usable(own, n))
+                nodes = self.state.inventory.usable(own, n)
+                self._shared[key] = _Shared(own, ~self._nothing if nodes is None else nodes)
             self._shared[key].users += 1
         self._placed.setdefault((g, n), []).append(tuple(pick for pick in picks if claims[pick.claim].key is None))
 
     def _idle(self, g: int, n: int, picks: tuple[Pick, ...]) -> bool:
         return picks not in self._placed.get((g, n), ()) and self.state.free(picks)
-
-    def _usable(self, picks: tuple[Pick, ...], n: int) -> Bools:
-        """bool[N]: where devices that were allocated on node n can be used."""
-        nodes = np.ones(self.cluster.n_nodes, dtype=bool)
-        inventory = self.state.inventory
-        for pick in picks:
-            device = inventory.devices[pick.device]
-            if device.node:
-                return np.asarray(np.arange(self.cluster.n_nodes) == n)
-            if device.selector is not None:
-                nodes &= inventory.selectors[device.selector]
-        return nodes
 
     def remove(self, g: int, n: int, k: int = 1) -> None:
         asked = self._asked[g]

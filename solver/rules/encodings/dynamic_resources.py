@@ -21,7 +21,7 @@ from models.devices.demand import Claim
 from models.devices.inventory import Books
 from models.kube.selectors import Bools
 from solver.devices.claim_modes import Bundle, Mode, Take, bundles, modes, values
-from solver.devices.device_groups import DeviceGroups, Group, amounts
+from solver.devices.device_groups import DeviceGroups, Group
 from solver.rules.graph import connected
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class DeviceEncoder:
     def _modes(self, site: int, bundle: Bundle) -> list[Mode]:
         found = self._ways.get((site, bundle))
         if found is None:
-            broken = any(self._inventory.views[v].broken is not None for v in self._inventory.sites[site].views)
+            broken = self._inventory.broken(self._inventory.sites[site]) is not None
             found, loose = modes(bundle, site, self._groups, self._books, broken=broken)
             self._ways[site, bundle] = found
             self.loose |= loose
@@ -311,7 +311,7 @@ class DeviceEncoder:
                 self._add(load, ("counter", counter), group, self._books.left[counter], _times(terms, amount))
             return
         unit = group.units[0]
-        for name, amount in amounts(take.wish, group.kind) or ():
+        for name, amount in group.kind.amounts(take.wish.capacity) or ():
             room = group.kind.capacity[name].value - self._books.consumed.get((unit, name), Fraction(0))
             self._add(load, ("capacity", unit, name), group, room, _times(terms, amount))
         if group.counters and not self._books.shares[unit]:
