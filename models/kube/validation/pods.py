@@ -6,7 +6,7 @@ Every function appends ``path: what is wrong, what was expected`` to ``out``. Se
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -248,10 +248,13 @@ def spec_problems(spec: objects.PodSpec, path: str = "spec", gates: FeatureGates
     if not spec.containers:
         out.append(f"{path}.containers: missing, expected at least one container")
     names: set[str] = set()
+    entries = {entry.name for entry in spec.resourceClaims or ()}
     for field, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
         for index, container in enumerate(containers or ()):
             where = f"{path}.{field}[{index}]"
             _container(container, where, out)
+            if gates is not None:
+                _named_claims(container, entries, where, out)
             if container.name:
                 if container.name in names:
                     out.append(f"{where}.name: {shorten(container.name)} is taken, expected a name of its own in the pod")
@@ -265,6 +268,14 @@ def spec_problems(spec: objects.PodSpec, path: str = "spec", gates: FeatureGates
     if not out:
         _total(spec, path, out)
     return out
+
+
+def _named_claims(container: objects.Container, entries: Collection[str], where: str, out: Problems) -> None:
+    claims = container.resources.claims if container.resources is not None else None
+    for index, claim in enumerate(claims or ()):
+        if claim.name not in entries:
+            listed = f"expected one of spec.resourceClaims ({', '.join(sorted(entries)) or 'it has none'})"
+            out.append(f"{where}.resources.claims[{index}].name: got {shorten(claim.name)}, {listed}")
 
 
 def _total(spec: objects.PodSpec, path: str, out: Problems) -> None:

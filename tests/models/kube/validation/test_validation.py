@@ -431,3 +431,14 @@ def test_new_tolerations_compare_with_whole_numbers_only(value: str) -> None:
 @pytest.mark.parametrize("value", ["0", "-1", str(2**63 - 1), str(-(2**63))])
 def test_new_tolerations_compare_with_all_whole_numbers_of_64_bits(value: str) -> None:
     from_objects([comparing(value)], manifests=True, gates=COMPARING)
+
+
+def test_claims_of_containers_are_entries_of_the_pod() -> None:
+    """Of new pods: what an API server has stored has been through that."""
+    named = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}])
+    named["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}, {"name": "gpus"}]}
+    with pytest.raises(InputError) as error:
+        from_objects([named], manifests=True, gates=FeatureGates())
+    where = "spec.containers[0].resources.claims[1].name"
+    assert error.value.problems == [f"objects[0]: Pod prod/p: {where}: got 'gpus', expected one of spec.resourceClaims (gpu)"]
+    accepted(named)
