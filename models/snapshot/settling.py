@@ -53,6 +53,8 @@ def gates_of(
         found = newest(node.status.nodeInfo.kubeletVersion for node in nodes if node.status and node.status.nodeInfo)
         if found is not None:
             notes.append(f"the snapshot does not tell the server's version: taken for that of the newest kubelet, Kubernetes {found}")
+    if found is None and server:
+        notes.append(f"the server's version {shorten(server)} cannot be read: judged by the rules of Kubernetes {DEFAULT_VERSION}")
     judged = DEFAULT_VERSION if found is None else nearest(found)
     if found not in (None, judged):
         notes.append(f"the rules of Kubernetes {found} are not known: judged by those of {judged}, the nearest that is")

@@ -33,6 +33,7 @@ def of_server(version: str, *kubelets: str) -> Snapshot:
         (from_objects([of_kubelet("n", None)]), "1.36", []),
         (of_server("v1.35.2-eks-1", "v1.34.0"), "1.35", []),
         (of_server("odd", "v1.34.0"), "1.34", [f"{KUBELET}1.34"]),
+        (of_server("odd"), "1.36", ["the server's version 'odd' cannot be read: judged by the rules of Kubernetes 1.36"]),
         (from_objects([of_kubelet("a", "v1.34.9"), of_kubelet("b", "v1.35.0"), of_kubelet("c", "v1.9.0")]), "1.35", [f"{KUBELET}1.35"]),
         (of_server("v1.29.1"), "1.34", ["the rules of Kubernetes 1.29 are not known: judged by those of 1.34, the nearest that is"]),
         (
