@@ -127,7 +127,7 @@ def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_o
     picked = _chosen(selecting, CODES)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    snapshot = inputs.edit(inputs.load(streams, gangs=False), streams).snapshot
+    snapshot = inputs.edit(inputs.load(streams, gangs=False, of=policy), streams).snapshot
     found, reported = run.search(partial(examine, snapshot, AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **chosen)))
     found.notes += snapshot.notes
     inputs.stamp(found.snapshot, snapshot)

@@ -7,7 +7,7 @@ for a share gets a ResourceClaim, allocated if the pod runs. The resources that 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from models.devices.shared_gpus.kai import KAI
 from models.kube import device_objects as api
 from models.kube import objects
 from models.kube.feature_gates import FeatureGates
+from models.snapshot.settling import some_of
 from models.snapshot.snapshot import Snapshot
 
 SYSTEMS: Final[dict[str, System]] = {"hami": HAMI, "kai": KAI, "volcano": VOLCANO}
@@ -36,6 +37,7 @@ def apply(snapshot: Snapshot, name: str) -> None:
     by another call."""
     system = SYSTEMS[name]
     cards = {node.metadata.name or "": system.cards(node) for node in snapshot.nodes}
+    _warn(snapshot, name, system, cards)
     known = {each.spec.nodeName for each in snapshot.resource_slices.values() if each.spec.driver == DRIVER}
     for node, found in cards.items():
         if found and node not in known:
@@ -68,6 +70,22 @@ def apply(snapshot: Snapshot, name: str) -> None:
         for index in indices:
             _without(snapshot, index, system.resources)
     snapshot.gates = _with_gates(snapshot.gates)
+
+
+def _warn(snapshot: Snapshot, name: str, system: System, cards: Mapping[str, list[Card]]) -> None:
+    """Say where nodes tell of cards that cannot be shared or read, and where none tells of any."""
+    told = [
+        node.metadata.name or ""
+        for node in snapshot.nodes
+        if system.register in (node.metadata.annotations or {}) or system.register in (node.metadata.labels or {})
+    ]
+    mute = [node for node in told if not cards[node]]
+    warnings = []
+    if not told:
+        warnings.append(f"sharedGPUs: {name}: no node has {system.register}, so none has a card to share")
+    elif mute:
+        warnings.append(f"sharedGPUs: {name}: {system.register} tells of no card that can be shared on {some_of(mute, 'node')}")
+    snapshot.warnings += [text for text in warnings if text not in snapshot.warnings]
 
 
 def _with_gates(gates: FeatureGates) -> FeatureGates:

@@ -45,12 +45,14 @@ class Share:
 @dataclass(frozen=True)
 class System:
     """A system that shares GPUs. ``resources``: the names that it judges by itself; ``held``: what the pods of a node have of its cards;
-    ``annotations``: those of which one makes a pod ask for a card."""
+    ``register``: the annotation or label by which a node tells of its cards; ``annotations``: those of which one makes a pod ask for a
+    card."""
 
     resources: frozenset[str]
     cards: Callable[[objects.Node], list[Card]]
     asks: Callable[[objects.Pod], list[Ask]]
     held: Callable[[list[objects.Pod], list[Card]], Mapping[int, list[Share]]]
+    register: str
     annotations: tuple[str, ...] = ()
 
 

@@ -117,6 +117,7 @@ def _system(names: _Names) -> System:
         lambda node: _cards(names, node),
         lambda pod: _asks(names, pod),
         lambda pods, cards: _held(names, pods, cards),
+        names.register,
     )
 
 

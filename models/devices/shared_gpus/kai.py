@@ -12,6 +12,7 @@ from models.devices.shared_gpus.cards import Ask, Card, Share, System, whole
 from models.kube import objects
 
 _RESOURCE: Final = "nvidia.com/gpu"
+_COUNT: Final = "nvidia.com/gpu.count"
 #: Pods of one group share one card, which a pod of the reservation holds whole.
 _GROUP: Final = "runai-gpu-group"
 _RESERVATIONS: Final = ("runai-reservation", "kai-resource-reservation")
@@ -21,7 +22,7 @@ _SLOTS: Final = 1000
 
 def _cards(node: objects.Node) -> list[Card]:
     labels = node.metadata.labels or {}
-    count, memory = whole(labels.get("nvidia.com/gpu.count", "")), whole(labels.get("nvidia.com/gpu.memory", ""))
+    count, memory = whole(labels.get(_COUNT, "")), whole(labels.get("nvidia.com/gpu.memory", ""))
     model = labels.get("nvidia.com/gpu.product", "")
     return [Card(f"{node.metadata.name}-{i}", memory, _SLOTS, model=model) for i in range(count or 0)] if memory else []
 
@@ -75,4 +76,4 @@ def _held(pods: list[objects.Pod], cards: list[Card]) -> dict[int, list[Share]]:
     return found
 
 
-KAI: Final = System(frozenset({_RESOURCE}), _cards, _asks, _held, ("gpu-fraction", "gpu-memory"))
+KAI: Final = System(frozenset({_RESOURCE}), _cards, _asks, _held, _COUNT, ("gpu-fraction", "gpu-memory"))

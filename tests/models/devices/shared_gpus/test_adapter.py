@@ -139,3 +139,20 @@ def test_devices_are_shared_whatever_the_version() -> None:
 def test_an_amount_that_cannot_be_read_is_named(text: str, named: bool) -> None:
     found = adapted("kai", node("n1"), pod("p", annotations={"gpu-fraction": text}))
     assert list(found.not_understood) == (["default/p"] if named else [])
+
+
+@pytest.mark.parametrize("system", ["hami", "volcano"])
+def test_nodes_whose_cards_cannot_be_read_are_named(system: System) -> None:
+    """Once, though pods that come later are added by another call."""
+    key, text = REGISTERED[system]
+    found = adapted(
+        system,
+        *({**node(name), "metadata": {"name": name, "annotations": {key: told}}} for name, told in (("n1", text), ("n2", "GPU-a;10"))),
+    )
+    adapter.apply(found, system)
+    assert found.warnings == [f"sharedGPUs: {system}: {key} tells of no card that can be shared on 1 node (n2)"]
+
+
+@pytest.mark.parametrize(("system", "key"), [("kai", "nvidia.com/gpu.count"), ("hami", "hami.io/node-nvidia-register")])
+def test_a_system_that_no_node_knows_is_said(system: System, key: str) -> None:
+    assert adapted(system, node("n1")).warnings == [f"sharedGPUs: {system}: no node has {key}, so none has a card to share"]
