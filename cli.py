@@ -27,7 +27,7 @@ from typing import Any, cast
 import click
 
 from commands import VERSION
-from commands.common.exit_codes import INTERRUPTED, fail, say
+from commands.common.exit_codes import INTERRUPTED, OUTSIDE, fail, say, why_not
 from commands.common.help_text import write_summaries
 from commands.common.interrupts import Aborted
 
@@ -35,12 +35,16 @@ from commands.common.interrupts import Aborted
 class _Commands(Mapping[str, click.Command]):
     """The commands by name, each in a module of its name, which is read when the command is asked for."""
 
-    _names = ("solve", "rebalance", "apply", "verify", "explain", "audit", "nodes", "report", "generate", "capture")
+    _names = (
+        "solve", "fit", "size", "survive", "upgrade", "rebalance", "apply", "verify", "explain", "audit", "batch", "nodes", "report",
+        "generate", "capture",
+    )  # fmt: skip
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._names:
             raise KeyError(name)
-        return cast(click.Command, getattr(import_module(f"commands.{name}"), name))
+        module = "commands.batch.command" if name == "batch" else f"commands.{name}"
+        return cast(click.Command, getattr(import_module(module), name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -90,15 +94,8 @@ class _Group(click.Group):
             fail(["interrupted"], INTERRUPTED)
         except BrokenPipeError:
             fail([])
-        except OSError as error:
-            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-            fail([f"{where}{error.strerror or error}"])
-        except MemoryError:
-            fail(["out of memory"])
-        except RecursionError:
-            fail(["the input is nested too deeply"])
-        except UnicodeError as error:
-            fail([f"text that cannot be encoded: {error}"])
+        except OUTSIDE as error:
+            fail([why_not(error)])
         finally:
             _answer_interrupts(signal.SIG_IGN)  # all is said and done: one more ^C must not be the command's end
 

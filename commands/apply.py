@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from commands.common import options
+from commands.common.apply_choices import ApplyChoices
 from commands.common.exit_codes import DONE, fail, refuse, say
 from commands.common.help_text import Command
-from commands.common.options import ApplyChoices, Streams, bundled, positive
+from commands.common.options import Streams, bundled, positive
 
 if TYPE_CHECKING:
     from commands.common.reviewed import Reviewed

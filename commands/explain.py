@@ -55,6 +55,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @options.time_limit(10.0, "Seconds for causes.")
 @options.manifests("-w", "--manifests")
 @options.edits
+@options.catalogue("causes name the cheapest that would do")
 @options.table_output()
 @options.policy
 @options.scope
@@ -63,7 +64,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @options.max_input
 @options.noise()
 @bundled(streams=Streams, subject=Subject, choices=PolicyChoices)
-def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_limit: float, **edits: Any) -> None:
+def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_limit: float, catalogue: str | None, **edits: Any) -> None:
     """Say where each pending pod could go, and which rules reject the other nodes.
 
     Each pod is judged alone against the bound pods, as kube-scheduler would now. Pods that fit on no node, gangs, and the pods of
@@ -78,11 +79,13 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     from report.terminal.workloads import owners
     from solver.explain.per_node import UnknownNode, UnknownPod
 
-    changes = inputs.what_if(edits, streams)
+    nodes = inputs.read_catalogue(catalogue)
+    changes = inputs.what_if(edits, streams, catalogue=nodes)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    snapshot = inputs.load(streams, policy if subject.affinity is None else None, whole=subject.affinity is None)
+    snapshot = inputs.load(streams, policy if subject.affinity is None else None, whole=subject.affinity is None, empty=bool(edits["buy"]))
     snapshot = inputs.edit(snapshot, streams, changes).snapshot
+    left = nodes.without(edits["buy"]) if nodes is not None else None
     if subject.affinity is not None:
         _explain_affinity(streams, snapshot, policy, subject.affinity)
     pod, workload, node, per_node = subject.pod, subject.workload, subject.node, subject.per_node
@@ -94,7 +97,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     except UnknownNode as error:
         fail([f"--node: {error}: no such node in the snapshot"])
     _warn_of_gates(streams, snapshot, pod)
-    causes = pending.causes(verdicts, time_limit, whole=workload is not None) if node is None and not per_node else []
+    causes = pending.causes(verdicts, time_limit, whole=workload is not None, catalogue=left) if node is None and not per_node else []
     owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))
     output.write_document(
         streams,

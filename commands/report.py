@@ -16,7 +16,7 @@ from commands.common.options import PolicyChoices, Streams, bundled
 
 @click.command(cls=Command)
 @options.snapshots
-@options.result_file("The Placement or RebalancePlan to show; without one the cluster is shown as it is.")
+@options.result_file("The result to show (of solve, rebalance, fit, size, survive, upgrade); without one the cluster is shown as it is.")
 @options.manifests("-w", "--manifests", "--workload")
 @options.namespace
 @options.output_file("Write the page to FILE")
@@ -40,7 +40,10 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
     from audit.run import AuditOptions, audit
     from commands.common import inputs, judging, output, searching
     from models.documents.placement import Placement
+    from models.documents.rebalance_plan import RebalancePlan
+    from models.documents.sizing import Sizing
     from report.page import data, render
+    from report.page.capacity.stand_in import stand_in
     from report.page.places import with_new_pods
 
     result = judging.read_result(streams.result, streams, "shown") if streams.result is not None else None
@@ -51,8 +54,10 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
         policy if result is None else None,
         result=result.snapshot if result is not None else None,
         of=result.policy if result is not None else None,
+        empty=isinstance(result, Sizing),
     )
     shown: dict[str, Any] = {"original": original, "version": VERSION}
+    drawn = None
     if result is None:
         snapshot = inputs.edit(original, streams, inputs.what_if({"partial": False, "namespace": namespace}, streams)).snapshot
         pending = judging.Pending(run, snapshot, policy, choices)
@@ -66,7 +71,9 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
             fail([f"the result is of another snapshot: its sha256 is {theirs[:12]}, that of this one {ours[:12]}"])
         if isinstance(result, Placement):
             snapshot = inputs.checked(partial(with_new_pods, snapshot, result, revision))
-    output.write(streams, [render.render(inputs.checked(lambda: data.build(snapshot, result, **shown)))])
+        snapshot, drawn = stand_in(snapshot, result)
+        shown["capacity"] = result if not isinstance(result, Placement | RebalancePlan) else None
+    output.write(streams, [render.render(inputs.checked(lambda: data.build(snapshot, drawn, **shown)))])
     if result is not None:
         inputs.note_gates(original, result.snapshot, streams)
     broken = len(shown.get("violations", ()))

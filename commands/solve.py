@@ -13,7 +13,7 @@ from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 #: Edits that no manifest says.
-_WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas")
+_WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
 
 
 @click.command(cls=Command)
@@ -26,6 +26,7 @@ _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas")
     "--gates", is_flag=True, help="With -f manifests: pods wait behind a gate until `kubestow apply --serve` gives each its node."
 )
 @options.edits
+@options.catalogue("causes name the cheapest that would do")
 @click.option(
     "--rollout", metavar="NAME[=FILE]", help="Roll a Deployment out instead, wave by wave: the template in FILE, else the same once more."
 )
@@ -41,7 +42,9 @@ _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas")
 @options.max_input
 @options.noise()
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
-def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollout: str | None, gates: bool, **edits: Any) -> None:
+def solve(
+    streams: Streams, search: SearchChoices, choices: PolicyChoices, rollout: str | None, gates: bool, catalogue: str | None, **edits: Any
+) -> None:
     """Place every pending pod, and those of manifests given with -w.
 
     Exits with 0 when all pods are placed, 3 when some are not (the result is written all the same), 130 when interrupted (the
@@ -56,11 +59,12 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
     from report.documents import csv_rows, manifests, results
     from report.terminal import placement as terminal
 
-    changes = inputs.what_if(edits, streams, template)
+    nodes = inputs.read_catalogue(catalogue)
+    changes = inputs.what_if(edits, streams, template, catalogue=nodes)
     streams.check(template)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    snapshot = inputs.load(streams, policy)
+    snapshot = inputs.load(streams, policy, empty=bool(edits["buy"]))
     revision = inputs.load_manifests([template] if template else [], streams, snapshot.gates, changes)
     with sources.keeping() as files:
         edited = inputs.edit(snapshot, streams, changes)
@@ -72,6 +76,7 @@ def solve(streams: Streams, search: SearchChoices, choices: PolicyChoices, rollo
         search_strategy=choices.strategy is not None or policy.strategy != "spread",
         workloads=tuple(edited.workloads),
         edits=changes,
+        catalogue=nodes.without(edits["buy"]) if nodes is not None else None,
         unmodelled=tuple(edited.unmodelled),
     )
     if name is None:

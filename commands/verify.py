@@ -1,4 +1,4 @@
-"""``kubestow verify``: the independent check of a Placement or a RebalancePlan."""
+"""``kubestow verify``: the independent check of a result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from commands.common.options import Streams, bundled
 
 @click.command(cls=Command)
 @options.snapshots
-@options.result_file("The Placement or RebalancePlan to check (JSON or YAML).", required=True)
+@options.result_file("The result to check (JSON or YAML): of solve, rebalance, fit, size, survive or upgrade.", required=True)
 @options.manifests("-w", "--manifests", "--workload")
 @click.option(
     "--expect-policy", metavar="FILE", type=options.READ, help="Refuse a document of another policy (exit 4), exemptions included."
@@ -33,11 +33,12 @@ from commands.common.options import Streams, bundled
 @options.noise()
 @bundled(streams=Streams)
 def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool, journal: str | None, end: tuple[str, ...]) -> None:
-    """Check a Placement or a RebalancePlan against the raw objects, independently of the solver.
+    """Check a result against the raw objects, independently of the solver: a Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade.
 
     What-if edits that the document names are made again; manifests that were added (or rolled out) are given once more with -w. A plan is
-    replayed step by step. Policy, exemptions and edits are those that the document names: they are printed, even with -q, and can be
-    refused. Exits with 0 when every assignment or step is valid, 4 when there are violations.
+    replayed step by step, an upgrade wave by wave, and a survival failure by failure. Policy, exemptions and edits are those that the
+    document names: they are printed, even with -q, and can be refused. Exits with 0 when every assignment or step is valid, 4 when there
+    are violations.
 
     With --journal, what a run of apply asked of the cluster is held against the document: what was done, what is left, and what no step
     asks for, which is a violation. With --end, the cluster after the run is held against what the document says of it. Exits with 3 where
@@ -48,19 +49,24 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     from checker.claims.statement import assumptions, exemption_faults, policy_faults
     from commands.common import inputs, judging, output
     from models.documents import policy
+    from models.documents.placement import Placement
+    from models.documents.rebalance_plan import RebalancePlan
+    from models.documents.sizing import Sizing
     from report.documents.results import violations_document
     from report.terminal import answers, carried_out
 
     expected = inputs.checked(lambda: policy.read(expect_policy)) if expect_policy is not None else None
     result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
+    runs = isinstance(result, Placement | RebalancePlan)
+    refuse(journal is not None and not runs, f"--journal is of a Placement or a RebalancePlan that was carried out, not of a {result.kind}")
     says = assumptions(result)
-    snapshot = inputs.load(streams, result=result.snapshot, of=result.policy)
+    snapshot = inputs.load(streams, result=result.snapshot, of=result.policy, empty=isinstance(result, Sizing))
     judged = judging.judge(snapshot, result, streams)
     found = judged.violations
     found += policy_faults(result, expected) if expected is not None else ()
     found += exemption_faults(result) if expect_no_exemptions else ()
     told = None
-    if journal is not None:
+    if journal is not None and isinstance(result, Placement | RebalancePlan):
         from checker.journal.judge import Clusters
 
         clusters = Clusters(judged.snapshot, snapshot, inputs.load_later(end, streams) if end else None)

@@ -76,7 +76,7 @@ def place(
     report("compile")
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     if options.policy.refuseAllNamespacesAntiAffinity:
-        _refuse_domain_blocking(snapshot, scope)
+        refuse_domain_blocking(snapshot, scope)
     cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     kinds = len(np.unique(cluster.node_classes()))
     report("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
@@ -92,10 +92,10 @@ def place(
     if answer.counts.any():
         left = options.causes and int(answer.counts.sum()) < len(scope.pending)
         kept = min(CAUSES, (options.time_limit or 0.0) * KEPT) if left else 0.0
-        _improve(objective, limits, answer, strategy, context.until(Deadline(options, clock - kept)))
+        improve_later(objective, limits, answer, strategy, context.until(Deadline(options, clock - kept)))
     solved = time.monotonic()
     causes = _causes(cluster, answer, limits, compiled - started, context) if options.causes else []
-    result = _document(cluster, options, answer)
+    result = document(cluster, options, answer)
     result.causes = causes
     report("verify")
     insist(verify(snapshot, result))
@@ -156,8 +156,8 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
     return [cause for _, cause in found]
 
 
-def _improve(objective: Objective, limits: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
-    """Improve preferences and the tie-break, the placed tiers held."""
+def improve_later(objective: Objective, limits: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
+    """Improve preferences and the tie-break of an answer (changed), the placed tiers held."""
     from solver.search.outcome import Start
     from solver.soft_tiers import improve
 
@@ -169,8 +169,8 @@ def _improve(objective: Objective, limits: Ints, answer: Answer, strategy: Strat
     answer.interrupted |= context.stop.is_set()
 
 
-def _refuse_domain_blocking(snapshot: Snapshot, scope: Scope) -> None:
-    """Bad input under the policy: required anti-affinity over all namespaces with a key other than the hostname lets one pod keep a
+def refuse_domain_blocking(snapshot: Snapshot, scope: Scope) -> None:
+    """Refuse bad input under the policy: required anti-affinity over all namespaces with a key other than the hostname lets one pod keep a
     domain for itself.
 
     Raises:
@@ -191,10 +191,11 @@ def _refuse_domain_blocking(snapshot: Snapshot, scope: Scope) -> None:
         raise InputError(list(dict.fromkeys(problems)))
 
 
-def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:
+def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:
+    """Return the document of an answer, without causes; the caller has it checked."""
     snapshot = cluster.snapshot
     keys = [pod_key(snapshot.pods[i]) for i in range(len(snapshot.pods))]
-    assignments, dealt = _assignments(cluster, answer, keys)
+    assignments, dealt = assignments_of(cluster, answer, keys)
     placed = answer.counts.sum(axis=1)
     tiers = []
     for priority in sorted(answer.bounds, reverse=True):
@@ -234,8 +235,8 @@ def _document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placeme
     )  # fmt: skip
 
 
-def _assignments(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:
-    """Nodes and order numbers, pods of a unit sharing one, and how many pods of each class were dealt out."""
+def assignments_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:
+    """Return nodes and order numbers, pods of a unit sharing one, and how many pods of each class were dealt out."""
     snapshot = cluster.snapshot
     dealt = [0] * cluster.n_classes
     found: list[doc.Assignment] = []

@@ -21,6 +21,7 @@ CONTRACTS.read(ROOT / ".importlinter")
 _OTHER = {"build", "docs", "tests"}
 #: Parts of ``models`` that the checker may read, directly and by way of others.
 _SHARED = {
+    "models.catalogue",
     "models.cel",
     "models.documents",
     "models.edits",
@@ -36,6 +37,7 @@ _SHARED = {
 #: Packages of the solver that build or solve models.
 _MODELLING = {
     "solver.bounds",
+    "solver.capacity",
     "solver.cpsat",
     "solver.explain",
     "solver.numa",

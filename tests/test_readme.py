@@ -48,6 +48,7 @@ def test_the_commands_for_ones_own_cluster_run(tmp_path: Path, monkeypatch: pyte
     install(tmp_path / "bin", Server(objects))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     (tmp_path / "app.yaml").write_text(WORKLOAD % "app")
+    (tmp_path / "catalogue.yaml").write_text((ROOT / "instances" / "catalogue.yaml").read_text())
     lines = [shlex.split(line) for line in shell_lines() if line.startswith("kubestow ")]
     assert {line[1] for line in lines} == set(cli.main.commands)
     for _, *arguments in lines:

@@ -8,9 +8,14 @@ from typing import Final
 import msgspec
 
 from checker.violation import Violation
+from models.documents.capacity import Capacity
+from models.documents.fit import Fit
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT, Policy
 from models.documents.rebalance_plan import Limits, RebalancePlan
+from models.documents.sizing import Sizing
+from models.documents.survival import Survival
+from models.documents.upgrade import Upgrade
 
 #: What is not checked in a Placement, as a reader should know it.
 PLACEMENT: Final = (
@@ -36,7 +41,7 @@ def not_checked(result: Placement | RebalancePlan, unjudged: int = 0) -> list[st
     return found
 
 
-def assumptions(result: Placement | RebalancePlan) -> list[str]:
+def assumptions(result: Placement | RebalancePlan | Capacity) -> list[str]:
     """Return by whose rules the document was made, and under what other than the defaults, by its own account, a clause each."""
     ref = result.snapshot
     found = []
@@ -62,10 +67,38 @@ def assumptions(result: Placement | RebalancePlan) -> list[str]:
     if isinstance(result, RebalancePlan):
         limits = list(_differences(result.limits, Limits()))
         found += [f"the limits have {field} {_brief(value)} instead of {_brief(usual)}" for field, value, usual in limits]
-    return found
+    return [*found, *_question(result)]
 
 
-def policy_faults(result: Placement | RebalancePlan, expected: Policy) -> Iterator[Violation]:
+def _question(result: Placement | RebalancePlan | Capacity) -> Iterator[str]:
+    """What a document about capacity was asked."""
+    match result:
+        case Fit():
+            if result.keep is not None:
+                yield f"{result.keep.percent} per cent of every {result.keep.of} are kept free"
+        case Sizing():
+            yield {"add": "nodes are added", "replace": f"the nodes of {result.pool} are replaced"}.get(result.mode, "all is built anew")
+            if result.kinds is not None:
+                yield f"at most {result.kinds} shapes are bought"
+            if result.mostSpot != 100:
+                yield f"at most {result.mostSpot} per cent of the CPU bought is spot"
+        case Survival():
+            unit = {"node": "nodes", "zone": "zones"}.get(result.fail, f"values of {result.fail}")
+            yield f"what fails is any {result.atOnce} of the {unit} at once"
+            if result.priority is not None:
+                yield f"only pods of at least priority {result.priority} have to come back"
+            if result.preemption:
+                yield "pods of lower priority may be preempted"
+        case Upgrade():
+            most = f"{result.maxUnavailable} may be missing and {result.surge} too many"
+            yield f"the nodes of {result.pool} are upgraded, of which {most} at once"
+            if result.by is not None:
+                yield f"one value of {result.by} is upgraded after the other"
+            if result.to is not None:
+                yield f"new nodes are changed: {_brief(result.to)}"
+
+
+def policy_faults(result: Placement | RebalancePlan | Capacity, expected: Policy) -> Iterator[Violation]:
     """Yield where the document's policy, exemptions included, is not the one that a reader expects."""
     for field, value, wanted in _policy(result, expected):
         yield Violation("", "", result.kind, f"the policy has {field} {_brief(value)}, expected {_brief(wanted)}")
@@ -75,14 +108,14 @@ def policy_faults(result: Placement | RebalancePlan, expected: Policy) -> Iterat
         yield Violation("", "", result.kind, why)
 
 
-def exemption_faults(result: Placement | RebalancePlan) -> Iterator[Violation]:
+def exemption_faults(result: Placement | RebalancePlan | Capacity) -> Iterator[Violation]:
     """Yield the exemptions of a document."""
     if result.snapshot.daemonNamespaces:
         why = f"namespaces are exempt from required anti-affinity, expected none: {', '.join(result.snapshot.daemonNamespaces)}"
         yield Violation("", "", result.kind, why)
 
 
-def _policy(result: Placement | RebalancePlan, other: Policy) -> list[tuple[str, object, object]]:
+def _policy(result: Placement | RebalancePlan | Capacity, other: Policy) -> list[tuple[str, object, object]]:
     return list(_differences(result.policy or DEFAULT, other))
 
 

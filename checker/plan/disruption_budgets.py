@@ -6,7 +6,7 @@ pkg/registry/core/pod/storage/eviction.go (canIgnorePDB, Create) of Kubernetes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -67,14 +67,38 @@ class Guards:
                 self._shelves.setdefault(namespace, matching.Shelf()).file(selector, len(self._guards))
             self._selectors.append(selector)
             self._guards.append(Guard(f"{namespace}/{budget.metadata.name or ''}"))
-        selected: list[list[objects.Pod]] = [[] for _ in self._guards]
+        self._snapshot = snapshot
+        self._scales: _Scales | None = None
+        self._selected: list[dict[str, objects.Pod]] = [{} for _ in self._guards]  # by key
         for pod in snapshot.pods if self._guards else ():
             for b in self._indices(pod):
-                selected[b].append(pod)
-        scales = _Scales(snapshot) if any(selected) else None
-        for budget, guard, pods in zip(snapshot.pod_disruption_budgets, self._guards, selected, strict=True):
-            if scales is not None and pods:
-                _settle(guard, budget, pods, scales)
+                self._selected[b][objects.pod_key(pod)] = pod
+        self._settle(range(len(self._guards)))
+
+    def _settle(self, concerned: Iterable[int]) -> None:
+        for b in concerned:
+            guard, pods = self._guards[b], list(self._selected[b].values())
+            guard.allowed, guard.lenient = 0, False
+            if pods:
+                self._scales = self._scales or _Scales(self._snapshot)
+                _settle(guard, self._snapshot.pod_disruption_budgets[b], pods, self._scales)
+
+    def change(self, gone: Sequence[objects.Pod], new: Sequence[objects.Pod]) -> None:
+        """Work out anew what budgets allow that select pods which went or came since, or that are others now."""
+        if not self._guards:
+            return
+        self._scales = self._scales or _Scales(self._snapshot)
+        concerned: dict[int, None] = {}
+        for pods, by in ((gone, -1), (new, 1)):
+            for pod in pods:
+                self._scales.count(pod, by)
+                for b in self._indices(pod):
+                    concerned[b] = None
+                    if by > 0:
+                        self._selected[b][objects.pod_key(pod)] = pod
+                    else:
+                        self._selected[b].pop(objects.pod_key(pod), None)
+        self._settle(concerned)
 
     def _indices(self, pod: objects.Pod) -> list[int]:
         memo = pod.metadata.namespace, id(pod.metadata.labels)
@@ -136,9 +160,13 @@ class _Scales:
         }
         self._living: dict[str, int] = {}
         for pod in snapshot.pods:
-            if not objects.is_terminal(pod):
-                name = self._controller(pod)
-                self._living[name] = self._living.get(name, 0) + 1
+            self.count(pod, 1)
+
+    def count(self, pod: objects.Pod, by: int) -> None:
+        """A pod is there (``by`` -1: no more)."""
+        if not objects.is_terminal(pod):
+            name = self._controller(pod)
+            self._living[name] = self._living.get(name, 0) + by
 
     @staticmethod
     def _controller(pod: objects.Pod) -> str:

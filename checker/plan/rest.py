@@ -62,11 +62,11 @@ def _faults(snapshot: Snapshot, plan: RebalancePlan) -> Iterator[Violation]:
     replay = Replay(plan, board, pods, refusals, roster, guards, exclusions, justified=False)
     yield from replay.faults(listed)
     yield from _gang_faults(snapshot, replay, listed)
-    yield from _refused(snapshot, pods, listed)
+    yield from refused(snapshot, pods, listed)
 
 
-def _refused(snapshot: Snapshot, pods: Mapping[str, objects.Pod], listed: Sequence[Entry]) -> Iterator[Violation]:
-    """Pods that are stopped and whose replacements nobody could create: for quotas, limits, or a priority class that is gone."""
+def refused(snapshot: Snapshot, pods: Mapping[str, objects.Pod], listed: Sequence[Entry]) -> Iterator[Violation]:
+    """Return pods that are stopped and whose replacements nobody could create: for quotas, limits, or a priority class that is gone."""
     replaced = {entry.pod: entry for entry in listed if entry.source is not None and entry.target is not None and entry.pod in pods}
     for key, (rule, why) in admission.refused(replace(snapshot, to_create=list(replaced))).items():
         yield Violation(key, replaced[key].place, rule, f"step {replaced[key].step}: its replacement would be refused: {why}")

@@ -119,7 +119,7 @@ class Tallies(spread.SpreadState):
         self._by_tally: dict[spread.Count, list[Watch]] = {}
         self._domains: dict[tuple[frozenset[str], str], frozenset[str]] = {}
 
-    def values(self, tally: spread.Count) -> frozenset[str]:
+    def values(self, tally: spread.Count) -> Collection[str]:
         """Return the domains with an eligible node."""
         memo = tally.census.eligible, tally.census.key
         if memo not in self._domains:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from checker.devices import start as devices
 from checker.plan.affinity import Asks, State
@@ -75,13 +76,15 @@ class Board:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
 
+    tallies_of: ClassVar[type[Tallies]] = Tallies
+
     def __init__(self, snapshot: Snapshot, waiting: Collection[str], exempt: Collection[str]) -> None:
         self.snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self.capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self.held = {name: Held() for name in self.nodes}
         self.volumes = Volumes(snapshot)
-        self.tallies = Tallies(self.nodes, snapshot.gates)
+        self.tallies = self.tallies_of(self.nodes, snapshot.gates)
         asked = resources.Shared(snapshot.gates)
         self.requests, self.ports = asked.requests, asked.ports
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}

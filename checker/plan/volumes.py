@@ -61,6 +61,13 @@ class Volumes(VolumeState):
             self._first_node.setdefault(key, node.metadata.name or "")
         return set(taken.values())
 
+    def reset(self) -> bool:
+        """Forget what was bound on the way; whether anything was."""
+        found = bool(self._chosen or self._consumed or self._first_node)
+        for each in (self._chosen, self._consumed, self._first_node):
+            each.clear()
+        return found
+
     def open_claims(self, pod: objects.Pod) -> list[str]:
         """Return the pod's claims that nothing decided on yet."""
         found = []

@@ -284,6 +284,11 @@ class AffinityState:
         terms = member.terms
         return bool(terms.affinity or terms.anti or terms.fault) or any(tally.domains for tally in self._seen(member).owned)
 
+    def is_tied(self, member: Member) -> bool:
+        """Return whether the pod has terms, or matches one of a pod that was announced, wherever either is."""
+        terms, seen = member.terms, self._seen(member)
+        return bool(terms.affinity or terms.anti or terms.fault or seen.counted or seen.owned or seen.answers)
+
     def add(self, member: Member, node: objects.Node) -> None:
         for tally in (*self._seen(member).counted, *self._owns(member)):
             tally.enter(member, node.metadata.labels or {})

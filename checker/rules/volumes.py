@@ -85,17 +85,20 @@ class VolumeState:
         """Count the pod in. ``placed``: by the document, so that its unbound claims bind now."""
         if not pod.spec.volumes:
             return
-        name = node.metadata.name or ""
         if placed:
-            taken, _ = self._bind(pod, node)
-            self._chosen.update(taken)
-            self._consumed.update(taken.values())
-            for key in _claims(pod, ephemeral=True):
-                if key in self._claims and not self._claims_volume(key):
-                    self._first_node.setdefault(key, name)
+            self.bind(pod, node)
         for key in _claims(pod, ephemeral=False):
             self._users[key] = self._users.get(key, 0) + 1
-        self._mounted.setdefault(name, set()).update(_claims(pod, ephemeral=True))
+        self._mounted.setdefault(node.metadata.name or "", set()).update(_claims(pod, ephemeral=True))
+
+    def bind(self, pod: objects.Pod, node: objects.Node) -> None:
+        """Have the unbound claims of a pod bind on its node."""
+        taken, _ = self._bind(pod, node)
+        self._chosen.update(taken)
+        self._consumed.update(taken.values())
+        for key in _claims(pod, ephemeral=True):
+            if key in self._claims and not self._claims_volume(key):
+                self._first_node.setdefault(key, node.metadata.name or "")
 
     def _claims_volume(self, key: str) -> str | None:
         """The volume that a claim is bound to in the snapshot."""

@@ -12,9 +12,10 @@ from typing import Any
 
 from checker.ends import ends
 from commands.common import run_progress
+from commands.common.apply_choices import ApplyChoices
 from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
 from commands.common.judging import judge_rest
-from commands.common.options import ApplyChoices, Streams
+from commands.common.options import Streams
 from commands.common.reviewed import Reviewed
 from live.api import others
 from live.api.answers import Unreachable

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
+
+#: What :func:`why_not` tells.
+OUTSIDE: Final = (OSError, MemoryError, RecursionError, UnicodeError)
 
 DONE, BAD_INPUT, INCOMPLETE, VIOLATED, INTERRUPTED = 0, 1, 3, 4, 130
 
@@ -17,6 +21,16 @@ def say(text: str) -> None:
 
     with contextlib.suppress(OSError):
         click.echo(one_line(text), err=True)
+
+
+def why_not(error: Exception) -> str:
+    """Return what can go wrong outside our hands as one line: files, memory, and input that no machine can follow."""
+    if isinstance(error, OSError):
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return "the input is nested too deeply" if isinstance(error, RecursionError) else f"text that cannot be encoded: {error}"
 
 
 def fail(problems: Sequence[str], code: int = BAD_INPUT) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -22,6 +22,9 @@ from models.snapshot import snapshot as snapshots
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.checks import given_as_snapshot
 from models.workloads.expand import Expansion
+
+if TYPE_CHECKING:
+    from models.catalogue.catalogue import Catalogue
 
 _T = TypeVar("_T")
 
@@ -82,16 +85,18 @@ def load(
     gangs: bool = True,
     result: SnapshotRef | None = None,
     of: Policy | None = None,
+    empty: bool = False,
 ) -> Snapshot:
     """Read the snapshot and say what is odd about it; with a ``policy`` also about what the policy asks of it.
 
     ``result``: what a result says that it is of, by whose version and feature gates the snapshot is judged then; ``of``: its policy.
     ``whole``: the snapshot is to be a cluster's, with nodes; else it is only asked about annotations, by what tells of these itself.
+    ``empty``: it may have no nodes yet, as those of a result need not have that were bought.
     ``gangs``: pending pods whose gang annotations cannot be read lose them; without it they are left for the audit to name.
     """
     snapshot = checked(lambda: snapshots.load(streams.snapshots))
     if whole:
-        _check_whole(snapshot, streams)
+        _check_whole(snapshot, streams, empty=empty or (result is not None and result.edits is not None and bool(result.edits.buy)))
     snapshot.assumed += _set_gates(snapshot, streams, result)
     snapshot.shared_gpus = (of or policy or policies.DEFAULT).sharedGPUs
     _share(snapshot)
@@ -172,11 +177,11 @@ def load_later(paths: Sequence[str], streams: Streams) -> Snapshot:
     return found
 
 
-def _check_whole(snapshot: Snapshot, streams: Streams) -> None:
-    """Refuse what is no cluster's snapshot, and manifests among it."""
+def _check_whole(snapshot: Snapshot, streams: Streams, *, empty: bool = False) -> None:
+    """Refuse what is no cluster's snapshot, and manifests among it. ``empty``: a cluster may have no nodes."""
     where = ", ".join(map(sources.label, streams.snapshots))
     found = given_as_snapshot(snapshot)
-    if not snapshot.nodes:
+    if not snapshot.nodes and not empty:
         meant = "manifests are given with -w, beside" if found else "expected"
         fail([f"{where}: holds no Node objects{_held(snapshot)}: {meant} a snapshot of the cluster, as of kubestow capture"])
     if found:
@@ -208,14 +213,31 @@ def _counted(ignored: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
 
 
-def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None) -> Edits | None:
+def read_catalogue(path: str | None) -> Catalogue | None:
+    """Return the catalogue of the file, where there is one, and say what is left out of it."""
+    if path is None:
+        return None
+    from models.catalogue.catalogue import read
+
+    found = checked(lambda: read(path))
+    note_assumed(found.notes)
+    return found
+
+
+def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None, catalogue: Catalogue | None = None) -> Edits | None:
     """Return the what-if edits of the command line, None if there are none. ``others``: manifests beside those of -w."""
     refuse(chosen["partial"] and not streams.manifests, "--partial needs manifests, given with -w")
+    refuse(chosen.get("buy") and catalogue is None, "--buy needs a catalogue of nodes, given with --catalogue")
     refuse(
         chosen.get("namespace") and not any((*streams.manifests, *others)),
         "-n is for manifests that name no namespace, and there are none (-w)",
     )
-    return msgspec.convert(chosen, Edits) if any(chosen.values()) else None
+    if not any(chosen.values()):
+        return None
+    edits = msgspec.convert(chosen, Edits)
+    if catalogue is not None:
+        edits.shapes = catalogue.used(edits.buy)
+    return edits
 
 
 def _share(snapshot: Snapshot) -> None:
@@ -225,9 +247,10 @@ def _share(snapshot: Snapshot) -> None:
         adapter.apply(snapshot, snapshot.shared_gpus)
 
 
-def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None) -> Expansion:
-    """Return the snapshot with the manifests and what-if edits, and say what is odd about them."""
-    added = load_manifests(streams.manifests, streams, snapshot.gates, edits)
+def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None, manifests: Snapshot | None = None) -> Expansion:
+    """Return the snapshot with the manifests and what-if edits, and say what is odd about them. ``manifests``: those of -w, where they were
+    read already."""
+    added = manifests if manifests is not None else load_manifests(streams.manifests, streams, snapshot.gates, edits)
     if added is None and edits is None:
         return Expansion(snapshot)
     from models.edits.edits import apply

@@ -13,9 +13,11 @@ from commands.common.inputs import checked, edit, load_manifests, set_gates_of
 from commands.common.options import PolicyChoices, Streams
 from commands.common.searching import Run
 from models.cluster import unmodelled
+from models.documents.capacity import Capacity
 from models.documents.placement import Cause, Placement
 from models.documents.policy import DEFAULT, Policy
 from models.documents.rebalance_plan import RebalancePlan
+from models.documents.upgrade import Upgrade
 from models.kube.quantity import QuantityError
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError, Snapshot
@@ -24,6 +26,8 @@ from report.documents import results
 if TYPE_CHECKING:
     from checker.journal.judge import Clusters, Judgement
     from live.apply.drift import Rejection
+    from models.catalogue.catalogue import Catalogue
+    from report.documents.results import Result
     from solver.explain.per_node import PodVerdict
 
 
@@ -37,19 +41,20 @@ class Judged(NamedTuple):
     open: list[str]
 
 
-def read_result(path: str, streams: Streams, purpose: str) -> Placement | RebalancePlan:
+def read_result(path: str, streams: Streams, purpose: str) -> Result:
     """Read the document of --result; ``purpose``: what happens to it, for messages."""
     return read_with_digest(path, streams, purpose)[0]
 
 
-def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Placement | RebalancePlan, str]:
+def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result, str]:
     """Read the document of --result; return with it the SHA-256 by which its journal knows it."""
     result, digest = checked(lambda: results.read_with_digest(path))
-    refuse(isinstance(result, RebalancePlan) and streams.manifests, f"a RebalancePlan is {purpose} without manifests (-w)")
+    alone = isinstance(result, RebalancePlan | Upgrade)
+    refuse(alone and streams.manifests, f"a{'n' if result.kind == 'Upgrade' else ''} {result.kind} is {purpose} without manifests (-w)")
     return result, digest
 
 
-def judge(snapshot: Snapshot, result: Placement | RebalancePlan, streams: Streams) -> Judged:
+def judge(snapshot: Snapshot, result: Result, streams: Streams) -> Judged:
     """Check a result; a plan for another snapshot is not replayed."""
     if isinstance(result, RebalancePlan):
         return Judged(snapshot, None, [*_plan_violations(snapshot, result), *_unsaid(snapshot, result)], not_checked(result))
@@ -57,14 +62,21 @@ def judge(snapshot: Snapshot, result: Placement | RebalancePlan, streams: Stream
     if ref.workloads and not manifests:
         fail([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
     if ref.rollout is None:
-        from checker.placement import check
-
         given = edit(snapshot, streams, ref.edits)
         if given.workloads != ref.workloads:
             names = [", ".join(found) or "nothing" for found in (given.workloads, ref.workloads)]
             fail([f"-w adds {names[0]}, the result was made with {names[1]}"])
-        found = checked(lambda: check(given.snapshot, result))
-        return Judged(given.snapshot, None, [*found.violations, *_unsaid(given.snapshot, result)], not_checked(result, found.unjudged))
+        if isinstance(result, Placement):
+            from checker.placement import check
+
+            found = checked(lambda: check(given.snapshot, result))
+            return Judged(given.snapshot, None, [*found.violations, *_unsaid(given.snapshot, result)], not_checked(result, found.unjudged))
+        from checker.capacity.document import check_capacity
+
+        told = checked(lambda: check_capacity(snapshot, given.snapshot, result))
+        return Judged(given.snapshot, None, [*told.violations, *_unsaid_within(given.snapshot, result)], told.open)
+    if not isinstance(result, Placement):
+        fail([f"a {result.kind} is of no rollout, and this one says so"])
     from checker.rollout import verify_rollout
 
     edited = edit(snapshot, replace(streams, manifests=()), ref.edits).snapshot
@@ -125,6 +137,12 @@ def _unsaid(snapshot: Snapshot, result: Placement | RebalancePlan) -> list[Viola
     return [Violation(entry.pod, "", result.kind, f"{entry.field} is not modelled, and the document does not say so") for entry in silent]
 
 
+def _unsaid_within(snapshot: Snapshot, result: Capacity) -> list[Violation]:
+    """The same of the placement that a document carries."""
+    placement = None if isinstance(result, Upgrade) else result.placement
+    return _unsaid(snapshot, placement) if placement is not None else []
+
+
 def _plan_violations(snapshot: Snapshot, plan: RebalancePlan) -> list[Violation]:
     from checker.plan.plan import verify_plan
 
@@ -155,8 +173,11 @@ class Pending:
         asked = {**only, "include_gated": self.choices.include_gated, "daemon_namespaces": self.exempt, "policy": self.policy}
         return checked(lambda: per_node.explain(self.snapshot, **asked))
 
-    def causes(self, verdicts: Sequence[PodVerdict], seconds: float, *, whole: bool = False) -> list[Cause]:
-        """Return minimal causes and remedies of what fits nowhere, ``whole`` for all of these pods together."""
+    def causes(
+        self, verdicts: Sequence[PodVerdict], seconds: float, *, whole: bool = False, catalogue: Catalogue | None = None
+    ) -> list[Cause]:
+        """Return minimal causes and remedies of what fits nowhere, ``whole`` for all of these pods together. ``catalogue``: nodes that can
+        be had."""
         from solver.explain.unplaced import asked, explain_left
         from solver.runtime.options import Options
         from solver.runtime.run_context import RunContext
@@ -164,7 +185,7 @@ class Pending:
         left = checked(lambda: asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers))
 
         def work(*, stop: Any, **_: Any) -> list[Cause]:
-            options = Options(time_limit=seconds, daemon_namespaces=self.exempt, policy=self.policy)
+            options = Options(time_limit=seconds, daemon_namespaces=self.exempt, policy=self.policy, catalogue=catalogue)
             found = explain_left(self.snapshot, left, [], RunContext.start(options, stop))
             return [cause for _, cause in found]
 

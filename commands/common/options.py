@@ -120,25 +120,6 @@ class PolicyChoices:
     daemon_namespaces: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ApplyChoices:
-    """What is to happen, and on which cluster. ``pause_between``: seconds between waves, 0 for asking."""
-
-    yes: bool = False
-    dry_run: bool = False
-    wave: int | None = None
-    pause_between: float | None = None
-    timeout: float = 600.0
-    resume: bool = False
-    serve: bool = False
-    undo: bool = False
-    until_done: bool = False
-    rounds: int = 5
-    evict_again: bool = False
-    context: str | None = None
-    kubeconfig: str | None = None
-
-
 def bundled(**bundles: type[Any]) -> Decorator:
     """Give a command its options as dataclasses: each of ``bundles`` takes the options that are called like its fields."""
     fields = {name: {field.name for field in dataclasses.fields(bundle)} for name, bundle in bundles.items()}
@@ -252,12 +233,13 @@ def table_output(*more: str) -> Decorator:
     return _in_order(output("table", "wide", "csv", "json", "yaml", *more), everything)
 
 
-def manifests(*names: str) -> Decorator:
+def manifests(
+    *names: str, text: str = "Add the pods of these manifests; each PodTemplate is placed whole or not at all.", required: bool = False
+) -> Decorator:
     """Return the option for manifests, with these names, and what is let through in them."""
-    text = "Add the pods of these manifests; each PodTemplate is placed whole or not at all."
     unknown = "Ignore fields of manifests that Kubernetes' types do not have."
     return _in_order(
-        click.option(*names, "manifests", multiple=True, metavar="FILE", type=FILE, help=text),
+        click.option(*names, "manifests", multiple=True, required=required, metavar="FILE", type=FILE, help=text),
         click.option("--allow-unknown-fields", is_flag=True, help=unknown),
     )
 
@@ -299,17 +281,28 @@ namespace: Decorator = click.option(
     help="Namespace of the manifests' objects that name none.  [default: default]",
 )
 
-#: What-if edits, called like the fields of :class:`models.documents.placement.Edits`.
+#: What-if edits of nodes, called like the fields of :class:`models.documents.placement.Edits`.
+node_edits = _in_order(
+    click.option("--add-nodes", "addNodes", multiple=True, metavar="N:LIKE_NODE", help="With N more nodes like an existing one."),
+    click.option("--buy", multiple=True, metavar="N:SHAPE@ZONE", help="With N more nodes of a shape of --catalogue in a zone."),
+    click.option("--remove-node", "removeNodes", multiple=True, metavar="NODE", help="Without this node."),
+    click.option("--remove-domain", "removeDomains", multiple=True, metavar="KEY=VALUE", help="Without the nodes that carry this label."),
+)
+#: These and those of pods.
 edits = _in_order(
     namespace,
     click.option("--partial", is_flag=True, help="Manifests need not be placed whole."),
-    click.option("--add-nodes", "addNodes", multiple=True, metavar="N:LIKE_NODE", help="With N more nodes like an existing one."),
-    click.option("--remove-node", "removeNodes", multiple=True, metavar="NODE", help="Without this node."),
-    click.option("--remove-domain", "removeDomains", multiple=True, metavar="KEY=VALUE", help="Without the nodes that carry this label."),
+    node_edits,
     click.option(
         "--replicas", multiple=True, metavar="NAME=N", help="Scale a workload, [KIND/][NAMESPACE/]NAME, of the manifests or the snapshot."
     ),
 )
+
+
+def catalogue(text: str) -> Decorator:
+    """Return --catalogue."""
+    return click.option("--catalogue", metavar="FILE", type=READ, help=f"The nodes that can be had, and their prices: {text}.")
+
 
 policy = _in_order(
     click.option(

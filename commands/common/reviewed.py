@@ -6,8 +6,9 @@ import copy
 from dataclasses import dataclass
 
 from commands.common import inputs, judging
+from commands.common.apply_choices import ApplyChoices
 from commands.common.exit_codes import VIOLATED, fail
-from commands.common.options import ApplyChoices, Streams
+from commands.common.options import Streams
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.execution.template_nodes import TemplateNodes, from_placement, template_nodes
@@ -33,6 +34,8 @@ def read(streams: Streams, choices: ApplyChoices) -> Reviewed:
     workloads by the names of their pods; what it lets go is judged on the cluster in any case."""
     path = str(streams.result)
     document, digest = judging.read_with_digest(path, streams, "carried out")
+    if not isinstance(document, Placement | RebalancePlan):
+        fail([f"{path}: kind: expected Placement or RebalancePlan, which can be carried out, got {document.kind}"])
     if not streams.snapshots:
         known = tuple(from_placement(document)) if isinstance(document, Placement) else ()
         return Reviewed(document, path, digest, Snapshot(), known, choices, streams)

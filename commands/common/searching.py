@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -16,12 +16,13 @@ from commands.common.exit_codes import INTERRUPTED, VIOLATED, fail, say
 from commands.common.inputs import checked, stamp, warn
 from commands.common.interrupts import in_thread
 from commands.common.options import PolicyChoices, SearchChoices, Streams
-from models.documents.placement import Placement
 from models.documents.policy import Policy
-from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot.snapshot import Snapshot
 from report.terminal import progress
 from solver.runtime.options import Options
+
+if TYPE_CHECKING:
+    from report.documents.results import Result
 
 _T = TypeVar("_T")
 
@@ -48,13 +49,15 @@ class Run:
             except InternalFault as error:
                 fail([f"internal fault, please report it: {error}"])
 
-    def accept(self, result: Placement | RebalancePlan, snapshot: Snapshot) -> None:
+    def accept(self, result: Result, snapshot: Snapshot) -> None:
         """Note the time of reading and what was left out in a result, and end the command where there is nothing to be written."""
         result.notes += snapshot.notes
         stamp(result.snapshot, snapshot)
+        if (within := getattr(result, "placement", None)) is not None:
+            stamp(within.snapshot, snapshot)
         if result.seconds is not None:
             result.seconds.load = round(self.loaded, 3)
-        if self.stop.is_set() and result.status == "unknown":
+        if self.stop.is_set() and getattr(result, "status", None) == "unknown":
             fail(["interrupted before there was an answer; nothing was written"], INTERRUPTED)
         if self.streams.strict and result.unmodelled:
             fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in result.unmodelled], VIOLATED)

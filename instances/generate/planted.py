@@ -66,7 +66,10 @@ def planted(parameters: Planted) -> Generated:
 
 
 class _Cut:
-    """``left``: what is still to be cut from each node, int64[N, 2] in mCPU and MiB, into ``slots`` pods, int64[N]."""
+    """``left``: what is still to be cut from each node, int64[N, 2] in mCPU and MiB, into ``slots`` pods, int64[N]; ``types``:
+    the instance types that rules are about."""
+
+    types: tuple[str, ...] = _TYPES
 
     def __init__(self, p: Planted) -> None:
         self._p = p
@@ -175,7 +178,7 @@ class _Cut:
             return Rule(Wishes(affine=[term(name, ZONE)]), zones=(zone,))
         if kind == "near" and self.workloads:
             return self._near(self._rng.randrange(len(self.workloads)))
-        return self._type(self._rng.randrange(len(_TYPES))) if kind == "type" else self._zone(self._rng.randrange(self.fleet.n_zones))
+        return self._type(self._rng.randrange(len(self.types))) if kind == "type" else self._zone(self._rng.randrange(self.fleet.n_zones))
 
     def _rule_at(self, node: int) -> Rule:
         """Draw a rule for a single pod that goes to this node."""
@@ -186,7 +189,7 @@ class _Cut:
                 other = self._rng.randrange(len(self.workloads))
                 if (self.fleet.zone[self.workloads[other].on] == zone).any():
                     return self._near(other)
-        return self._type(_TYPES.index(self.fleet.kinds[node].type)) if kind == "type" else self._zone(zone)
+        return self._type(self.types.index(self.fleet.kinds[node].type)) if kind == "type" else self._zone(zone)
 
     def _near(self, index: int) -> Rule:
         other = self.workloads[index]
@@ -203,7 +206,7 @@ class _Cut:
 
     def _type(self, index: int) -> Rule:
         """Return a rule for this instance type and the next one."""
-        names = sorted({_TYPES[index], _TYPES[(index + 1) % len(_TYPES)]})
+        names = sorted({self.types[index], self.types[(index + 1) % len(self.types)]})
         return Rule(Wishes(node=[label_in(TYPE, names)]), nodes=np.array([k.type in names for k in self.fleet.kinds], dtype=bool))
 
 

@@ -94,7 +94,8 @@ def _obstacles(document: RebalancePlan | Placement) -> Iterator[str]:
         yield "a Placement of a rollout cannot be applied: the Deployment's own controller carries a rollout out"
     elif ref.workloads:
         yield f"the Placement is of manifests ({ref.workloads[0]}), whose pods no cluster has yet: see solve -f manifests"
-    if ref.edits is not None and (ref.edits.addNodes or ref.edits.removeNodes or ref.edits.removeDomains or ref.edits.replicas):
+    edits = ref.edits
+    if edits is not None and (edits.addNodes or edits.buy or edits.removeNodes or edits.removeDomains or edits.replicas):
         yield "the Placement is of a cluster with what-if edits, not of the one in the snapshot"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -235,6 +236,13 @@ class PlacedPods:
             if a != b:
                 total[self._node[a:b]] += self._count[a:b]
         return total
+
+    def by_node(self) -> list[Ints]:
+        """Return the profiles of the pods on each node."""
+        profiles = np.repeat(np.arange(len(self._start) - 1), np.diff(self._start))
+        order = np.argsort(self._node, kind="stable")
+        edges = np.searchsorted(self._node[order], np.arange(self._size + 1))
+        return [profiles[order[a:b]] for a, b in pairwise(edges.tolist())]
 
 
 @dataclass

@@ -25,12 +25,17 @@ _PERCENT: Final = re.compile(r"([0-9]+)%\Z", re.ASCII)
 @dataclass(frozen=True)
 class DisruptionBudget:
     """A budget with what it allows at the start. ``name``: ``namespace/name``; ``pods``: indices into ``snapshot.pods`` of those that it
-    selects and that run; ``free``: those of them that may be evicted without asking it; ``allowed``: evictions at once of the others."""
+    selects and that run; ``free``: those of them that may be evicted without asking it; ``allowed``: evictions at once of the others.
+    ``healthy``: how many pods are healthy; ``desired``: how many have to be, 0 where the controller cannot tell; ``never``: it allows
+    nothing even when all its pods are healthy."""
 
     name: str
     pods: tuple[int, ...]
     free: frozenset[int]
     allowed: int
+    healthy: int = field(default=0, compare=False)
+    desired: int = field(default=0, compare=False)
+    never: bool = field(default=False, compare=False)
 
 
 def ignores_budgets(pod: objects.Pod) -> bool:
@@ -60,11 +65,22 @@ def budgets(snapshot: Snapshot) -> list[DisruptionBudget]:
         selected = selection.of(namespace, canonical(spec.selector))
         running = [i for i in selected if _runs(snapshot.pods[i])]
         if running:
-            allowed, safe = _state(snapshot, budget, spec, selected, scales)
+            healthy, desired, allowed = _state(snapshot, budget, spec, selected, scales)
+            safe = healthy >= desired > 0
             always = spec.unhealthyPodEvictionPolicy == "AlwaysAllow"
             free = frozenset(i for i in running if _is_free(snapshot.pods[i], unhealthy=always or safe))
-            found.append(DisruptionBudget(f"{namespace}/{budget.metadata.name or ''}", tuple(running), free, allowed))
+            never = not allowed and _never(budget.status, _expected(snapshot, spec, selected, scales))
+            name = f"{namespace}/{budget.metadata.name or ''}"
+            found.append(DisruptionBudget(name, tuple(running), free, allowed, healthy, desired, never=never))
     return found
+
+
+def _never(status: objects.PodDisruptionBudgetStatus | None, expected: tuple[int, int] | None) -> bool:
+    """Return whether a budget allows nothing even when all its pods are healthy. Where the snapshot does not tell (``expected`` None: a
+    controller that is not known may have a scale in the cluster), the status does, if the disruption controller could tell."""
+    if expected is None and status is not None and status.expectedPods and status.desiredHealthy is not None:
+        expected = status.expectedPods, status.desiredHealthy
+    return expected is not None and expected[1] >= expected[0]
 
 
 def _runs(pod: objects.Pod) -> bool:
@@ -76,7 +92,8 @@ def _is_free(pod: objects.Pod, *, unhealthy: bool) -> bool:
     return ignores_budgets(pod) or (unhealthy and not is_ready(pod))
 
 
-def _is_healthy(pod: objects.Pod) -> bool:
+def is_healthy(pod: objects.Pod) -> bool:
+    """Return whether a budget counts a pod that it selects as healthy (countHealthyPods)."""
     return bool(pod.spec.nodeName) and is_ready(pod) and not ignores_budgets(pod)
 
 
@@ -86,12 +103,12 @@ def _state(
     spec: objects.PodDisruptionBudgetSpec,
     selected: list[int],
     scales: _Scales,
-) -> tuple[int, bool]:
-    """Return how many evictions are allowed, and whether the budget is met with something to spare for pods that are not ready."""
+) -> tuple[int, int, int]:
+    """Return how many pods are healthy, how many have to be, and how many evictions are allowed."""
     status = budget.status or objects.PodDisruptionBudgetStatus()
     healthy, desired, allowed = status.currentHealthy, status.desiredHealthy, status.disruptionsAllowed
     if healthy is None:
-        healthy = sum(_is_healthy(snapshot.pods[i]) for i in selected)
+        healthy = sum(is_healthy(snapshot.pods[i]) for i in selected)
     if desired is None or allowed is None:
         wanted = _expected(snapshot, spec, selected, scales)
         # The controller's fail-safe allows nothing and leaves the rest of the status as it is, which is zero at first.
@@ -99,7 +116,7 @@ def _state(
         desired = computed if desired is None else desired
         if allowed is None:
             allowed = healthy - desired if expected > 0 else 0
-    return max(0, allowed), healthy >= desired > 0
+    return healthy, desired, max(0, allowed)
 
 
 def _expected(snapshot: Snapshot, spec: objects.PodDisruptionBudgetSpec, selected: list[int], scales: _Scales) -> tuple[int, int] | None:

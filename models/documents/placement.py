@@ -5,12 +5,14 @@ The document is versioned by ``apiVersion``; docs/cli.md shows it, docs/schema/ 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 from msgspec import Meta
 
+from models.documents.catalogue import Shape
 from models.documents.policy import Policy
 from models.kube.lenient_decode import shorten
 
@@ -34,6 +36,12 @@ class Edits(Doc, omit_defaults=True):
     replicas: Annotated[list[str], Meta(description="Workloads that are scaled, [KIND/][NAMESPACE/]NAME=N.")] = []
     partial: Annotated[bool, Meta(description="Whether manifests need not be placed whole.")] = False
     namespace: Annotated[str | None, Meta(description="The namespace of objects in manifests that name none, null: default.")] = None
+    withoutPending: Annotated[bool, Meta(description="Whether pods that wait in the snapshot are left out.")] = False
+    buy: Annotated[list[str], Meta(description="Nodes of a catalogue that are added: N:SHAPE@ZONE.")] = []
+    shapes: Annotated[list[Shape], Meta(description="The shapes of these nodes, as the catalogue has them.")] = []
+    rehouse: Annotated[
+        bool, Meta(description="Whether pods that no controller makes anew wait again, too, where their nodes are left out.")
+    ] = False
 
 
 class SnapshotRef(Doc, omit_defaults=True):
@@ -314,10 +322,15 @@ def to_builtins(placement: Placement) -> dict[str, Any]:
     """Return plain dicts and lists, in the document's order. What a run does not have (``seconds`` and ``search`` of a deterministic one,
     ``preferences``, ``policy``, ``rollout``) is left out, and so are the devices of pods that get none."""
     plain = msgspec.to_builtins(placement)
-    for assignment in plain["assignments"]:
+    leave_out_no_devices(plain["assignments"])
+    return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
+
+
+def leave_out_no_devices(assignments: Iterable[dict[str, Any]]) -> None:
+    """Take the devices out of plain assignments (changed) that have none."""
+    for assignment in assignments:
         if not assignment["devices"]:
             del assignment["devices"]
-    return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
 
 
 def from_builtins(plain: object) -> Placement:

@@ -203,6 +203,12 @@ class Policy(_Section, frozen=True):
 DEFAULT: Final = Policy()
 
 
+def without_preferences(policy: Policy, strategy: Strategy) -> Policy:
+    """Return the policy for questions of rules alone: no preference weighs anything, and ``strategy`` breaks ties."""
+    nothing = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
+    return msgspec.structs.replace(policy, multipliers=nothing, strategy=strategy)
+
+
 def read(path: str) -> Policy:
     """Read a policy file.
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import msgspec
 
+from models.documents.placement import Placement
+from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
 
 
@@ -17,3 +19,9 @@ def bound_as(snapshot: Snapshot, nodes: Iterable[tuple[int, str]]) -> Snapshot:
     for i, node in nodes:
         pods[i] = msgspec.structs.replace(pods[i], spec=msgspec.structs.replace(pods[i].spec, nodeName=node))
     return replace(snapshot, pods=pods)
+
+
+def placed_as(snapshot: Snapshot, placement: Placement) -> Snapshot:
+    """Return a snapshot in which all that a placement places runs where it is placed."""
+    at = {entry.pod: entry.node for entry in placement.assignments}
+    return bound_as(snapshot, [(i, at[key]) for i, pod in enumerate(snapshot.pods) if (key := pod_key(pod)) in at])

@@ -1,6 +1,6 @@
 """What-if edits: the snapshot as it would be with other nodes, manifests and numbers of replicas.
 
-The result is a snapshot like any other. Order: nodes, then manifests, then replicas.
+The result is a snapshot like any other. Order: pods that wait are left out, nodes, then manifests, then replicas.
 """
 
 from __future__ import annotations
@@ -10,25 +10,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from models.catalogue.catalogue import of_shapes
+from models.catalogue.nodes import Newcomers
+from models.documents.catalogue import Shape
 from models.documents.placement import Edits
 from models.edits import nodes as edits_nodes
 from models.kube import objects
-from models.kube.lenient_decode import shorten
+from models.kube.lenient_decode import did_you_mean, shorten
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.expand import Expansion, expand, owned, top_up
 from models.workloads.ownership import named
 from models.workloads.view import find
 
-#: More nodes or pods than this are a slip of the pen.
+#: More nodes than this are a slip of the pen, ...
 _MOST: Final = 100_000
+#: ... and more pods than this.
+_MOST_PODS: Final = 1_000_000
 _Ref = tuple[str, str, str]
 
 
 @dataclass
 class _Request:
-    """The edits, read: what is to be cloned how often, which nodes go, how many pods each workload is to have (name as given)."""
+    """The edits, read: what is to be cloned how often, which nodes go, what is bought in which zone,
+    how many pods each workload is to have (name as given)."""
 
     add: list[tuple[int, objects.Node]] = field(default_factory=list)
+    buy: list[tuple[int, Shape, str]] = field(default_factory=list)
     remove: set[str] = field(default_factory=set)
     replicas: dict[str, int] = field(default_factory=dict)
 
@@ -37,9 +44,9 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
     """Return the snapshot as edited, with the pods of ``manifests`` (loaded with ``manifests=True``); neither input is changed. ``sha256``
     of the result is that of both inputs.
 
-    Clones of ``addNodes`` are of the snapshot's nodes, removed ones too, and stay whatever is removed. Pods of removed nodes wait again
-    where a controller would make them again, or vanish. Pods that ``replicas`` adds to a workload of the snapshot are placed one by
-    one; those of a manifest are part of its gang.
+    Clones of ``addNodes`` are of the snapshot's nodes, removed ones too, and stay whatever is removed, as do nodes of ``buy``. Pods of
+    removed nodes wait again where a controller would make them again, or vanish. Pods that ``replicas`` adds to a workload of the snapshot
+    are placed one by one; those of a manifest are part of its gang.
 
     Raises:
         InputError: one line per problem.
@@ -51,9 +58,14 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
     if problems:
         raise InputError(problems)
     edited = snapshot.copy()
-    edits_nodes.remove(edited, request.remove)
+    if edits.withoutPending:
+        edited.pods = [pod for pod in edited.pods if pod.spec.nodeName or objects.is_terminal(pod)]
+    edits_nodes.remove(edited, request.remove, rehouse=edits.rehouse)
     for count, like in request.add:
         edits_nodes.add(edited, snapshot, like, count)
+    newcomers = Newcomers(edited, snapshot)
+    for count, shape, zone in request.buy:
+        newcomers.buy(shape, zone, count)
     expansion = Expansion(edited)
     brought: set[_Ref] = set()
     if manifests is not None:
@@ -70,13 +82,19 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
 
 def describe(edits: Edits) -> list[str]:
     """Return the edits in words, one sentence each, in the order in which they take effect."""
-    found = []
+    found = ["without the pods that wait"] if edits.withoutPending else []
     if edits.removeNodes:
         found.append(f"without node{'s' if len(edits.removeNodes) > 1 else ''} {', '.join(edits.removeNodes)}")
     found += [f"without the nodes labelled {domain}" for domain in edits.removeDomains]
+    if edits.rehouse:
+        found.append("pods of these nodes that no controller makes anew wait again, too")
     for text in edits.addNodes:
         count, _, like = text.partition(":")
         found.append(f"with {count} more node{'' if count == '1' else 's'} like {like}")
+    for text in edits.buy:
+        count, _, offer = text.partition(":")
+        shape, _, zone = offer.rpartition("@")
+        found.append(f"with {count} bought node{'' if count == '1' else 's'} of shape {shape} in zone {zone}")
     if edits.namespace is not None:
         found.append(f"manifests that name no namespace are in {edits.namespace}")
     if edits.partial:
@@ -107,8 +125,8 @@ def _resolved(inputs: Sequence[Snapshot], replicas: Mapping[str, int], problems:
     return counts
 
 
-def _count(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and int(text[:9]) <= _MOST and len(text) < 9 else None
+def _count(text: str, most: int = _MOST) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= most else None
 
 
 def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
@@ -123,6 +141,7 @@ def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
             problems.append(f"--add-nodes {shorten(text)}: no node {shorten(like)} in the snapshot")
         else:
             request.add.append((count, nodes[like]))
+    _read_purchases(edits, request, problems)
     for name in edits.removeNodes:
         if name not in nodes:
             problems.append(f"--remove-node {shorten(name)}: no such node in the snapshot")
@@ -135,18 +154,42 @@ def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
         elif not found:
             problems.append(f"--remove-domain {shorten(text)}: no node of the snapshot has this label")
         request.remove |= found
-    if not problems and not request.add and nodes and request.remove >= nodes.keys():
+    if not problems and not request.add and not request.buy and not edits.rehouse and nodes and request.remove >= nodes.keys():
         problems.append("--remove-node, --remove-domain: no node of the snapshot is left, expected at least one")
     for text in edits.replicas:
         name, equals, number = text.rpartition("=")
-        count = _count(number)
+        count = _count(number, _MOST_PODS)
         if not equals or not name or count is None:
-            problems.append(f"--replicas {shorten(text)}: expected NAME=N, N a whole number within 0..{_MOST}")
+            problems.append(f"--replicas {shorten(text)}: expected NAME=N, N a whole number within 0..{_MOST_PODS}")
         elif name in request.replicas:
             problems.append(f"--replicas {shorten(text)}: {shorten(name)} is given twice, expected each workload once")
         else:
             request.replicas[name] = count
     return request
+
+
+def _read_purchases(edits: Edits, request: _Request, problems: list[str]) -> None:
+    odd: list[str] = []
+    shapes = of_shapes(edits.shapes, odd)
+    problems += [f"--catalogue: {problem}" for problem in odd]
+    for text in edits.buy:
+        number, _, offer = text.partition(":")
+        name, _, zone = offer.rpartition("@")
+        count = _count(number)
+        if not count or not name or not zone:
+            problems.append(f"--buy {shorten(text)}: expected N:SHAPE@ZONE, N a whole number within 1..{_MOST}")
+        elif name not in shapes:
+            problems.append(f"--buy {shorten(text)}: no shape {shorten(name)} in the catalogue{did_you_mean(name, shapes)}")
+        elif zone not in shapes[name].zones:
+            zones = ", ".join(shapes[name].zones)
+            problems.append(f"--buy {shorten(text)}: shape {shorten(name)} cannot be had in zone {shorten(zone)}, expected one of {zones}")
+        else:
+            request.buy.append((count, shapes[name], zone))
+    bought = Counter(name for count, shape, _ in request.buy for name in [shape.name] * count)
+    for name, count in bought.items():
+        most = shapes[name].most
+        if most is not None and count > most:
+            problems.append(f"--buy: {count} nodes of shape {shorten(name)}, expected at most {most}, as the catalogue says")
 
 
 # --- fewer pods -------------------------------------------------------------------------------------------------------

@@ -9,14 +9,14 @@ import msgspec
 
 from models.kube import device_objects, objects, topology_objects
 from models.kube.pod_spec import SELECTED_NODE
-from models.snapshot.scope import REPLICATING, is_mirror
+from models.snapshot.scope import is_mirror, is_replicated
 from models.snapshot.snapshot import Snapshot
-from models.workloads.daemon_sets import pinned, target
+from models.workloads.daemon_sets import resident, settled, target
 from models.workloads.template import Names
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: Taints that the control plane or an autoscaler puts on a node for the state it is in, not for what it is.
-_STATES: Final = frozenset(
+STATES: Final = frozenset(
     {
         *(
             f"node.kubernetes.io/{state}"
@@ -31,16 +31,19 @@ _STATES: Final = frozenset(
         "DeletionCandidateOfClusterAutoscaler",
     }
 )  # fmt: skip
-_PLACES: Final = frozenset(
+PLACES: Final = frozenset(
     f"{prefix}/{level}" for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io") for level in ("zone", "region")
 )
+#: Labels that say which node it is and where.
+PLACE: Final = PLACES | {HOSTNAME}
 _LISTED: Final = 3
 _change = msgspec.structs.replace
 
 
-def remove(snapshot: Snapshot, gone: Collection[str]) -> None:
+def remove(snapshot: Snapshot, gone: Collection[str], *, rehouse: bool = False) -> None:
     """Take nodes out of a snapshot (changed; a copy of one's own). Pods of replicating controllers wait again; the rest of their pods go
-    with them, with a warning where nothing would replace them."""
+    with them, with a warning where nothing would replace them. ``rehouse``: these wait again, too, but for those of DaemonSets, static
+    ones, and those that are being deleted."""
     snapshot.nodes = [node for node in snapshot.nodes if node.metadata.name not in gone]
     for listed in (snapshot.csi_nodes, snapshot.node_topologies):
         for name in gone:
@@ -50,6 +53,9 @@ def remove(snapshot: Snapshot, gone: Collection[str]) -> None:
     lost: list[str] = []
     stopped: list[objects.Pod] = []
     for pod in snapshot.pods:
+        if pod.spec.nodeName and pod.spec.nodeName not in gone:  # most of them
+            kept.append(_forgetting(pod, gone))
+            continue
         owner = objects.controller_of(pod)
         daemon = owner is not None and owner.kind == "DaemonSet"
         at = target(pod) if daemon else pod.spec.nodeName
@@ -59,7 +65,7 @@ def remove(snapshot: Snapshot, gone: Collection[str]) -> None:
         stopped.append(pod)
         if objects.is_terminating(pod) or daemon or is_mirror(pod):
             continue
-        if owner is not None and owner.kind in REPLICATING:
+        if rehouse or is_replicated(pod):
             claims = pod.status.resourceClaimStatuses if pod.status is not None else None
             status = objects.PodStatus(resourceClaimStatuses=claims) if claims else None
             kept.append(_change(pod, spec=_change(pod.spec, nodeName=None), status=status))
@@ -95,41 +101,65 @@ def add(snapshot: Snapshot, original: Snapshot, like: objects.Node, count: int) 
     node, DaemonSets' and static pods. Names of the clones."""
     old = like.metadata.name or ""
     taken = {node.metadata.name for node in snapshot.nodes} | {node.metadata.name for node in original.nodes}
-    residents = [pod for pod in original.pods if pod.spec.nodeName == old and _resident(pod)]
-    names = Names({objects.pod_key(pod) for pod in snapshot.pods})
+    cloning = Cloning(snapshot, original, {old})
     made: list[str] = []
     number = 0
     while len(made) < count:
         number += 1
         name = f"{old}-added-{number}"
-        if name in taken:
-            continue
-        made.append(name)
-        snapshot.nodes.append(_clone(like, name))
+        if name not in taken:
+            made.append(name)
+            cloning.clone(like, name)
+    return made
+
+
+class Cloning:
+    """Clones of nodes of ``original``, put into a snapshot (changed; a copy of one's own)."""
+
+    def __init__(self, snapshot: Snapshot, original: Snapshot, likes: Collection[str]) -> None:
+        """``likes``: names of the nodes that may be cloned."""
+        self._snapshot, self._original = snapshot, original
+        self._names = Names({objects.pod_key(pod) for pod in snapshot.pods})
+        self._residents: dict[str, list[objects.Pod]] = {}
+        for pod in original.pods:
+            at = pod.spec.nodeName
+            if at and at in likes and resident(pod):
+                self._residents.setdefault(at, []).append(pod)
+        self._slices: dict[str, list[device_objects.ResourceSlice]] = {}
+        for found in original.resource_slices.values():
+            if found.spec.nodeName:
+                self._slices.setdefault(found.spec.nodeName, []).append(found)
+
+    def clone(
+        self,
+        like: objects.Node,
+        name: str,
+        change: Callable[[objects.Node], objects.Node] = lambda node: node,
+        runs: Callable[[objects.Pod, objects.Node], bool] = lambda pod, node: True,
+    ) -> None:
+        """Add a clone of a node under a name that is free. ``change``: what is made of it; ``runs``: whether what a DaemonSet's or static
+        pod runs would run on that."""
+        snapshot, original, old = self._snapshot, self._original, like.metadata.name or ""
+        node = change(_clone(like, name))
+        snapshot.nodes.append(node)
         if old in original.csi_nodes:
             csi = original.csi_nodes[old]
             snapshot.csi_nodes[name] = _change(csi, metadata=_change(csi.metadata, name=name, uid=None))
         if old in original.node_topologies:
             snapshot.node_topologies[name] = _topology(original.node_topologies[old], name)
-        for found in [s for s in original.resource_slices.values() if s.spec.nodeName == old]:
+        for found in self._slices.get(old, ()):
             snapshot.resource_slices[_renamed(found.metadata.name or "", old, name)] = _slice(found, old, name)
-        snapshot.pods += [_settled(pod, old, name, names.suffixed) for pod in residents]
-    return made
-
-
-def _resident(pod: objects.Pod) -> bool:
-    owner = objects.controller_of(pod)
-    own = (owner is not None and owner.kind == "DaemonSet") or is_mirror(pod)
-    return own and not objects.is_terminal(pod) and not objects.is_terminating(pod)
+        residents = [pod for pod in self._residents.get(old, ()) if runs(pod, node)]
+        snapshot.pods += [settled(pod, old, name, self._names.suffixed) for pod in residents]
 
 
 def _clone(like: objects.Node, name: str) -> objects.Node:
     """A node as it would join: schedulable, in no trouble. Labels whose value is the node's own name (topologies of one node) follow, but
     those of zone and region: a cluster may call a node like its zone. It has no images yet."""
     old = like.metadata.name
-    labels = {key: name if value == old and key not in _PLACES else value for key, value in (like.metadata.labels or {}).items()}
+    labels = {key: name if value == old and key not in PLACES else value for key, value in (like.metadata.labels or {}).items()}
     metadata = objects.ObjectMeta(name, labels={**labels, HOSTNAME: name}, annotations=like.metadata.annotations)
-    taints = [taint for taint in (like.spec.taints if like.spec else None) or () if taint.key not in _STATES]
+    taints = [taint for taint in (like.spec.taints if like.spec else None) or () if taint.key not in STATES]
     status = _change(like.status, images=None) if like.status is not None else None
     return objects.Node(metadata, objects.NodeSpec(taints=taints or None), status)
 
@@ -152,20 +182,3 @@ def _slice(like: device_objects.ResourceSlice, old: str, name: str) -> device_ob
     pool = _change(like.spec.pool, name=_renamed(like.spec.pool.name, old, name))
     metadata = objects.ObjectMeta(_renamed(like.metadata.name or "", old, name), labels=like.metadata.labels)
     return _change(like, metadata=metadata, spec=_change(like.spec, nodeName=name, pool=pool))
-
-
-def _settled(pod: objects.Pod, old: str, node: str, suffixed: Callable[[str, str], str]) -> objects.Pod:
-    """The pod that runs in a pod's place on a clone of its node, without claims: those were the other's."""
-    namespace = pod.metadata.namespace or "default"
-    owner = objects.controller_of(pod)
-    if owner is not None and owner.kind == "DaemonSet":
-        name = suffixed(namespace, pod.metadata.generateName or f"{owner.name}-")
-        owners = pod.metadata.ownerReferences
-    else:
-        name = f"{(pod.metadata.name or '').removesuffix(f'-{old}')}-{node}"
-        owners = [_change(o, name=node, uid=None) if o.kind == "Node" else o for o in pod.metadata.ownerReferences or ()] or None
-    spec = _change(pod.spec, nodeName=node)
-    if target(_change(pod, spec=_change(pod.spec, nodeName=None))) == old:
-        spec.affinity = pinned(spec.affinity, node)
-    spec.volumes = [v for v in spec.volumes or () if v.persistentVolumeClaim is None and v.ephemeral is None] or None
-    return _change(pod, metadata=_change(pod.metadata, name=name, uid=None, ownerReferences=owners), spec=spec)

@@ -28,6 +28,7 @@ from models.gangs.markers import (
 from models.kube import workload_objects
 from models.kube.lenient_decode import shorten
 from models.kube.objects import Pod, pod_key
+from models.kube.selectors import is_label_key
 from models.snapshot.snapshot import Snapshot
 
 #: Annotations of this project, on pods and PodTemplates.
@@ -51,8 +52,6 @@ _APIS: Final = {
 _PART: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?"
 _NAME: Final = re.compile(rf"{_PART}/{_PART}\Z")
 _COUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}\Z")
-_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_LABEL_KEY: Final = re.compile(rf"((?=[^/]{{1,253}}/){_SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?\Z")
 
 #: A node label of which all members share one value, and whether they must.
 Topology = tuple[str, bool]
@@ -269,7 +268,7 @@ def _own_topology(named: Marker, pods: Sequence[Pod], found: Declared) -> Topolo
     for annotation in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
         for value, pod in _values(pods, annotation).items():
             where = f"Pod {pod_key(pod)}: metadata.annotations[{annotation}]: got {shorten(value)}, expected"
-            if not _LABEL_KEY.match(value):
+            if not is_label_key(value):
                 found.problems.append(f"{where} a node label key such as topology.kubernetes.io/zone")
             elif wanted is None:
                 wanted = annotation, value, pod

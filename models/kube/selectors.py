@@ -90,8 +90,19 @@ def selector_matches(selector: Selector | None, labels: Mapping[str, str]) -> bo
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z", re.ASCII)
 
 
+_KEY = re.compile(
+    r"((?=[^/]{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z",
+    re.ASCII,
+)
+
+
+def is_label_key(text: str) -> bool:
+    """Return whether a text may be the key of a label or taint."""
+    return _KEY.match(text) is not None
+
+
 @lru_cache(maxsize=4096)
-def _label_value(text: str) -> bool:
+def is_label_value(text: str) -> bool:
     """Return whether a text may be a label value. A node selector term that names one that may not be matches no node, whatever its
     operator (labels.NewRequirement refuses it)."""
     return _VALUE.match(text) is not None
@@ -169,7 +180,7 @@ class NodeTable:
 
     def _expression(self, requirement: NodeSelectorRequirement) -> Bools:
         key, operator, values = requirement.key, requirement.operator, requirement.values or []
-        if not all(_label_value(v) for v in values):
+        if not all(is_label_value(v) for v in values):
             return np.zeros(self.size, dtype=bool)
         codes, found = self.column(key)
         if operator in ("In", "NotIn"):

@@ -18,12 +18,16 @@ def is_mirror(pod: Pod) -> bool:
     return MIRROR_ANNOTATION in (pod.metadata.annotations or {}) or any(o.kind == "Node" for o in pod.metadata.ownerReferences or ())
 
 
+def is_replicated(pod: Pod) -> bool:
+    """Return whether a controller makes a pod anew, somewhere, when it goes."""
+    owner = controller_of(pod)
+    return owner is not None and owner.kind in REPLICATING
+
+
 def is_movable(pod: Pod) -> bool:
     """Return whether a bound pod could be placed again: a replicating controller owns it, and nothing pins it."""
-    owner = controller_of(pod)
     return (
-        owner is not None
-        and owner.kind in REPLICATING
+        is_replicated(pod)
         and not is_terminal(pod)
         and not is_terminating(pod)
         and not is_mirror(pod)

@@ -1,11 +1,12 @@
-"""One pod per eligible node, as the DaemonSet controller has it: resources and pod affinity are not asked.
+"""One pod per eligible node, as the DaemonSet controller has it: resources and pod affinity are not asked. And pods that come with a node
+and go with it: those of DaemonSets, and static ones.
 
 Source: pkg/controller/daemon/daemon_controller.go (NodeShouldRunDaemonPod, getNodesToDaemonPods) and daemon/util/daemonset_util.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from models.kube import objects
 from models.kube.feature_gates import FeatureGates
 from models.kube.selectors import NodeTable, Tolerations
+from models.snapshot.scope import is_mirror
 from models.workloads.replicas import Plan, Slot
 from models.workloads.view import Workload
 
@@ -27,6 +29,8 @@ _AUTOMATIC: Final = (
     ),
 )
 _HOST_NETWORK: Final = objects.Toleration(_PREFIX + "network-unavailable", "Exists", None, "NoSchedule")
+
+_change = msgspec.structs.replace
 
 
 def tolerations(spec: objects.PodSpec) -> list[objects.Toleration]:
@@ -74,3 +78,32 @@ def plan(workload: Workload, nodes: Sequence[objects.Node], gates: FeatureGates,
     running = {target(pod) for pod in existing}
     labels = {"controller-revision-hash": revision}
     return Plan(len(wanted), [Slot(base=f"{workload.name}-", labels=labels, node=node) for node in wanted if node not in running])
+
+
+def is_daemon(pod: objects.Pod) -> bool:
+    """Return whether a node brings a pod by itself: one of a DaemonSet, or a static one."""
+    owner = objects.controller_of(pod)
+    return is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
+
+
+def resident(pod: objects.Pod) -> bool:
+    """Return whether a pod is a DaemonSet's or a static one, and stays."""
+    return is_daemon(pod) and not objects.is_terminal(pod) and not objects.is_terminating(pod)
+
+
+def settled(pod: objects.Pod, old: str, node: str, suffixed: Callable[[str, str], str]) -> objects.Pod:
+    """Return the pod that runs in a pod's place on a node like its own, without claims: those were the other's. ``suffixed``: of
+    :class:`models.workloads.template.Names`."""
+    namespace = pod.metadata.namespace or "default"
+    owner = objects.controller_of(pod)
+    if owner is not None and owner.kind == "DaemonSet":
+        name = suffixed(namespace, pod.metadata.generateName or f"{owner.name}-")
+        owners = pod.metadata.ownerReferences
+    else:
+        name = f"{(pod.metadata.name or '').removesuffix(f'-{old}')}-{node}"
+        owners = [_change(o, name=node, uid=None) if o.kind == "Node" else o for o in pod.metadata.ownerReferences or ()] or None
+    spec = _change(pod.spec, nodeName=node)
+    if target(_change(pod, spec=_change(pod.spec, nodeName=None))) == old:
+        spec.affinity = pinned(spec.affinity, node)
+    spec.volumes = [v for v in spec.volumes or () if v.persistentVolumeClaim is None and v.ephemeral is None] or None
+    return _change(pod, metadata=_change(pod.metadata, name=name, uid=None, ownerReferences=owners), spec=spec)

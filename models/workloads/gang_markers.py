@@ -17,7 +17,7 @@ _STATED: Final = (GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
 _change = msgspec.structs.replace
 
 
-def _stated(workload: Workload) -> dict[str, str]:
+def stated(workload: Workload) -> dict[str, str]:
     """Return what template and workload say, the template first. An empty gang name says that there is none."""
     found = {**(workload.obj.metadata.annotations or {}), **workload.annotations}
     return {key: found[key] for key in _STATED if key in found}
@@ -30,14 +30,14 @@ def _elsewhere(workload: Workload) -> bool:
 
 def default_names(workloads: Iterable[Workload]) -> dict[str, str]:
     """Return the gang of each workload that states none, by ``Workload.ref``: its name, with the kind where two of a namespace share it."""
-    open_ = [w for w in workloads if GANG not in _stated(w) and not _elsewhere(w)]
+    open_ = [w for w in workloads if GANG not in stated(w) and not _elsewhere(w)]
     counts = Counter((w.namespace, w.name) for w in open_)
     return {w.ref: w.name if counts[w.namespace, w.name] == 1 else f"{w.name}-{w.kind.lower()}" for w in open_}
 
 
 def marks(workload: Workload, default: str | None, wanted: int, *, partial: bool) -> dict[str, str]:
     """Return the annotations of all pods of a workload that wants ``wanted``: a single pod is no gang unless something is said of it."""
-    found = _stated(workload)
+    found = stated(workload)
     if default is not None and (wanted > 1 or found):
         found[GANG] = default
     if partial and (found.get(GANG) or _elsewhere(workload)):

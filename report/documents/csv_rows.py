@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from models.catalogue import money
 from models.documents.answers import NodeTable
 from models.documents.audit import Audit
+from models.documents.batch import BatchSummary
+from models.documents.fit import Fit
 from models.documents.placement import Cause, Placement, Unplaced
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from models.documents.sizing import Sizing
+from models.documents.survival import Survival
+from models.documents.upgrade import Upgrade
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
@@ -56,6 +63,14 @@ def placement(result: Placement, snapshot: Snapshot) -> bytes:
 
     header = "status", "pod", "workload", "node", "zone", "order", "wave", "gang", "numa_zones", "reasons", "cause", "remedies", "devices"
     return encode(header, rows())
+
+
+def fit(result: Fit) -> bytes:
+    """Return a row for each template, then one for each kind of nodes of which one more is added: how many units that brings."""
+    why = _told(result.cause)[0]
+    rows: list[Row] = [("template", t.workload, t.runs, t.ratio, t.fits, t.bound, why) for t in result.templates]
+    rows += [("node", g.like, g.nodes, None, g.units, g.bound, None) for g in result.growth]
+    return encode(("row", "name", "present", "ratio", "more", "at_most", "cause"), rows)
 
 
 def explanation(verdicts: Sequence[PodVerdict], causes: Sequence[Cause], snapshot: Snapshot) -> bytes:
@@ -112,6 +127,40 @@ def plan(result: RebalancePlan, snapshot: Snapshot) -> bytes:
     return encode(("step", "wave", "action", "pod", "workload", "from", "to", "gang", "stopover", "reason"), rows())
 
 
+def survival(result: Survival) -> bytes:
+    """Return a row for each failure, those that are equal to another one below it."""
+    counterexamples = {tuple(each.failed): each for each in result.counterexamples}
+
+    def rows() -> Iterator[Row]:
+        for each in result.outcomes:
+            found = counterexamples.get(tuple(each.failed))
+            pods = "; ".join(found.pending) if found is not None else None
+            consequences = "; ".join(f"{c.object}: {c.message}" for c in found.consequences) if found is not None else None
+            told = each.outcome, None if each.outcome == "unknown" else each.by, each.displaced, each.pending
+            why = _told(found.cause if found is not None else None)[0], consequences
+            yield "; ".join(each.failed), None, *told, pods, *why
+            for alike in each.alike:
+                yield "; ".join(alike), "; ".join(each.failed), *told, *[None] * 3
+
+    return encode(("failed", "equal_to", "outcome", "decided_by", "pods", "pending", "pending_pods", "cause", "consequences"), rows())
+
+
+def upgrade(result: Upgrade) -> bytes:
+    """Return a row for each node that joins, each move and each node that goes, wave by wave, then one for each blocker."""
+
+    def rows() -> Iterator[Row]:
+        for wave in result.waves:
+            yield from ((wave.wave, None, "join", new.name, None, None, None, f"like {new.like}") for new in wave.surge)
+            yield from ((wave.wave, move.step, "move", move.source, move.pod, move.source, move.to, move.reason) for move in wave.moves)
+            yield from ((wave.wave, None, "remove", node, None, None, None, wave.domain) for node in wave.drain)
+            yield from ((wave.wave, None, "join", new.name, None, None, None, f"like {new.like}") for new in wave.joined)
+        for blocker in result.blocked:
+            pods = "; ".join(blocker.pods)
+            yield None, None, "blocked", blocker.node, pods, None, None, f"{blocker.kind}: {blocker.object}: {blocker.message}"
+
+    return encode(("wave", "step", "action", "node", "pod", "from", "to", "message"), rows())
+
+
 def audit(found: Audit) -> bytes:
     """Return a row for each finding."""
     header = "severity", "code", "name", "object", "field", "rule", "domain", "message", "why", "fix", "pods", "nodes"
@@ -166,6 +215,84 @@ def nodes(found: NodeTable) -> bytes:
             yield [row.name, *state, row.nodes, row.pods, *([] if of_nodes else [row.pending]), *amounts, *largest]
 
     return encode(header, rows())
+
+
+def sizing(result: Sizing) -> bytes:
+    """Return a row for each purchase, each resource of a shape (of all shapes where none is named), each workload, and each pod that no
+    shape takes; amounts in base units (mCPU, bytes, numbers), money per hour."""
+
+    def rows() -> Iterator[Row]:
+        for p in result.buy:
+            cost = money.number(money.parse(p.price) * p.count)
+            yield "buy", p.shape, p.zone, p.count, p.price, cost, *[None] * 6, "; ".join(p.nodes)
+        for u in result.utilisation:
+            yield "utilisation", u.shape, *[None] * 6, u.resource, u.requested, u.daemons, u.allocatable, None
+        for w in result.workloads:
+            yield "workload", *[None] * 4, w.cost, w.workload, w.pods, *[None] * 5
+        for m in result.misfits:
+            for pod in m.pods:
+                yield "no shape", *[None] * 5, pod, 1, *[None] * 5
+
+    header = (
+        "row",
+        "shape",
+        "zone",
+        "nodes",
+        "price",
+        "cost",
+        "workload",
+        "pods",
+        "resource",
+        "requested",
+        "daemons",
+        "allocatable",
+        "names",
+    )
+    return encode(header, rows())
+
+
+def batch(found: BatchSummary) -> bytes:
+    """Return a row for each task."""
+    severities = ("error", "warning", "info")
+    header = (
+        *("id", "cluster", "capturedAt", "snapshot", "command", "options", "set", "exit", "reason", "placed", "pods"),
+        *severities,
+        *("cost", "verdict", "seconds", "result"),
+    )
+    return encode(
+        header,
+        (
+            (
+                *(r.id, r.cluster, r.capturedAt, "; ".join(r.snapshot), r.command, shlex.join(r.options), r.set, r.exit, r.reason),
+                *(r.placed, r.pods),
+                *((r.findings.get(severity, 0) if r.command == "audit" and r.result else None) for severity in severities),
+                *(r.cost, r.verdict, r.seconds, r.result),
+            )
+            for r in found.rows
+        ),
+    )
+
+
+def series(found: BatchSummary) -> bytes:
+    """Return a row for each snapshot of each series."""
+    resources = ("cpu", "memory")
+    header = (
+        *("cluster", "command", "options", "set", "capturedAt", "row"),
+        *(f"{what} {name}" for what in ("utilisation", "fragmentation") for name in resources),
+        *("appeared", "went"),
+    )
+    return encode(
+        header,
+        (
+            (
+                *(s.cluster, s.command, shlex.join(s.options), s.set, p.capturedAt, p.row),
+                *(what.get(name) for what in (p.utilisation, p.fragmentation) for name in resources),
+                *("; ".join(f"{c.code} {c.object}" for c in changes) for changes in (p.appeared, p.went)),
+            )
+            for s in found.series
+            for p in s.points
+        ),
+    )
 
 
 def _zones(snapshot: Snapshot) -> dict[str, str]:

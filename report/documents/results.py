@@ -1,4 +1,4 @@
-"""Results as JSON and YAML documents, and Placements and RebalancePlans read back from them."""
+"""Results as JSON and YAML documents, and read back from them by the kind that they state."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
-from models.documents import answers
+from models.documents import answers, capacity
 from models.documents import placement as placements
 from models.documents import rebalance_plan as plans
+from models.documents.capacity import Capacity
 from models.documents.placement import API_VERSION, Cause, Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.execution.scheduler_needed import scheduler_needed
 from models.kube.feature_gates import DEFAULT as DEFAULT_GATES
 from models.kube.feature_gates import FeatureGates
+from models.kube.lenient_decode import shorten
 from models.kube.objects import pod_key
 from models.snapshot import duplicate_keys, sources, yaml_reader
 from models.snapshot.snapshot import InputError, Snapshot
@@ -30,6 +33,17 @@ if TYPE_CHECKING:  # numpy takes longer to import than a result to read
 
 Format = Literal["json", "yaml"]
 _T = TypeVar("_T")
+
+#: What searches bring about, and what ``verify`` and ``report`` read.
+Result = Placement | RebalancePlan | Capacity
+
+#: How a document of each kind is read.
+_READERS: Final[dict[str, Callable[[object], Result]]] = {
+    "Placement": placements.from_builtins,
+    "RebalancePlan": plans.from_builtins,
+    **{kind: partial(capacity.from_builtins, kind=kind) for kind in capacity.KINDS},
+}
+_KINDS: Final = f"{', '.join([*_READERS][:-1])} or {[*_READERS][-1]}"
 
 
 class Violation(Protocol):
@@ -61,6 +75,12 @@ def placement_document(placement: Placement) -> dict[str, Any]:
 
 def plan_document(plan: RebalancePlan) -> dict[str, Any]:
     return plans.to_builtins(plan)
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    if isinstance(result, Placement):
+        return placements.to_builtins(result)
+    return plans.to_builtins(result) if isinstance(result, RebalancePlan) else capacity.to_builtins(result)
 
 
 def violations_document(
@@ -164,24 +184,24 @@ def read_placement(path: str) -> Placement:
     return _read(path, placements.from_builtins, "Placement")
 
 
-def read_result(path: str) -> Placement | RebalancePlan:
-    """Read a Placement or a RebalancePlan, whichever kind the document states, as :func:`read_placement` reads the one."""
+def read_result(path: str) -> Result:
+    """Read a result, of whichever kind the document states, as :func:`read_placement` reads one."""
     return read_with_digest(path)[0]
 
 
-def read_with_digest(path: str) -> tuple[Placement | RebalancePlan, str]:
+def read_with_digest(path: str) -> tuple[Result, str]:
     """Read a document as :func:`read_result` does; return with it the SHA-256 of its text, by which journals know it: that of the file
     unless it is compressed."""
     text = _text(path)
-    return _read(path, _result, "Placement or RebalancePlan", text), hashlib.sha256(text).hexdigest()
+    return _read(path, _result, _KINDS, text), hashlib.sha256(text).hexdigest()
 
 
-def _result(document: object) -> Placement | RebalancePlan:
+def _result(document: object) -> Result:
     kind = document.get("kind") if isinstance(document, dict) else None
-    if kind == "RebalancePlan":
-        return plans.from_builtins(document)
-    if isinstance(document, dict) and document.get("apiVersion") == API_VERSION and kind != "Placement":
-        raise msgspec.ValidationError(f"expected kind 'Placement' or 'RebalancePlan', got {kind!r} - at `$.kind`")
+    if isinstance(kind, str) and kind in _READERS:
+        return _READERS[kind](document)
+    if isinstance(document, dict) and document.get("apiVersion") == API_VERSION:
+        raise msgspec.ValidationError(f"expected {_KINDS}, got {shorten(kind)} - at `$.kind`")
     return placements.from_builtins(document)
 
 

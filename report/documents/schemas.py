@@ -14,9 +14,15 @@ import msgspec
 from models.documents import answers, journal
 from models.documents.audit import Audit
 from models.documents.audit_selection import AuditBaseline, AuditConfig
+from models.documents.batch import BatchPlan, BatchSummary
+from models.documents.catalogue import Catalogue
+from models.documents.fit import Fit
 from models.documents.placement import API_VERSION, Placement
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import RebalancePlan
+from models.documents.sizing import Sizing
+from models.documents.survival import Survival
+from models.documents.upgrade import Upgrade
 from models.kube import quantity
 from models.snapshot.interning import ANNOTATIONS
 
@@ -30,6 +36,13 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "placement": (Placement, "Placement"),
     "rebalance-plan": (RebalancePlan, "RebalancePlan"),
     "audit": (Audit, "Audit"),
+    "fit": (Fit, "Fit"),
+    "sizing": (Sizing, "Sizing"),
+    "survival": (Survival, "Survival"),
+    "upgrade": (Upgrade, "Upgrade"),
+    "batch-plan": (BatchPlan, "BatchPlan"),
+    "batch-summary": (BatchSummary, "BatchSummary"),
+    "catalogue": (Catalogue, "Catalogue"),
     "verify": (answers.Verification, "answer of verify"),
     "explain": (answers.Explanation, "answer of explain"),
     "explain-per-node": (answers.NodeExplanation, "answer of explain --per-node"),
@@ -39,6 +52,9 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "audit-config": (AuditConfig, "configuration of audit"),
     "audit-baseline": (AuditBaseline, "baseline of audit"),
 }
+
+#: The types of documents, which state their kind, some of them inside of others.
+_RESULTS: Final = {kind.__name__ for kind, _ in _DOCUMENTS.values() if "kind" in kind.__struct_fields__}
 
 #: The same of files of which each line is a document, one of several types.
 _LINES: Final[dict[str, tuple[tuple[type[msgspec.Struct], ...], str]]] = {
@@ -102,14 +118,14 @@ def _parts(*kinds: type[msgspec.Struct]) -> dict[str, Schema]:
 
 def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
     parts = _parts(kind)
+    for part in (part for part, schema in parts.items() if part in _RESULTS and schema["properties"]["kind"].get("type") == "string"):
+        # Of results these are text to msgspec, with a default; reading insists on the value (models.documents.placement.expect).
+        stated = {"apiVersion": API_VERSION, "kind": part}
+        others = {field: schema for field, schema in parts[part]["properties"].items() if field not in stated}
+        parts[part]["properties"] = {field: {"const": value} for field, value in stated.items()} | others
+        if part == kind.__name__:
+            parts[part]["required"] = [*stated, *parts[part]["required"]]
     root: Schema = parts.pop(kind.__name__)
-    # Of results these are text to msgspec, with a default; reading insists on the value (models.documents.placement.expect).
-    stated = {"apiVersion": API_VERSION, "kind": kind.__name__}
-    if root["properties"].get("kind", {}).get("type") == "string":
-        root["properties"] = {f: {"const": value} for f, value in stated.items()} | {
-            f: schema for f, schema in root["properties"].items() if f not in stated
-        }
-        root["required"] = [*stated, *root["required"]]
     return _head(name, called) | {key: value for key, value in root.items() if key != "title"} | ({"$defs": parts} if parts else {})
 
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from models.documents.audit import Audit
+from models.documents.capacity import Capacity
 from models.documents.placement import Cause, Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import RebalancePlan
+from models.documents.upgrade import Upgrade
 from models.snapshot import scope
 from models.snapshot.snapshot import Snapshot
 from report.documents.origin import origin
@@ -35,6 +37,7 @@ def build(
     verdicts: Sequence[PodVerdict] = (),
     causes: Sequence[Cause] = (),
     audit: Audit | None = None,
+    capacity: Capacity | None = None,
     version: str,
 ) -> dict[str, Any]:
     """Return the data of the page for a snapshot and, where there is one, a result of it.
@@ -42,6 +45,7 @@ def build(
     ``snapshot``: with the result's what-if edits, manifests and (:func:`report.page.places.with_new_pods`) new pods of its rollout;
     ``original``: as it was before them, which tells added nodes and pods. ``violations``: what the checker has against the result;
     ``verdicts`` and ``causes``: what is judged of pending pods where no result says it; ``audit``: what is found in the snapshot then.
+    ``capacity``: the document about capacity that ``result`` stands in for on the map.
 
     Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are mCPU and bytes. ``place`` and ``usage``
     have a list for each of ``views``. More than :data:`report.page.pods.SINGLE` pods are ``groups``, of which only those that change or
@@ -87,11 +91,28 @@ def build(
         "search": summary.search(result),
         "rulesBroken": summary.rules_broken(result),
     }
+    if capacity is not None:
+        _about_capacity(data, snapshot, capacity)
     # What a page is without devices it stays.
     if (held := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
         data["devices"] = held
     cleaned: dict[str, Any] = _clean(data, {})
     return cleaned
+
+
+def _about_capacity(data: dict[str, Any], snapshot: Snapshot, document: Capacity) -> None:
+    """Add what a document about capacity says, instead of what does not hold of the result that stands in for it (changed)."""
+    from report.page.capacity.panel import panel
+
+    found = data["capacity"] = panel(snapshot, document)
+    said = data["summary"]
+    data["title"] = found["title"]
+    said["status"] = None
+    said["notes"] = list(dict.fromkeys([*document.notes, *said["notes"]]))
+    said["unmodelled"] = said["unmodelled"] or summary.unmodelled_rows(document.unmodelled)
+    if isinstance(document, Upgrade):  # the map has nodes that are never there at once
+        said["facts"], data["rulesBroken"] = [], None
+        said["notes"].append("the map has all nodes that are ever there: the old ones stay on it, with what runs on every node")
 
 
 def _clean(value: Any, known: dict[str, str]) -> Any:

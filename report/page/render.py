@@ -76,3 +76,8 @@ def _read(name: str) -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def asset(name: str) -> str:
+    """Return the text of a file of the page's, by its name."""
+    return _read(name)

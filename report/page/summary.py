@@ -89,7 +89,7 @@ def summary(
         "tiers": _tiers(snapshot, result),
         "facts": [list(fact) for fact in _facts(snapshot, result, places, usage, nodes)],
         "notes": list(dict.fromkeys([*said, *notes])),
-        "unmodelled": _unmodelled(found),
+        "unmodelled": unmodelled_rows(found),
         "violations": told,
     }
 
@@ -184,7 +184,7 @@ def _change(values: Sequence[str]) -> str:
     return " → ".join(dict.fromkeys(values))
 
 
-def _unmodelled(found: Sequence[Unmodelled]) -> list[dict[str, str]]:
+def unmodelled_rows(found: Sequence[Unmodelled]) -> list[dict[str, str]]:
     """Return the first pods of each field and effect, and how many more there are."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,7 +52,7 @@ def _group(pods: Sequence[str], gang: str | None, reasons: _Reasons, cause: Caus
         "count": len(pods),
         "gang": gang,
         "reasons": [{"rule": rule, "nodes": nodes, "message": message} for rule, nodes, message in reasons],
-        "cause": _cause(cause) if cause is not None else None,
+        "cause": cause_data(cause) if cause is not None else None,
     }
 
 
@@ -83,7 +84,7 @@ def _judged(verdict: PodVerdict) -> _Reasons:
     return tuple(found)
 
 
-def _cause(found: Cause) -> dict[str, Any]:
+def cause_data(found: Cause) -> dict[str, Any]:
     return {
         "facts": [{"rule": fact.rule, "object": fact.object, "message": fact.message} for fact in found.facts],
         "alone": found.alone,
@@ -94,7 +95,7 @@ def _cause(found: Cause) -> dict[str, Any]:
 
 
 def _remedy(way: Remedy) -> dict[str, Any]:
-    return {"message": way.message, "options": list(way.options)}
+    return {"message": way.message, "options": list(map(shlex.quote, way.options))}
 
 
 def _halt(result: Result) -> Iterator[dict[str, Any]]:

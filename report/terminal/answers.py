@@ -9,10 +9,13 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from models.documents.fit import Fit
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import RebalancePlan
+from models.documents.survival import Survival
+from models.documents.upgrade import Upgrade
 from report.documents.output import counted
-from report.documents.results import Violation, nodes_per_rule
+from report.documents.results import Result, Violation, nodes_per_rule
 from report.terminal.canvas import Surface, grid, plain
 from report.terminal.columns import Name
 from report.terminal.placement import examples
@@ -26,18 +29,29 @@ if TYPE_CHECKING:  # numpy takes longer to import than an answer to print
 _MATRIX = 8
 
 
-def verdict_line(violations: Sequence[Violation], result: Placement | RebalancePlan) -> str:
-    """Return one line: valid or not, of how many assignments, or moves, evictions and waves."""
-    if isinstance(result, RebalancePlan):
-        parts = [(len(result.moves), "move"), (len(result.evictions), "eviction"), (result.waves, "wave")]
-        extent = ", ".join(counted(number, noun) for number, noun in parts if number or noun == "move")
-    else:
-        extent = counted(len(result.assignments), "assignment")
+def verdict_line(violations: Sequence[Violation], result: Result) -> str:
+    """Return one line: valid or not, of how many assignments, or moves, evictions and waves, or failures."""
+    extent = _extent(result)
     return f"{counted(len(violations), 'violation')} in {extent}" if violations else f"valid: {extent}"
 
 
+def _extent(result: Result) -> str:
+    """What there was to be checked."""
+    if isinstance(result, Placement):
+        return counted(len(result.assignments), "assignment")
+    if isinstance(result, RebalancePlan):
+        parts = [(len(result.moves), "move"), (len(result.evictions), "eviction"), (result.waves, "wave")]
+        return ", ".join(counted(number, noun) for number, noun in parts if number or noun == "move")
+    if isinstance(result, Survival):
+        return f"{counted(result.scenarios.all, 'failure')}, {counted(sum(len(o.assignments) for o in result.outcomes), 'assignment')}"
+    if isinstance(result, Upgrade):
+        return f"{counted(sum(len(wave.moves) for wave in result.waves), 'move')}, {counted(len(result.waves), 'wave')}"
+    placed = counted(len(result.placement.assignments) if result.placement is not None else 0, "assignment")
+    return placed if isinstance(result, Fit) else f"{counted(result.nodes.value, 'node')} to buy, {placed}"
+
+
 def violations_table(
-    violations: Sequence[Violation], result: Placement | RebalancePlan, says: Sequence[str] = (), not_checked: Sequence[str] = ()
+    violations: Sequence[Violation], result: Result, says: Sequence[str] = (), not_checked: Sequence[str] = ()
 ) -> Iterator[RenderableType]:
     """Yield the verdict, what is wrong, what the document says for itself, and what is not checked."""
     yield Text(verdict_line(violations, result), style="bold red" if violations else "bold green")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -57,7 +58,7 @@ def _alike(found: Sequence[Cause], owned: Mapping[str, str]) -> list[_Told]:
     groups: dict[object, _Told] = {}
     for cause in found:
         facts = [(f.rule, f.message.removeprefix(f"{f.rule}: ")) for f in cause.facts]
-        remedies = [(way.message, " ".join(way.options)) for way in cause.waysOut]
+        remedies = [(way.message, shlex.join(way.options)) for way in cause.waysOut]
         nameless = _Nameless(cause, owned)
         general = [(rule, nameless(text)) for rule, text in facts], [(nameless(text), nameless(options)) for text, options in remedies]
         key = (cause.gang is None, cause.alone, cause.minimal, cause.proved, cause.together, tuple(general[0]), tuple(general[1]))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.documents.placement import Assignment, Placement, Preferences, TierResult, Unplaced
+from models.documents.placement import Assignment, Placement, Preferences, TierResult, Unmodelled, Unplaced
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
@@ -263,7 +263,14 @@ def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: S
         yield Padding(plain(text, style="dim"), (0, 0, 0, 2))
 
 
-def unmodelled_and_notes(result: Placement | RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
+class Noted(Protocol):
+    """A document that says what of the input is not modelled, and what a reader must know."""
+
+    unmodelled: list[Unmodelled]
+    notes: list[str]
+
+
+def unmodelled_and_notes(result: Noted, surface: Surface) -> Iterator[RenderableType]:
     """Yield what of the input is not modelled, by field and effect, then the notes."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in result.unmodelled:

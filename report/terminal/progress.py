@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -48,11 +49,8 @@ def describe(event: Progress) -> str:
     return one_line(" · ".join(parts))
 
 
-class Quiet:
-    """Shows nothing; also the base of those that do."""
-
-    def update(self, event: Progress) -> None:
-        """Take note of an event; may be called from any thread."""
+class Lines:
+    """Prints lines that stay, and shows nothing else; the base of all displays."""
 
     def say(self, text: str) -> None:
         """Print a line that stays, beside the display."""
@@ -64,6 +62,42 @@ class Quiet:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Take the display away again."""
+
+
+class Redrawn(Lines, ABC):
+    """One line, that of ``__rich__``, which is redrawn in place and removed at the end; lines that stay are put above it."""
+
+    _live: Live | None = None
+
+    @abstractmethod
+    def __rich__(self) -> Text:
+        """Return the line as it is now."""
+
+    def say(self, text: str) -> None:
+        if self._live is None:
+            super().say(text)
+        else:
+            self._live.console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = Live(self, console=Console(stderr=True), refresh_per_second=4, transient=True, redirect_stdout=False)
+        self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+class Quiet(Lines):
+    """Shows nothing; also the base of those that do."""
+
+    def update(self, event: Progress) -> None:
+        """Take note of an event; may be called from any thread."""
 
 
 class PlainLines(Quiet):
@@ -81,40 +115,21 @@ class PlainLines(Quiet):
             print(f"{event.seconds:7.1f} s  {describe(event)}".replace("·", "-"), file=sys.stderr, flush=True)
 
 
-class LiveLine(Quiet):
-    """One line that is redrawn in place, with a clock that goes on between events, and removed at the end."""
+class LiveLine(Redrawn, Quiet):
+    """One line with a clock that goes on between events."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._event: Progress | None = None
-        self._live: Live | None = None
 
     def update(self, event: Progress) -> None:
         self._event = event
-
-    def say(self, text: str) -> None:
-        if self._live is None:
-            super().say(text)
-        else:
-            self._live.console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
 
     def __rich__(self) -> Text:
         from rich.text import Text
 
         text = describe(self._event) if self._event is not None else "starting"
         return Text(f"{time.monotonic() - self._started:6.1f} s  {text}", no_wrap=True, overflow="ellipsis")
-
-    def __enter__(self) -> Self:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._live = Live(self, console=Console(stderr=True), refresh_per_second=4, transient=True, redirect_stdout=False)
-        self._live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._live is not None:
-            self._live.stop()
 
 
 def choose(*, quiet: bool, verbose: bool) -> Quiet:

@@ -5,7 +5,7 @@ A sequence of (class, node, pods) keeps the pods of a unit next to each other; :
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from models.cluster.cluster import Cluster
@@ -110,9 +110,7 @@ def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step],
 def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
     """Consecutive steps of one gang, in parts: by classes, or the first ones one by one and the others together."""
     classes = sorted({g for g, _, _ in run})
-    readings = [_by_class(run, binder.units(classes, level)) for level in range(3)]
-    readings += [[*(([step], False) for step in run[:i]), (run[i:], True)] for i in range(1, len(run))]
-    for parts in readings:
+    for parts in _readings(binder, run, classes):
         done: list[Step] = []
         for part, together in parts:
             if not _bind(binder, part, together=together):
@@ -126,6 +124,14 @@ def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
         return [(part, len(part) > 1) for part in found]
     gang = binder.cluster.classes[run[0][0]].gang
     raise ValueError("no order" if gang is None else f"no order for gang {binder.cluster.gangs[gang].name}")
+
+
+def _readings(binder: Binder, run: list[Step], classes: Sequence[int]) -> Iterator[list[tuple[list[Step], bool]]]:
+    """The parts to try, each made when it is asked for: of thousands of steps all of them would be millions."""
+    for level in range(3):
+        yield _by_class(run, binder.units(classes, level))
+    for i in range(1, len(run)):
+        yield [*(([step], False) for step in run[:i]), (run[i:], True)]
 
 
 def _by_class(run: Sequence[Step], units: Sequence[Sequence[int]]) -> list[tuple[list[Step], bool]]:

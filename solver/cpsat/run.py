@@ -88,13 +88,22 @@ class CpSat:
         solver.best_bound_callback = bounds.append
         watch = _Watch(on_value)
         result: list[cp_model.CpSolverStatus] = []
-        thread = threading.Thread(target=lambda: result.append(solver.solve(model, watch)), daemon=True)
+
+        def solve() -> None:
+            try:
+                result.append(solver.solve(model, watch))
+            except IndexError:  # a fault inside CP-SAT 9.15 (absl::btree_map::at), rare: as if time had been too short
+                return
+
+        thread = threading.Thread(target=solve, daemon=True)
         thread.start()
         while thread.is_alive():
             thread.join(0.05)
             if self.stop.is_set():
                 solver.stop_search()
-        status = result[0] if result else cp_model.UNKNOWN
+        if not result:
+            return Answer(cp_model.UNKNOWN, None, None)
+        status = result[0]
         self.deadline.spend(solver)
         solved = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
         # Without a solution the response's bound may be an unset 0: only what was reported on the way counts then.

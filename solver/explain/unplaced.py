@@ -132,7 +132,7 @@ def explain_left(
         if context.stop.is_set() or (number and rest <= 0):
             break
         share = max(0.5, min(rest, LEAST), rest / (min(MOST, len(left)) - number))
-        question = PlacementQuestion(together, entry.ask, entry.needed, options.exempt, options.policy)
+        question = PlacementQuestion(together, entry.ask, entry.needed, options.exempt, options.policy, options.catalogue)
         cause = minimal_cause(replace(question, snapshot=snapshot), part(share * CAUSE / 2)) if entry.unaided else None
         alone = cause is not None
         if cause is None and (placed or not entry.unaided):

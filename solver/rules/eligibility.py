@@ -12,8 +12,8 @@ from solver.devices.supply import supply
 from solver.rules.base import Rule
 
 
-def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
-    """Return int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods."""
+def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
+    """Return int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods, whole gangs or not."""
     upper = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     for g in range(cluster.n_classes):
         never = np.zeros(cluster.n_nodes, dtype=bool)
@@ -23,6 +23,12 @@ def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
         for rule in rules:
             most = np.minimum(most, rule.room(g) if rule.local else rule.most(g))
         upper[g] = np.where(never, 0, most)
+    return upper
+
+
+def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
+    """Return int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods, gangs being whole."""
+    upper = alone(cluster, rules)
     for gang in cluster.gangs:
         _whole(cluster, gang, upper)
     return upper
@@ -58,3 +64,13 @@ def cells_within(cluster: Cluster, limits: Ints) -> Cells:
 def fits(cluster: Cluster, limits: Ints) -> Ints:
     """Return int64[G]: pods of each class that could be placed if there were nobody else, a bound that holds before any search."""
     return np.asarray(np.minimum(cluster.count, limits.sum(axis=1)), dtype=np.int64)
+
+
+def demand_with_slots(cluster: Cluster) -> Ints:
+    """Return int64[G, R + 1]: what a pod of each class asks for, its pod slot last."""
+    return np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
+
+
+def room_with_slots(cluster: Cluster) -> Ints:
+    """Return int64[N, R + 1]: what each node has left (also less than nothing), pod slots last."""
+    return np.concatenate([cluster.free, cluster.slots[:, None]], axis=1)

@@ -34,6 +34,7 @@ class Tally:
     counts: Ints  # [D]
     matches: Bools  # [G]
     owners: Ints  # [D]: placed pods that carry a constraint over this tally
+    matcher: int  # of the pods that it counts
 
     def floor(self, min_domains: int) -> int:
         """Return the global minimum: 0 while fewer domains than minDomains are eligible."""
@@ -84,7 +85,14 @@ class PodTopologySpread(Rule):
             counted[codes[mask]] = True
             self._tallies.append(
                 Tally(
-                    codes, size, mask, counted, domain_sum(codes, size, per_node), cluster.matches(matcher), np.zeros(size, dtype=np.int64)
+                    codes,
+                    size,
+                    mask,
+                    counted,
+                    domain_sum(codes, size, per_node),
+                    cluster.matches(matcher),
+                    np.zeros(size, dtype=np.int64),
+                    matcher,
                 )
             )
         return found

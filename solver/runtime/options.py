@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from models.catalogue.catalogue import Catalogue
 from models.documents.placement import Edits, Unmodelled
 from models.documents.policy import DEFAULT, Policy
 
@@ -22,7 +23,8 @@ class Options:
     scheduling gates are placed too. ``daemon_namespaces``: their pods are exempt from hard anti-affinity, in both directions.
     ``policy``: what preferences weigh. ``search_strategy``: the tie-break gets what time is left; without it only a little.
     ``workloads``, ``edits``, ``unmodelled``: the manifests and what-if edits that are in the snapshot already, and what they ask for in
-    vain: for the document only. ``causes``: say why what is left cannot be placed.
+    vain: for the document only. ``causes``: say why what is left cannot be placed. ``catalogue``: nodes that can be had, for the ways out
+    of causes.
     """
 
     engine: Engine = "auto"
@@ -39,6 +41,7 @@ class Options:
     edits: Edits | None = None
     unmodelled: tuple[Unmodelled, ...] = ()
     causes: bool = True
+    catalogue: Catalogue | None = None
 
     @property
     def exempt(self) -> tuple[str, ...]:

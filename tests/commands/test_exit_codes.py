@@ -32,9 +32,14 @@ _OTHERWISE = {("capture", 0), ("capture", 3), ("apply", 3), ("verify", 3)}
 #: What makes a command run for a while, or wait for input that never comes.
 _LONG = {
     "apply": ["-", "--result", "x.json"],
+    "batch": ["-o", "out", "solve", "-"],
     "capture": ["--kubectl", "./sleeper"],
+    "fit": ["-", "-w", "x.json"],
     "generate": ["--nodes", "20000", "--pods", "600000", "-o", "big.json"],
     "rebalance": ["-", "--goal", "repair"],
+    "size": ["-", "--catalogue", "x.json"],
+    "survive": ["-", "--fail", "node"],
+    "upgrade": ["-", "--pool", "pool=old"],
     "verify": ["-", "--result", "x.json"],
 }
 

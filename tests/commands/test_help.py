@@ -114,4 +114,6 @@ def test_w_means_manifests_wherever_it_is_taken() -> None:
     taken = {name: [p for p in command.params if "-w" in p.opts] for name, command in cli.main.commands.items()}
     assert {p.name for found in taken.values() for p in found} == {"manifests"}
     assert all("--manifests" in p.opts for found in taken.values() for p in found)
-    assert {name for name, found in taken.items() if found} == {"solve", "apply", "verify", "explain", "audit", "report"}
+    assert {name for name, found in taken.items() if found} == {
+        "solve", "fit", "size", "survive", "apply", "verify", "explain", "audit", "report",
+    }  # fmt: skip

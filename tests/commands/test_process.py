@@ -89,7 +89,10 @@ def test_completion(shell: str) -> None:
             "kubestow ",
             [
                 f"plain,{name}"
-                for name in ("apply", "audit", "capture", "explain", "generate", "nodes", "rebalance", "report", "solve", "verify")
+                for name in (
+                    *("apply", "audit", "batch", "capture", "explain", "fit", "generate", "nodes", "rebalance", "report", "size", "solve"),
+                    *("survive", "upgrade", "verify"),
+                )
             ],
         ),
         ("kubestow solve ", ["file,"]),

@@ -256,12 +256,18 @@ def test_a_plan_takes_no_manifests(run: Run, fakes: Fakes, plan_file: str) -> No
     assert (result.exit_code, result.stdout, fakes.loaded) == (2, "", [])
 
 
+KINDS = "Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "empty, expected a Placement or RebalancePlan document"),
-        ("- 1\n", "not a Placement or RebalancePlan: Expected `object`, got `array`"),
-        ("{apiVersion: kubestow.dev/v1alpha1, kind: Rollout}", "kind: expected kind 'Placement' or 'RebalancePlan', got 'Rollout'"),
+        ("", f"empty, expected a {KINDS} document"),
+        ("- 1\n", f"not a {KINDS}: Expected `object`, got `array`"),
+        (
+            "{apiVersion: kubestow.dev/v1alpha1, kind: Rollout}",
+            f"kind: expected {KINDS}, got 'Rollout'",
+        ),
         ("{apiVersion: v1, kind: RebalancePlan}", "apiVersion: expected apiVersion 'kubestow.dev/v1alpha1', got 'v1'"),
         ("{apiVersion: kubestow.dev/v1alpha1, kind: RebalancePlan}", "Object missing required field `snapshot`"),
     ],

@@ -25,11 +25,20 @@ from tests.fuzz.seeds import Object
 #: The exit codes of each command, beside 2 where an argument is spoiled.
 CODES: Final = {
     "solve": (0, 1, 3, 4), "rebalance": (0, 1, 3, 4), "verify": (0, 1, 4), "explain": (0, 1), "audit": (0, 1, 4), "report": (0, 1, 4),
-    "capture": (0, 1, 3), "nodes": (0, 1),
+    "capture": (0, 1, 3), "nodes": (0, 1), "fit": (0, 1, 3, 4), "size": (0, 1, 3, 4), "survive": (0, 1, 3, 4), "upgrade": (0, 1, 3, 4),
 }  # fmt: skip
 _COMMANDS: Final = (
-    ("solve",) * 6 + ("rebalance",) * 5 + ("verify",) * 3 + ("explain",) * 3 + ("audit",) * 3 + ("report",) * 3 + ("nodes",) * 2
+    ("solve",) * 6
+    + ("rebalance",) * 5
+    + ("verify",) * 3
+    + ("explain",) * 3
+    + ("audit",) * 3
+    + ("report",) * 3
+    + ("nodes",) * 2
+    + ("fit", "size", "survive", "upgrade")
 )
+#: Of the commands about capacity, that read a catalogue or a template besides.
+CATALOGUE: Final = seeds.INSTANCES / "catalogue.yaml"
 OLD: Final = b"an earlier result\n"
 
 _T = TypeVar("_T")
@@ -244,12 +253,40 @@ class _Maker:
             case "nodes":
                 words += rng.choice((["--by", "zone"], ["--by", "namespace"], ["--sort", "free-cpu"], ["-l", "zone=z1"], []))
                 self.case.form = rng.choice(("json", "json", "yaml", "table", "wide", "csv"))
+            case "fit" | "size" | "survive" | "upgrade":
+                words += self.capacity(objects, node)
+                self.case.form = rng.choice(("json", "json", "yaml", "table", "wide", "csv"))
             case _:
                 self.case.form = rng.choice(("json", "yaml", "table"))
         if self.case.command in ("solve", "rebalance", "explain") and rng.random() < 0.1:
             words += rng.choice((["--include-gated"], ["--daemon-namespaces", "default,other"], ["--shorthand", "symmetric"]))
         words += rng.choice(([], [], ["-q"], ["-v"]))
         words += ["-f", self.case.form] if self.case.form != "html" else []
+
+    def capacity(self, objects: list[Any], node: str) -> list[str]:
+        """Options of the commands about capacity, with templates and catalogues of which some are spoiled."""
+        rng, case = self.rng, self.case
+        words = ["--time-limit", rng.choice(("0.5", "1")), "--workers", "1", *(["--strict"] if rng.random() < 0.03 else [])]
+        if case.command == "fit" and "-w" not in case.inputs:
+            case.inputs += ["-w", self.put("manifests", seeds.manifests(rng, objects), coarse=False)]
+        if case.command == "size" or (case.command == "survive" and rng.random() < 0.3):
+            catalogue: Any = yaml.safe_load(CATALOGUE.read_text(encoding="utf-8"))
+            spoilt = rng.random() < 0.5
+            if spoilt:
+                catalogue = self.spoiled(catalogue, self.structure, lambda _: True)
+            words += ["--catalogue", self.put("catalogue", catalogue, coarse=spoilt, whole=True)]
+        pool = rng.choice(("zone=z1", "disk in (ssd)", "!zone", f"kubernetes.io/hostname={node}", "zone"))
+        match case.command:
+            case "fit":
+                return words + rng.choice(([], [], ["--keep", "20"], ["--keep", "10:zone"], ["--with-pending"]))
+            case "size":
+                return words + rng.choice(([], [], ["--from-scratch"], ["--pool", pool], ["--survive", "node"], ["--kinds", "1"]))
+            case "survive":
+                more = rng.choice(([], ["--at-once", "2"], ["--priority", "1"], ["--priority", "1", "--preemption"], ["--no-remedy"]))
+                return [*words, "--fail", rng.choice(("node", "node", "zone", "disk")), *more]
+            case _:
+                more = rng.choice(([], ["--surge", "0", "--max-unavailable", "1"], ["--surge", "50%"], ["--by", "zone"]))
+                return [*words, "--pool", pool, *more]
 
     def spoil_arguments(self) -> None:
         """Odd values for options that take free text or numbers, and options that may not go together."""
@@ -263,11 +300,15 @@ class _Maker:
             "explain": ("--pod", "--workload", "--node", "--affinity", "--add-nodes", "--replicas", "--remove-domain", "-w"),
             "audit": ("--machine-label", "--stage-label", "--daemon-namespaces", "--policy"), "report": ("--result", "-w", "--policy"),
             "nodes": ("--selector", "-l"),
+            "fit": ("--keep", "-w", "--add-nodes", "--catalogue"), "size": ("--pool", "--survive", "--catalogue", "-w"),
+            "survive": ("--fail", "--catalogue", "--buy", "--replicas"),
+            "upgrade": ("--pool", "--surge", "--max-unavailable", "--by", "--to"),
         }  # fmt: skip
         counts = {
             "solve": ("--time-limit", "--seed", "--workers"), "audit": ("--time-limit",), "report": ("--time-limit",), "verify": (),
             "rebalance": ("--max-moves", "--max-evictions", "--max-freed", "--min-gain", "--max-moves-per-workload"),
-            "explain": ("--time-limit",), "nodes": (),
+            "explain": ("--time-limit",), "nodes": (), "fit": ("--time-limit", "--seed"), "size": ("--at-once", "--priority", "--kinds"),
+            "survive": ("--at-once", "--priority"), "upgrade": ("--time-limit", "--seed"),
         }  # fmt: skip
         for _ in range(rng.choice((1, 1, 2))):
             option = rng.choice(free[self.case.command])

@@ -102,7 +102,7 @@ def _retyped(rng: random.Random, value: Any) -> Any:
     if isinstance(value, bool):
         return rng.choice((str(value), str(value).lower(), int(value), not value))
     if isinstance(value, int | float):
-        return rng.choice((str(value), -value, [value], bool(value), value * 10**9, value + 0.5))
+        return rng.choice((str(value), -value, [value], bool(value), value * 10**9, f"{value}.5" if abs(value) > 10**300 else value + 0.5))
     return rng.choice(("", 0, [], {}))
 
 

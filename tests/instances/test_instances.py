@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from checker.placement import verify
+from models.catalogue.catalogue import read as read_catalogue
 from models.documents.placement import Placement
 from models.snapshot.snapshot import Snapshot, load
 from solver.explain.per_node import explain
@@ -53,6 +54,8 @@ TABLE: dict[str, Row] = {
     ),
     "peter-sheep-wolf.yaml": Row(),
     "two-socket-joint.yaml": Row(),
+    "survive-three-zones.yaml": Row(),
+    "upgrade-pools.yaml": Row(),
     "scs-control-plane.yaml": Row(
         unplaced={"gamma/gamma-cp-7": "InterPodAffinity"},
         apart=(
@@ -143,6 +146,7 @@ TABLE: dict[str, Row] = {
         on={"urgent": {"wide"}, "steady": {"narrow"}},
     ),
     **dict.fromkeys((f"rebalance-{goal}.yaml" for goal in ("repair", "swap", "drain", "stuck", "consolidate")), Row()),
+    "size-pool.yaml": Row(),
     "rebalance-admit.yaml": Row(unplaced=dict.fromkeys((*numbered("train", 2), *numbered("urgent", 2)), "NodeResourcesFit")),
     "pending/capacity.yaml": Row(unplaced={"db-0": "NodeResourcesFit"}),
     "pending/devices.yaml": Row(unplaced={"train": "DynamicResources"}),
@@ -217,6 +221,9 @@ WITH = {
 
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
 ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True}
+
+#: Catalogues of nodes, no snapshots, and how many shapes and offers they have.
+CATALOGUES = {"catalogue.yaml": (6, 16), "karpenter-instance-types.json": (3, 5)}
 
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
 REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
@@ -302,7 +309,13 @@ def files() -> set[str]:
 
 
 def test_every_file_has_a_row() -> None:
-    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS}
+    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES}
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUES))
+def test_catalogues_have_their_shapes_and_offers(name: str) -> None:
+    found = read_catalogue(str(INSTANCES / name))
+    assert (len(found.shapes), len(found.offers)) == CATALOGUES[name]
 
 
 @pytest.mark.parametrize("name", sorted(ROLLOUTS))
@@ -314,7 +327,7 @@ def test_rollouts_complete_or_not(name: str) -> None:
 
 def test_every_file_is_in_the_readme() -> None:
     text = (INSTANCES / "README.md").read_text(encoding="utf-8")
-    assert {name for name in (*TABLE, *WITH, *WITH.values(), *ROLLOUTS) if f"`{name}`" not in text} == set()
+    assert {name for name in (*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES) if f"`{name}`" not in text} == set()
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))

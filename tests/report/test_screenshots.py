@@ -76,6 +76,9 @@ SEARCH = Report(
     "search-20.json.gz",
 )
 LARGE = Report(("--nodes", "5000", "--pods", "150000", "--bound", "100", "--fill", "70", "--seed", "1"))
+SURVIVAL = Report(
+    ("--nodes", "60", "--pods", "900", "--worn", "8", "--rules", "60", "--seed", "5"), ("survive", "--fail", "node", "--no-remedy")
+)
 PENDING = Report(("spread-infeasible-zone",), ("solve",), manifest="spread-infeasible-zone-workload")
 
 SCENES = {
@@ -88,6 +91,7 @@ SCENES = {
     "large": Scene(LARGE),
     "pending": Scene(PENDING, "", _TO.format("unplaced"), (1280, 640)),
     "preferences": Scene(SEARCH, "", _TO.format("preferences")),
+    "survival": Scene(SURVIVAL, "", "document.querySelector('.heat .p2').click(); " + _TO.format("capacity"), (1280, 520)),
     "search": Scene(SEARCH, "", _TO.format("search-section"), (1280, 420)),
 }
 

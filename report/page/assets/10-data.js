@@ -8,7 +8,8 @@ const W = D.waves.length;
 const LAST = W || D.views.length - 1; // the positions: 0 is before, LAST is after; with waves each wave is one
 const TILES = N > 300 || grouped; // small tiles without pods
 
-const FLAGS = [[1, "⊘", "cordoned"], [2, "◆", "control plane"], [4, "○", "freed by the plan"], [8, "+", "added by a what-if edit"],
+const POOL = Boolean(D.capacity) && D.capacity.kind === "Upgrade"; // all nodes that are ever there, the old and the new
+const FLAGS = [[1, "⊘", "cordoned"], [2, "◆", "control plane"], [4, "○", POOL ? "drained" : "freed by the plan"], [8, "+", POOL ? "new" : D.capacity && D.capacity.kind === "Sizing" ? "bought" : "added by a what-if edit"],
   [16, "◐", "to drain, not emptied"], [32, "◎", "free before the plan"]];
 const ROLLS = D.kind === "Rollout"; // old pods are removed and new ones made, nothing is evicted
 const STATES = ["", "placed", "moved", ROLLS ? "removed" : "evicted", "left pending", "gated", ROLLS ? "new" : "from a manifest"];

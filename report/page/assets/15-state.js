@@ -18,7 +18,7 @@ function set(changes) {
 const atText = (at) => {
   if (LAST === 0) return "now";
   if (at === 0) return "before";
-  return at === LAST ? `after the ${{ RebalancePlan: "plan", Rollout: "rollout" }[D.kind] || "placement"}` : `after wave ${D.waves[at - 1].wave}`;
+  return at === LAST ? `after the ${POOL ? "upgrade" : { RebalancePlan: "plan", Rollout: "rollout" }[D.kind] || "placement"}` : `after wave ${D.waves[at - 1].wave}`;
 };
 
 let started = false;

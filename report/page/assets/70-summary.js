@@ -14,6 +14,7 @@ function buildSummary() {
   const badges = [];
   const [look, glyph] = S.violations.length ? ["plain", "claims to be"] : tone(S.status);
   if (S.status) badges.push(badge(look, `${glyph} ${S.status}`));
+  if (D.capacity) badges.push(capacityBadge(D.capacity.status, S.violations.length > 0));
   if (left) badges.push(badge("warn", `! ${number(left)} ${D.kind === "Snapshot" ? "pending" : "not placed"}`));
   if (D.obstacles.length) badges.push(badge("warn", `! ${plural(D.obstacles.length, "obstacle")}`));
   if (S.violations.length) badges.push(badge("bad", `✕ ${plural(S.violations.length, "violation")}`));
@@ -38,7 +39,7 @@ function buildViolations(found) {
 }
 
 function buildTiles(S) {
-  const tiles = [...S.facts];
+  const tiles = [...(D.capacity ? D.capacity.facts : []), ...S.facts];
   if (S.seconds) {
     const parts = Object.entries(S.seconds);
     tiles.push(["Time", seconds(parts.reduce((sum, [, value]) => sum + value, 0)), parts.map(([key, value]) => `${key} ${seconds(value)}`).join(", ")]);
@@ -48,6 +49,7 @@ function buildTiles(S) {
 
 function buildTiers(S) {
   const root = byId("tiers");
+  if (D.capacity && (!S.tiers.length || D.kind === "RebalancePlan")) return;
   if (!S.tiers.length) return void root.append(empty(D.kind === "Snapshot" ? "A snapshot alone: there is no objective. Give --result to see what a solver made of it." : "This result has no objective."));
   const gap = (text) => (text === "proved" ? h("span", { class: "proved" }, "✓ proved") : text);
   root.append(table("Objective, the weightiest tier first", ["Goal", ["Reached", "num"], ["Best possible", "num"], "Gap"],

@@ -3,7 +3,7 @@
 function buildRest() {
   const parts = [["obstacles", D.obstacles, obstacles], ["unmodelled", D.summary.unmodelled, unmodelled], ["notes", D.summary.notes, notes]];
   for (const [id, found, draw] of parts) byId(`${id}-body`).append(draw(found));
-  byId("obstacles").hidden = D.kind !== "RebalancePlan" && !D.obstacles.length;
+  byId("obstacles").hidden = (D.kind !== "RebalancePlan" || Boolean(D.capacity)) && !D.obstacles.length;
 }
 
 const obstacles = (found) => (found.length ? more(found, 30, "obstacles", (some) => table("What stands in the way", ["Goal", "What stands in the way", "About", "Proved"],

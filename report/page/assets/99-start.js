@@ -2,6 +2,7 @@
 
 function start() {
   buildSummary();
+  buildCapacity();
   buildControls();
   buildMap();
   readHash();

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from models.catalogue.nodes import BOUGHT
 from models.cluster.cluster import Cluster
 from models.documents.placement import Remedy
 from models.kube.objects import controller_of
@@ -23,11 +24,13 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 
 @dataclass(frozen=True)
 class Shape:
-    """Nodes that are the same to the question when empty: ``like``: the first of them; ``labels``: values of the topology keys in play."""
+    """Nodes that are the same to the question when empty. ``like``: the first of them; ``labels``: values of the topology keys in play;
+    ``nodes``: how many they are."""
 
     like: str
     labels: tuple[tuple[str, str], ...]
     size: tuple[int, ...]  # allocatable, pod slots last
+    nodes: int = 1
 
 
 def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, share: float) -> Remedy | None:
@@ -41,7 +44,10 @@ def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, sha
     search = _Search(question, cluster, clock.section(share))
     best: tuple[int, Shape] | None = None
     groups: dict[tuple[int, ...], list[Shape]] = {}
+    bought = {node.metadata.name for node in question.snapshot.nodes if BOUGHT in (node.metadata.annotations or {})}
     for shape in shapes(question, cluster):
+        if shape.like in bought:
+            continue  # what is not in the snapshot cannot be named on the command line
         groups.setdefault(shape.size, []).append(shape)
     # Large nodes tell soonest how few may do; of smaller ones then no more are asked for.
     for size, members in sorted(groups.items(), reverse=True):
@@ -106,9 +112,20 @@ def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
     return Remedy("addNodes", message, arguments, ["--add-nodes", f"{k}:{shape.like}"])
 
 
-def shapes(question: PlacementQuestion, cluster: Cluster) -> list[Shape]:
-    """Return distinct shapes of nodes that could take some pod of the question if they were empty, the smallest first."""
-    keys = domain_keys(question, cluster)
+def shapes(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> list[Shape]:
+    """Return distinct shapes of nodes that could take some pod of the question if they were empty, the smallest first. ``also``: labels by
+    which they are told apart besides."""
+    found: dict[object, Shape] = {}
+    for _, signature, shape in takers(question, cluster, also):
+        first = found.get((signature, shape.size))
+        found[signature, shape.size] = shape if first is None else replace(first, nodes=first.nodes + 1)
+    return sorted(found.values(), key=lambda shape: shape.size)
+
+
+def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> Iterator[tuple[int, object, Shape]]:
+    """Return the nodes that could take some pod of the question if they were empty, each with what else than its size tells it from others,
+    for the question, and its shape."""
+    keys = [*domain_keys(question, cluster), *also]
     fits = np.zeros(cluster.n_nodes, dtype=bool)
     rules = [NodeAffinity(cluster), NodeDeclaredFeatures(cluster), TaintToleration(cluster)]  # a new node is not cordoned
     for g in range(cluster.n_classes):
@@ -116,7 +133,6 @@ def shapes(question: PlacementQuestion, cluster: Cluster) -> list[Shape]:
         fits |= ~barred & (cluster.allocatable >= cluster.demand[g]).all(axis=1)
     declared = NodeDeclaredFeatures(cluster)
     undeclared = [declared.never(g) for g in range(cluster.n_classes) if cluster.classes[g].features]
-    found: dict[object, Shape] = {}
     for n in np.flatnonzero(fits).tolist():
         node = question.snapshot.nodes[n]
         labels = node.metadata.labels or {}
@@ -125,17 +141,9 @@ def shapes(question: PlacementQuestion, cluster: Cluster) -> list[Shape]:
         slots = int(str((listed or {}).get("pods", 0)) or 0) if str((listed or {}).get("pods", 0)).isdigit() else 0
         size = (*cluster.allocatable[n].tolist(), slots)
         admits = tuple(bool(mask[n]) for mask in (*cluster.node_sets, *undeclared))
-        signature = (
-            here,
-            size,
-            _devices(cluster, n),
-            taints_key(cluster.nodes.taints(n)),
-            admits,
-            tuple(key in labels for key in _own_keys(cluster)),
-        )
-        if signature not in found:
-            found[signature] = Shape(node.metadata.name or "", here, size)
-    return sorted(found.values(), key=lambda shape: shape.size)
+        own = tuple(key in labels for key in _own_keys(cluster))
+        signature = (here, _devices(cluster, n), taints_key(cluster.nodes.taints(n)), admits, own)
+        yield n, signature, Shape(node.metadata.name or "", here, size)
 
 
 def _devices(cluster: Cluster, n: int) -> tuple[int, ...]:

@@ -121,10 +121,22 @@ def _add_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQu
     return with_nodes(question, [f"{arguments['count']}:{arguments['like']}"])
 
 
+def _buy_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
+    """Of the question's catalogue, which has what the shape is."""
+    name = arguments["shape"]
+    shapes = [question.catalogue.shapes[name]] if question.catalogue is not None else []
+    return with_edits(question, Edits(buy=[f"{arguments['count']}:{name}@{arguments['zone']}"], shapes=shapes))
+
+
 def with_nodes(question: PlacementQuestion, added: list[str]) -> PlacementQuestion:
     """Return the question in a snapshot with more nodes, each ``N:LIKE_NODE``."""
+    return with_edits(question, Edits(addNodes=added))
+
+
+def with_edits(question: PlacementQuestion, edits: Edits) -> PlacementQuestion:
+    """Return the question in a snapshot with nodes that are added or bought."""
     keys = {pod_key(question.snapshot.pods[i]) for i in question.pods}
-    changed = apply(question.snapshot, None, Edits(addNodes=added)).snapshot
+    changed = apply(question.snapshot, None, edits).snapshot
     # the question's pods are found again by name: pods that run on every node came with the new ones
     return replace(question, snapshot=changed, pods=tuple(i for i, pod in enumerate(changed.pods) if pod_key(pod) in keys))
 
@@ -145,5 +157,6 @@ _CHANGES: Final[dict[str, Callable[[PlacementQuestion, Arguments], PlacementQues
     "reduceReplicas": _replicas,
     "evict": _evict,
     "addNodes": _add_nodes,
+    "buyNodes": _buy_nodes,
     "uncordon": _uncordon,
 }

@@ -58,15 +58,15 @@ def fewest(question: PlacementQuestion, clock: TimeSlices, share: float) -> Reme
     found = _solved(question, built, section) if built is not None else None
     if found is not None:
         return found
-    holders = _holders(question, chosen)  # the model does not know that what they hold comes free
-    if holders and (len(chosen) > ASKED or (built is not None and built.exact)):
-        chosen = holders
+    holding = holders(question, chosen)  # the model does not know that what they hold comes free
+    if holding and (len(chosen) > ASKED or (built is not None and built.exact)):
+        chosen = holding
     elif built is not None and built.exact:
         return None
     return _asked(question, chosen, section)
 
 
-def _holders(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
+def holders(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
     """Return the candidates that have devices."""
     snapshot = question.snapshot
     owners = {owner.uid for claim in snapshot.resource_claims.values() for owner in claim.metadata.ownerReferences or () if owner.uid}
@@ -180,7 +180,7 @@ def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlic
         if not chosen:
             return None
         problem = eviction_problem(question, chosen)
-        encoding = _encode(problem)
+        encoding = encode(problem)
         placed = sum(encoding.fits[g] for g in problem.own) - encoding.sum([encoding.left[g] for g in problem.own])
         gone = encoding.sum([encoding.left[g] for g in problem.victims])
         trial = encoding.model.clone()
@@ -203,7 +203,8 @@ def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlic
     return None
 
 
-def _encode(problem: EvictionProblem) -> PlacementModel:
+def encode(problem: EvictionProblem) -> PlacementModel:
+    """Return the model of an instance in which running pods may leave."""
     cluster = problem.cluster
     active: list[Rule] = [VictimFit(cluster, problem) if isinstance(rule, NodeResourcesFit) else rule for rule in rules.build(cluster)]
     limits = possible(cluster, active)

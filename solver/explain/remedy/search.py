@@ -1,11 +1,11 @@
 """The cheapest changes after which pods that cannot be placed can be, each proved by solving again on the changed objects.
 
 What is cheap, for an operator (ranks, and within a rank the size): a maxSkew raised by 1 (0); a cordoned node uncordoned, else nodes added
-(1, by their number); running pods of lower priority evicted (2, by their number); fewer replicas of one workload, a lower min-member or
-fewer devices in a claim (3, by how many that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration
-added, a required topology preferred, a spread ScheduleAnyway, anti-affinity, a constraint on devices, affinity, a node selector, a selector
-of devices, a host port, the anti-affinity of running pods, in this order; of several owners at once 10 more each); two relaxations together
-(6), where nothing else works.
+(1, by their number), then those of a catalogue (by their cost); running pods of lower priority evicted (2, by their number); fewer
+replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many that loses); a maxSkew raised by more (4, by how
+much); a required rule dropped (5: a toleration added, a required topology preferred, a spread ScheduleAnyway, anti-affinity, a constraint
+on devices, affinity, a node selector, a selector of devices, a host port, the anti-affinity of running pods, in this order; of several
+owners at once 10 more each); two relaxations together (6), where nothing else works.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from models.cluster.cluster import Cluster
 from models.documents.placement import Remedy
 from models.kube.objects import TopologySpreadConstraint
 from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import add_nodes, device_edits, fewer_pods, preempt
+from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
 from solver.explain.remedy.smallest_working import least
@@ -77,6 +77,8 @@ class _Search:
 
     def run(self) -> None:
         cluster = self.question.cluster()
+        if not cluster.n_nodes:
+            self.found += self._bought()
         if not cluster.n_nodes or not cluster.n_classes:
             return
         for stage in (self._nudged(), self._grown(cluster), self._freed(), self._fewer(), self._raised(), self._dropped(cluster)):
@@ -110,6 +112,14 @@ class _Search:
             found = add_nodes.fewest(self.question, cluster, self.clock, _GROWING)
             if found is not None:
                 yield found
+            yield from self._bought()
+
+    def _bought(self) -> Iterator[Remedy]:
+        """Nodes of the catalogue, where there is one."""
+        catalogue = self.question.catalogue
+        found = buy_nodes.cheapest(self.question, catalogue, self.clock, _GROWING) if catalogue is not None else None
+        if found is not None:
+            yield found
 
     def _freed(self) -> Iterator[Remedy]:
         if self._touches(_PODS):

@@ -18,9 +18,10 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class Providers:
-    """Required affinity of pods at rest. ``rule``: in the state; ``counts``, ``arrived``: int64[G, N] of the state, shared with it."""
+    """Required affinity of pods at rest. ``rule``: in the state; ``counts``, ``arrived``: int64[G, N] of the state, shared with it;
+    ``start``: int64[G, N], the pods that count as never moved, where these are others than at the problem's start."""
 
-    def __init__(self, problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints, arrived: Ints) -> None:
+    def __init__(self, problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints, arrived: Ints, start: Ints | None = None) -> None:
         self.rule, self.counts, self.arrived = rule, counts, arrived
         cluster = problem.cluster
         self.holders: list[list[int]] = [[] for _ in rule.attractions]
@@ -31,7 +32,7 @@ class Providers:
         self.broken: dict[int, Bools] = {}
         for holders in self.holders:
             for h in holders:
-                nodes = np.flatnonzero(problem.start[h])
+                nodes = np.flatnonzero((problem.start if start is None else start)[h])
                 mask = np.zeros(cluster.n_nodes, dtype=bool)
                 mask[nodes] = self.lacking(h, nodes)
                 self.broken[h] = mask
@@ -139,6 +140,26 @@ class Skews:
         for guard in self._guards:
             tally = self.rule.tallies[guard.tally]
             guard.excess = np.maximum(tally.counts + guard.plus - tally.floor(guard.min_domains) - guard.max_skew, 0)
+
+    def rebase(self) -> None:
+        """Take the present state for the start, and every pod in it for one that never moved."""
+        for guard in self._guards:
+            guard.placed[:] = 0
+        self.begin()
+
+    def saved(self) -> list[tuple[Ints, Ints]]:
+        """Return what :meth:`rebase` and :meth:`begin` change, for :meth:`restore`."""
+        return [(guard.placed.copy(), guard.excess) for guard in self._guards]
+
+    def restore(self, saved: list[tuple[Ints, Ints]]) -> None:
+        """Take what was saved for the start, in a state with the same pods as then."""
+        for guard, (placed, excess) in zip(self._guards, saved, strict=True):
+            guard.placed[:], guard.excess = placed, excess
+
+    @property
+    def guarded(self) -> bool:
+        """Whether there is any constraint."""
+        return bool(self._guards)
 
     def put(self, g: int, n: int, k: int, *, placed: int) -> None:
         """Put k pods of class g more on node n (fewer: k < 0), ``placed`` of them by the plan."""

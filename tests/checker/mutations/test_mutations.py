@@ -36,7 +36,9 @@ def _read(document: Document, folder: Path) -> Placement | RebalancePlan:
     """The document by way of a file, as a reader gets it."""
     path = folder / "result.json"
     path.write_text(json.dumps(document))
-    return read_result(str(path))
+    found = read_result(str(path))
+    assert isinstance(found, Placement | RebalancePlan)
+    return found
 
 
 def _answer(document: Document, original: Original, folder: Path) -> tuple[bool, list[str]]:

@@ -18,6 +18,8 @@ from live.api.live_cluster import LiveCluster
 from live.apply.fence import Pauses
 from live.apply.journal import Journal, Origin, journal_path
 from live.apply.run import Execution, Options, Outcome
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot import snapshot as snapshots
 from report.documents.results import read_with_digest
 from tests.api_server import Behaviour, Faults, Server, World
@@ -60,6 +62,7 @@ class Place:
 
     async def _run(self, kubeconfig: str, options: Options, resume: bool) -> Outcome:
         result, digest = read_with_digest(self.path("result.json"))
+        assert isinstance(result, Placement | RebalancePlan)
         before = snapshots.load([self.path("cluster.json")])
         origin = Origin(digest, before.sha256, "https://stand-in", "uid")
         async with connect(kubeconfig) as api:

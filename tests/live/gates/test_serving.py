@@ -19,7 +19,7 @@ NODES = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4")]
 QUICK = Times(duration=2, renew=0.05, margin=0.5, skew=0.1)
 
 
-async def until(true: Callable[[], bool], seconds: float = 10) -> None:
+async def until(true: Callable[[], bool], seconds: float = 30) -> None:
     async with asyncio.timeout(seconds):
         while not true():
             await asyncio.sleep(0.005)

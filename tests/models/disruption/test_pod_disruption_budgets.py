@@ -204,6 +204,28 @@ def test_controllers_without_a_scale_fail_safe(owner: str) -> None:
         assert only(*pods, budget(**spec)) == DisruptionBudget("default/b", (0, 1), frozenset(), 0)
 
 
+@pytest.mark.parametrize(
+    ("status", "never"),
+    [
+        (None, False),  # nobody tells how many pods there are to be
+        ({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 2}, False),
+        ({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2, "expectedPods": 2}, True),
+        ({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}, False),  # the fail-safe
+        ({"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}, False),
+    ],
+)
+def test_of_controllers_that_are_not_known_the_status_tells_what_never_moves(status: Object | None, never: bool) -> None:
+    one = only(budget(maxUnavailable="50%", status=status), *(running(f"p{i}", owner="Rollout/web") for i in range(2)))
+    assert one.never == never
+
+
+def test_a_budget_of_all_pods_never_allows_anything() -> None:
+    pods = [running(f"p{i}", ready="False") for i in range(2)]
+    assert only(controlled("ReplicaSet", "web", 2), budget(maxUnavailable=0), *pods).never
+    assert only(budget(minAvailable=2), *pods).never
+    assert not only(budget(minAvailable=1), *pods).never
+
+
 def test_what_is_no_percentage_fails_safe() -> None:
     assert only(running("a"), budget(maxUnavailable="lots"), validate=False).allowed == 0
 

@@ -127,6 +127,16 @@ def test_removed_nodes_take_their_own_pods_along(edits: Object) -> None:
     assert select(found).pending == [0, 1, 2, 4]
 
 
+def test_pods_of_removed_nodes_are_rehoused_where_asked_even_from_all_nodes() -> None:
+    leaving = pod("leaving", node_name="b")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    own = [pod("ds", owner="DaemonSet/ds", node_name="a"), mirror("proxy", "a"), leaving]
+    objects = [*CLUSTER, pod("rs", owner="ReplicaSet/web", node_name="a"), pod("bare", node_name="b"), *own]
+    found = edited(objects, removeNodes=["a", "b", "c"], rehouse=True)
+    assert (found.nodes, names(found.pods), found.warnings) == ([], ["rs", "bare"], [])
+    assert select(found).pending == [0, 1]
+
+
 def test_a_clone_stays_in_its_zone_even_if_the_node_is_called_like_it() -> None:
     zone = "topology.kubernetes.io/zone"
     found = edited([node("east", labels={zone: "east", "rack": "east"})], addNodes=["1:east"])
@@ -151,9 +161,9 @@ def test_clones_of_a_removed_node_stay() -> None:
         ({"removeDomains": ["zone"]}, "--remove-domain 'zone': expected KEY=VALUE of a node label"),
         ({"removeDomains": ["zone=9"]}, "--remove-domain 'zone=9': no node of the snapshot has this label"),
         ({"removeNodes": ["a", "b", "c"]}, "--remove-node, --remove-domain: no node of the snapshot is left, expected at least one"),
-        ({"replicas": ["web"]}, "--replicas 'web': expected NAME=N, N a whole number within 0..100000"),
-        ({"replicas": ["web=-1"]}, "--replicas 'web=-1': expected NAME=N, N a whole number within 0..100000"),
-        ({"replicas": ["web=1.5"]}, "--replicas 'web=1.5': expected NAME=N, N a whole number within 0..100000"),
+        ({"replicas": ["web"]}, "--replicas 'web': expected NAME=N, N a whole number within 0..1000000"),
+        ({"replicas": ["web=-1"]}, "--replicas 'web=-1': expected NAME=N, N a whole number within 0..1000000"),
+        ({"replicas": ["web=1.5"]}, "--replicas 'web=1.5': expected NAME=N, N a whole number within 0..1000000"),
         ({"replicas": ["api=1"]}, "--replicas: workload 'api': no such workload in the input"),
         (
             {"replicas": ["web=1"]},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec import inspect
 
-from models.documents import audit, placement, rebalance_plan
+from models.documents import audit, batch, capacity, placement, rebalance_plan
 from models.snapshot.interning import ANNOTATIONS
 from report.documents import schemas
 from tests.tiers import sampled
@@ -34,6 +35,8 @@ _READERS: dict[type[msgspec.Struct], Callable[[object], object]] = {
     placement.Placement: placement.from_builtins,
     rebalance_plan.RebalancePlan: rebalance_plan.from_builtins,
     audit.Audit: audit.from_builtins,
+    batch.BatchSummary: batch.from_builtins,
+    **{type_: partial(capacity.from_builtins, kind=kind) for kind, type_ in capacity.KINDS.items()},
 }
 #: What ``__post_init__`` of the policy's sections says of things that a schema cannot.
 _MEANING = re.compile(r"sameZone >= sameSocket|each topologyKey once|zone names must differ|resources\[")
@@ -63,6 +66,16 @@ def read(name: str, document: object) -> str | None:
     return None
 
 
+#: Anything that JSON can hold, but whole numbers written as fractions: those are whole to JSON Schema (see the test below).
+_JSON = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-5, 5), st.integers(), st.just(0.5), st.text(max_size=3), st.sampled_from(["", "spread"])
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=3), inner, max_size=2)),
+    max_leaves=3,
+)
+
+
 def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
     """Plain values of a type, nearly all of which it takes."""
     match kind:
@@ -76,6 +89,8 @@ def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return st.integers(kind.ge, kind.le)
         case inspect.FloatType():
             return st.floats(allow_nan=False, allow_infinity=False)
+        case inspect.AnyType():
+            return _JSON
         case inspect.BoolType():
             return st.booleans()
         case inspect.NoneType():
@@ -108,15 +123,6 @@ def of_struct(kind: inspect.StructType) -> st.SearchStrategy[dict[str, Any]]:
 
 
 DOCUMENTS: dict[str, st.SearchStrategy[Any]] = {name: of_type(inspect.type_info(kind)) for name, kind in TYPES.items()}
-
-#: Anything that JSON can hold, but whole numbers written as fractions: those are whole to JSON Schema (see the test below).
-_JSON = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.integers(-5, 5), st.integers(), st.just(0.5), st.text(max_size=3), st.sampled_from(["", "spread"])
-    ),
-    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=3), inner, max_size=2)),
-    max_leaves=3,
-)
 
 
 def places(document: Any) -> Iterator[tuple[Any, Any]]:

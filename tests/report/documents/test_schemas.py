@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -25,7 +25,21 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import cli
-from models.documents import answers, audit, audit_selection, journal, placement, policy, rebalance_plan
+from models.documents import (
+    answers,
+    audit,
+    audit_selection,
+    batch,
+    catalogue,
+    fit,
+    journal,
+    placement,
+    policy,
+    rebalance_plan,
+    sizing,
+    survival,
+    upgrade,
+)
 from models.documents.placement import API_VERSION
 from models.snapshot.snapshot import InputError
 from report.documents import schemas
@@ -90,10 +104,12 @@ def test_older_tools_take_them(name: str) -> None:
 def test_every_struct_of_a_document_has_its_place() -> None:
     structs = {
         kind.__name__
-        for module in (answers, audit, audit_selection, journal, placement, rebalance_plan, policy)
+        for module in (
+            answers, audit, audit_selection, batch, catalogue, fit, journal, placement, policy, rebalance_plan, sizing, survival, upgrade,
+        )
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not kind.__name__.startswith("_") and kind is not placement.Doc
-    }
+    }  # fmt: skip
     documented = {kind.__name__ for kind in schemas.types().values()}
     assert structs == documented | {part for schema in ALL.values() for part in schema.get("$defs", {})}
 
@@ -123,25 +139,33 @@ def test_a_line_of_a_journal_is_one_of_four_kinds() -> None:
         assert not validator.is_valid({key: value for key, value in plain.items() if key != "time"})
 
 
-@pytest.mark.parametrize(("name", "kind"), [("placement", "Placement"), ("rebalance-plan", "RebalancePlan"), ("audit", "Audit")])
+RESULTS: Final = [
+    ("placement", "Placement"), ("rebalance-plan", "RebalancePlan"), ("audit", "Audit"), ("fit", "Fit"), ("sizing", "Sizing"),
+    ("survival", "Survival"), ("upgrade", "Upgrade"), ("batch-summary", "BatchSummary"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind"), RESULTS)
 def test_results_say_what_they_are_first(name: str, kind: str) -> None:
     schema = ALL[f"{name}-v1alpha1.json"]
     assert list(schema["properties"].items())[:2] == [("apiVersion", {"const": API_VERSION}), ("kind", {"const": kind})]
     assert schema["required"][:2] == ["apiVersion", "kind"]
 
 
-#: Files that people write, by name, with the kind that they may state.
-WRITTEN = {
-    "policy-v1alpha1.json": "Policy",
-    "audit-config-v1alpha1.json": "AuditConfig",
-    "audit-baseline-v1alpha1.json": "AuditBaseline",
+#: Files that people write, by name, with the kind that they may state and the fields that they have to have.
+WRITTEN: Final[dict[str, tuple[str, list[str]]]] = {
+    "policy-v1alpha1.json": ("Policy", []),
+    "audit-config-v1alpha1.json": ("AuditConfig", []),
+    "audit-baseline-v1alpha1.json": ("AuditBaseline", []),
+    "batch-plan-v1alpha1.json": ("BatchPlan", ["snapshots"]),
+    "catalogue-v1alpha1.json": ("Catalogue", ["shapes"]),
 }
 
 
-@pytest.mark.parametrize(("name", "kind"), WRITTEN.items())
-def test_a_policy_needs_no_field_and_takes_no_unknown_one(name: str, kind: str) -> None:
-    schema = ALL[name]
-    assert schema["required"] == []
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_written_file_may_leave_its_kind_out_and_takes_no_unknown_field(name: str) -> None:
+    schema, (kind, required) = ALL[name], WRITTEN[name]
+    assert schema["required"] == required
     assert schema["properties"]["kind"] == {"const": kind, "default": kind}
     for part in objects(schema).values():
         assert part["additionalProperties"] is False
@@ -149,9 +173,10 @@ def test_a_policy_needs_no_field_and_takes_no_unknown_one(name: str, kind: str) 
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - set(WRITTEN)))
 def test_results_let_fields_of_a_later_version_through(name: str) -> None:
-    of_policies = set(ALL["policy-v1alpha1.json"]["$defs"]) | {"Policy"}
+    """But for a policy and the shapes of nodes: who does not know a field of these would judge by another policy, or other nodes."""
+    strict = {"Policy", "Shape", "ShapeTaint", *ALL["policy-v1alpha1.json"]["$defs"]}
     for part, schema in objects(ALL[name]).items():
-        assert ("additionalProperties" in schema) == (part in of_policies), part
+        assert ("additionalProperties" in schema) == (part in strict), part
 
 
 def test_what_fields_say_of_themselves_is_told() -> None:

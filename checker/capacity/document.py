@@ -1,0 +1,39 @@
+"""Where the rest of the project enters: any document about capacity."""
+
+from __future__ import annotations
+
+from checker.capacity.checked import Checked, unjudged
+from checker.capacity.fit import check_fit
+from checker.capacity.sizing import check_sizing
+from checker.capacity.survival import check_survival
+from checker.capacity.upgrade import check_upgrade
+from checker.placement import check
+from models.documents.capacity import Capacity
+from models.documents.fit import Fit
+from models.documents.sizing import Sizing
+from models.documents.survival import Survival
+from models.edits.binding import placed_as
+from models.snapshot.snapshot import Snapshot
+
+
+def check_capacity(before: Snapshot, edited: Snapshot, document: Capacity) -> Checked:
+    """Return what is wrong with a document, and what is not checked in it. ``before``: the snapshot as it was read; ``edited``: with the
+    manifests and edits that the document names.
+
+    Raises:
+        QuantityError, InputError: as of the check of its kind.
+    """
+    if isinstance(document, Fit):
+        return check_fit(edited, document)
+    if isinstance(document, Sizing):
+        return check_sizing(before, edited, document)
+    return _check_survival(edited, document) if isinstance(document, Survival) else check_upgrade(edited, document)
+
+
+def _check_survival(edited: Snapshot, document: Survival) -> Checked:
+    """As :func:`check_survival`, once what waited is where the document puts it first."""
+    if document.placement is None:
+        return check_survival(edited, document)
+    first = check(edited, document.placement)
+    then = check_survival(placed_as(edited, document.placement), document)
+    return Checked([*first.violations, *then.violations], [*unjudged(first.unjudged), *then.open])

@@ -1,0 +1,131 @@
+"""The check of a Fit: its placement by all rules, its numbers, and the room that has to stay free, recomputed from the raw objects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from checker.capacity.checked import Checked, unjudged
+from checker.placement import check
+from checker.rules import resources
+from checker.violation import Violation
+from models.documents.fit import Fit, Keep
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+RULE: Final = "Fit"
+_ZONE: Final = "topology.kubernetes.io/zone"
+
+
+#: What is not checked, as a reader should know it.
+OPEN: Final = (
+    "that no more fit (the bounds), and why not: they take a search",
+    "what one node more brings, and how many nodes are like it",
+)
+
+
+def verify_fit(snapshot: Snapshot, fit: Fit) -> list[Violation]:
+    """Return what :func:`check_fit` finds wrong."""
+    return check_fit(snapshot, fit).violations
+
+
+def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
+    """Return everything that is wrong with a document. ``snapshot``: edited as its placement says, with the manifests.
+
+    Raises:
+        QuantityError, InputError: as for :func:`checker.placement.verify`.
+    """
+    judged = check(snapshot, fit.placement)
+    found = [Violation("", "", RULE, why) for why in (*_document_faults(fit), *_number_faults(snapshot, fit))]
+    if fit.keep is not None:
+        found += [Violation("", "", RULE, why) for why in _kept_faults(snapshot, fit, fit.keep)]
+    return Checked([*judged.violations, *found], [*OPEN, *unjudged(judged.unjudged)])
+
+
+def _document_faults(fit: Fit) -> Iterator[str]:
+    """Where what the document says of itself contradicts itself."""
+    if fit.placement.snapshot != fit.snapshot:
+        yield "its placement is of another snapshot, or was asked for in another way"
+    if fit.placement.policy != fit.policy:
+        yield "its placement has another policy"
+    if not 0 <= fit.units <= fit.bound:
+        yield f"{fit.units} units are said to fit, and no more than {fit.bound}"
+    for template in fit.templates:
+        if template.ratio < 1 or template.runs < 0:
+            yield f"{template.workload}: {template.ratio} replicas are said to be in a unit, and {template.runs} to run"
+        for what, claimed, units in (("fit", template.fits, fit.units), ("fit at most", template.bound, fit.bound)):
+            if claimed != units * template.ratio:
+                yield f"{template.workload}: {claimed} replicas are said to {what}, {units} units have {units * template.ratio}"
+    named = [template.workload for template in fit.templates]
+    if len(set(named)) < len(named):
+        yield "a template is listed twice"
+    for grown in fit.growth:
+        if grown.units > grown.bound:
+            yield f"a node more like {grown.like} is said to bring {grown.units} units, and no more than {grown.bound}"
+
+
+def _number_faults(snapshot: Snapshot, fit: Fit) -> Iterator[str]:
+    """Where the numbers are not those of the pods."""
+    asked = [_scaled(template.workload, template.runs + template.fits) for template in fit.templates]
+    edits = fit.snapshot.edits.replicas if fit.snapshot.edits is not None else []
+    if sorted(edits) != sorted(asked):
+        yield f"the edits scale {', '.join(edits) or 'nothing'}, the templates are {', '.join(asked) or 'none'}"
+    pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
+    made = [key for key in snapshot.to_create if key in pods]
+    total = sum(template.fits for template in fit.templates)
+    if len(made) != total:
+        yield f"{total} replicas are said to fit, the templates make {len(made)} pods"
+    owners = Counter((owner.kind, owner.name) for key in made if (owner := objects.controller_of(pods[key])) is not None)
+    fits = sorted(template.fits for template in fit.templates if template.fits)
+    if owners.total() == len(made) and sorted(owners.values()) != fits:
+        yield f"the templates are said to have {fits} pods, they have {sorted(owners.values())}"
+    placed = {entry.pod for entry in fit.placement.assignments}
+    if left := [key for key in made if key not in placed]:
+        yield f"{len(left)} of the replicas that are said to fit have no place, {left[0]} among them"
+    names = {node.metadata.name for node in snapshot.nodes}
+    for grown in fit.growth:
+        if grown.like not in names:
+            yield f"there is no node {grown.like} to add one like it"
+        elif not 1 <= grown.nodes <= len(names):
+            yield f"{grown.nodes} nodes are said to be like {grown.like}, of {len(names)}"
+
+
+def _scaled(workload: str, replicas: int) -> str:
+    kind, _, name = workload.partition(" ")
+    return f"{kind}/{name}={replicas}"
+
+
+def _kept_faults(snapshot: Snapshot, fit: Fit, keep: Keep) -> Iterator[str]:
+    """Where less room is left than has to be: on each node, or in each zone, that got a replica, of each resource that it asks for."""
+    if not 0 <= keep.percent <= 100:
+        yield f"{keep.percent} per cent are to be kept"
+    asked = resources.Shared(snapshot.gates)
+    nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+    there = {entry.pod: entry.node for entry in fit.placement.assignments}
+    made = set(snapshot.to_create)
+    place = {name: _place(node, keep) for name, node in nodes.items()}
+    total: dict[str, Counter[str]] = {}
+    for name, node in nodes.items():
+        total.setdefault(place[name], Counter()).update(resources.node_capacity(node))
+    used: dict[str, Counter[str]] = {}
+    wanted: dict[str, set[str]] = {}
+    for pod in snapshot.pods:
+        key = objects.pod_key(pod)
+        where = place.get(there.get(key) or pod.spec.nodeName or "")
+        if where is None or objects.is_terminal(pod):
+            continue
+        amounts: Mapping[str, int] = asked.requests(pod, bound=key not in there)
+        used.setdefault(where, Counter()).update(amounts)
+        if key in made:
+            wanted.setdefault(where, set()).update(amounts)
+    for where, names in sorted(wanted.items()):
+        for resource in sorted(names & total[where].keys()):
+            usable = total[where][resource] * (100 - keep.percent) // 100
+            if used[where][resource] > usable:
+                yield f"{where} has {used[where][resource]} of {resource} in use, {usable} may be with {keep.percent} per cent kept"
+
+
+def _place(node: objects.Node, keep: Keep) -> str:
+    zone = (node.metadata.labels or {}).get(_ZONE) if keep.of == "zone" else None
+    return f"zone {zone}" if zone is not None else f"node {node.metadata.name}"

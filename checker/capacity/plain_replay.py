@@ -1,0 +1,40 @@
+"""A failure judged on a snapshot of its own, where gangs or devices have a part in it; and the NUMA zones of any."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from checker.capacity.failures import without
+from checker.placement import rest_faults
+from models.documents.placement import Assignment, Placement, SnapshotRef
+from models.documents.policy import DEFAULT
+from models.documents.survival import Survival
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+Found = list[tuple[str, str, tuple[str, str]]]
+
+
+def faults(
+    snapshot: Snapshot, survival: Survival, gone: Collection[str], entries: Sequence[Assignment], preempted: Collection[str]
+) -> Found:
+    """Return what is wrong with assignments once nodes are gone: pod, node, and the rule with the reason."""
+    edited, back = without(snapshot, gone, preempted, survival)
+    waiting = {objects.pod_key(pod) for pod in back}
+    known = [entry for entry in entries if entry.pod in waiting]
+    ref = SnapshotRef("", 0, 0, 0, daemonNamespaces=survival.snapshot.daemonNamespaces)
+    document = Placement(ref, "", "feasible", [], known, policy=survival.policy)
+    found = [(each.pod, each.node, (each.rule, each.why)) for each in rest_faults(edited, document)]
+    return found + zone_faults(edited, survival, known)
+
+
+def zone_faults(snapshot: Snapshot, survival: Survival, entries: Sequence[Assignment]) -> Found:
+    """Return what is wrong with the NUMA zones of pods, and which of them a kubelet turns away."""
+    from checker.objective import numa_zones
+
+    wanted, targets = {entry.pod for entry in entries}, {entry.node for entry in entries}
+    part = snapshot.copy()
+    part.pods = [pod for pod in snapshot.pods if objects.pod_key(pod) in wanted]
+    part.nodes = [node for node in snapshot.nodes if node.metadata.name in targets]
+    judged = numa_zones.judge(part, entries, wanted, survival.policy or DEFAULT)
+    return [(pod, node, (rule, why)) for pod, node, rule, why in judged.faults]

@@ -1,0 +1,266 @@
+"""The check of a Survival: every failure is counted, and every certificate replayed on the cluster without the nodes that failed.
+
+A failure that is said to be equal to another is proved by itself: its pods are put where those of the other go, and where that is not
+accepted, wherever there is room. That a failure is *not* survived takes a search to prove; what is checked is that the pods do not simply
+find places one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import comb
+from typing import Final
+
+from checker.capacity import plain_replay
+from checker.capacity.checked import Checked
+from checker.capacity.failures import comes_back, domains, listed, nodes_of
+from checker.capacity.outage import Fault, Outage, Runner
+from checker.capacity.places import Seeker
+from checker.rules import gangs
+from checker.violation import Violation
+from models.documents.placement import Assignment
+from models.documents.policy import DEFAULT, node_topologies
+from models.documents.survival import Scenario, Survival
+from models.snapshot.gc_pause import no_gc
+from models.snapshot.snapshot import Snapshot
+
+RULE: Final = "Survival"
+
+
+#: What is not checked, as a reader should know it.
+OPEN: Final = (
+    "that pods have to stay pending, how many, and why: it takes a search; they are not placed one after the other, though",
+    "what failures do to budgets and quorums, and whether a remedy is the cheapest",
+)
+
+
+def verify_survival(snapshot: Snapshot, survival: Survival) -> list[Violation]:
+    """Return what :func:`check_survival` finds wrong."""
+    return check_survival(snapshot, survival).violations
+
+
+def check_survival(snapshot: Snapshot, survival: Survival) -> Checked:
+    """Return everything that is wrong with a document. ``snapshot``: edited as it says.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+        InputError: the declaration of a gang cannot be read.
+    """
+    with no_gc():
+        ref = survival.snapshot
+        if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
+            return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(OPEN))
+        judge = _Judge(snapshot, survival)
+        found = [_fault(why) for why in _counts(survival, judge.domains)]
+        for scenario in survival.outcomes:
+            found += judge.scenario(scenario)
+        found += [_fault(why) for why in _counterexamples(survival, judge)]
+        untried = judge.seeker.untried
+        more = [f"whether pods of {untried} failures that are not survived find places one after the other: there are too many"]
+        return Checked(found, [*OPEN, *(more if untried else ())])
+
+
+def _fault(why: str, pod: str = "", node: str = "") -> Violation:
+    return Violation(pod, node, RULE, why)
+
+
+def _counts(survival: Survival, among: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What the document says wrongly of how many failures there are, and which of them it knows."""
+    said, known = survival.scenarios, survival.outcomes
+    number = comb(len(among), survival.atOnce) if survival.atOnce > 0 else 0
+    if said.all != number:
+        yield f"{said.all} failures are said to be all, there are {number}"
+    seen: set[frozenset[str]] = set()
+    for failed in (each for scenario in known for each in (scenario.failed, *scenario.alike)):
+        failure = frozenset(failed)
+        if len(failure) != survival.atOnce or len(failed) != survival.atOnce:
+            yield f"{len(failed)} of {listed(failed)} fail, {survival.atOnce} do at once"
+        if unknown := [name for name in failed if name not in among]:
+            yield f"there is no {unknown[0]} that could fail"
+        if failure in seen:
+            yield f"the failure of {listed(failed)} is given twice"
+        seen.add(failure)
+    undecided = [scenario for scenario in known if scenario.outcome == "unknown"]
+    decided = len(known) - len(undecided)
+    bounded = sum(scenario.by in ("nothing", "bound") for scenario in known if scenario.outcome != "unknown")
+    numbers = (
+        ("decided by a bound", said.bounded, bounded),
+        ("solved", said.solved, decided - bounded),
+        ("open", said.open, said.distinct - decided),
+        ("composed", said.composed, sum(scenario.by == "composition" for scenario in known if scenario.outcome != "unknown")),
+    )
+    for what, claimed, counted in numbers:
+        if claimed != counted:
+            yield f"{claimed} distinct failures are said to be {what}, {counted} are"
+    if said.distinct < len(known) or (said.distinct > len(known) and len(seen) >= number):
+        yield f"{said.distinct} failures are said to be distinct, {len(known)} are given"
+    if len(seen) < number and said.distinct == len(known):
+        yield f"{len(seen)} of {number} failures are accounted for"
+    certified = len(seen) == number and said.distinct == len(known) and all(scenario.outcome == "survives" for scenario in known)
+    if survival.certified != certified:
+        yield "it is said to be certified, and not every failure is survived" if survival.certified else "every failure is survived"
+
+
+def _counterexamples(survival: Survival, judge: _Judge) -> Iterator[str]:
+    outcomes = {frozenset(failed): scenario for scenario in survival.outcomes for failed in (scenario.failed, *scenario.alike)}
+    told: set[frozenset[str]] = set()
+    for example in survival.counterexamples:
+        name, failure = listed(example.failed), frozenset(example.failed)
+        scenario = outcomes.get(failure)
+        if failure in told:
+            yield f"the counterexample {name} is given twice"
+        told.add(failure)
+        if scenario is None or scenario.outcome != "pending":
+            yield f"the failure of {name} is a counterexample, and no outcome says that pods stay pending"
+            continue
+        back = {runner.key for runner in judge.back(nodes_of(example.failed, judge.domains))}
+        if strange := [pod for pod in example.pending if pod not in back]:
+            yield f"counterexample {name}: {strange[0]} does not have to come back"
+        if len(set(example.pending)) != len(example.pending):
+            yield f"counterexample {name}: a pod stays pending twice"
+        if not 1 <= example.least <= len(example.pending):
+            yield f"counterexample {name}: {len(example.pending)} pods stay pending, at least {example.least} are said to"
+        if example.least < scenario.pending:
+            yield f"counterexample {name}: at least {example.least} pods are said to stay pending, the outcome says {scenario.pending}"
+
+
+@dataclass
+class _Judge:
+    """Judges one failure after the other."""
+
+    snapshot: Snapshot
+    survival: Survival
+    outage: Outage = field(init=False)
+    seeker: Seeker = field(init=False)
+    domains: dict[str, list[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        snapshot, survival = self.snapshot, self.survival
+        policy = survival.policy or DEFAULT
+        self.outage = Outage(snapshot, survival.snapshot.daemonNamespaces)
+        self.seeker = Seeker(self.outage)
+        self.domains = domains(snapshot, survival.fail)
+        runners = self.outage.runners
+        self._back = {key for key, runner in runners.items() if comes_back(runner.pod, survival.priority)}
+        alone = snapshot.copy()
+        alone.pods = [runners[key].pod for key in self._back]
+        self._gangs = gangs.read(alone, self._back, policy).gang_of if self._back else {}
+        self._zones = bool(node_topologies(policy, snapshot))
+        self._devices = snapshot.gates.enabled("DynamicResourceAllocation")
+
+    def back(self, gone: Sequence[str]) -> list[Runner]:
+        """Return the pods that have to come back once nodes are gone."""
+        return [runner for name in gone for runner in self.outage.residents.get(name, ()) if runner.key in self._back]
+
+    def _is_plain(self, back: Sequence[Runner]) -> bool:
+        """Return whether gangs and devices have no part in it."""
+        if any(runner.key in self._gangs for runner in back):
+            return False
+        return not (self._devices and any(self._wants_devices(runner) for runner in back))
+
+    def _wants_devices(self, runner: Runner) -> bool:
+        if runner.pod.spec.resourceClaims:
+            return True
+        return bool(self.snapshot.device_classes) and any("/" in resource for resource in self.outage.requests(runner))
+
+    def scenario(self, scenario: Scenario) -> Iterator[Violation]:
+        """Everything that is wrong with one failure and with those that are said to be equal to it."""
+        gone = nodes_of(scenario.failed, self.domains)
+        back = self.back(gone)
+        name = listed(scenario.failed)
+        if scenario.outcome == "unknown":
+            return
+        if scenario.displaced != len(back):
+            yield _fault(f"failure of {name}: {scenario.displaced} pods are said to have to come back, {len(back)} have to")
+        if scenario.outcome == "pending":
+            if not 1 <= scenario.pending <= len(back):
+                yield _fault(f"failure of {name}: {scenario.pending} pods are said to stay pending, of {len(back)}")
+        else:
+            if scenario.pending:
+                yield _fault(f"failure of {name}: {scenario.pending} pods are said to stay pending, and it is survived")
+            if (scenario.by == "nothing") != (not back):
+                yield _fault(f"failure of {name}: {scenario.by} is said to have decided it, {len(back)} pods have to come back")
+            yield from self._certificate(name, gone, back, scenario)
+        for failed in ([scenario.failed] if scenario.outcome == "pending" else []) + scenario.alike:
+            yield from self._without_certificate(scenario, failed, gone, back)
+
+    def _certificate(self, name: str, gone: Sequence[str], back: Sequence[Runner], scenario: Scenario) -> Iterator[Violation]:
+        """The places that the document gives, one after the other."""
+        given = {entry.pod for entry in scenario.assignments}
+        wanted = {runner.key: runner for runner in back}
+        if missing := sorted(wanted.keys() - given):
+            yield _fault(f"failure of {name}: {len(missing)} pods that have to come back have no place", missing[0])
+        for entry in scenario.assignments:
+            if entry.pod not in wanted:
+                yield _fault(f"failure of {name}: the pod does not have to come back", entry.pod, entry.node)
+        if len(given) != len(scenario.assignments):
+            yield _fault(f"failure of {name}: a pod is put in two places")
+        for why, pod in self._preemption_faults(scenario, gone, wanted):
+            yield _fault(f"failure of {name}: {why}", pod)
+        entries = [entry for entry in sorted(scenario.assignments, key=lambda entry: entry.order) if entry.pod in wanted]
+        if self._is_plain(back):
+            found = self._replay(gone, back, entries, scenario.preempted)
+        else:
+            found = plain_replay.faults(self.snapshot, self.survival, gone, entries, scenario.preempted)
+        for pod, node, (rule, why) in found:
+            yield Violation(pod, node, rule, f"failure of {name}: {why}")
+
+    def _replay(
+        self, gone: Sequence[str], back: Sequence[Runner], entries: Sequence[Assignment], preempted: Sequence[str]
+    ) -> list[tuple[str, str, Fault]]:
+        outage, found, placed = self.outage, [], list[tuple[Runner, str]]()
+        outage.fail(gone, back)
+        for key in dict.fromkeys(preempted):
+            if key in outage.runners and outage.runners[key].node not in outage.gone:
+                outage.evict(outage.runners[key])
+        for entry in entries:
+            runner = outage.runners[entry.pod]
+            found += [(entry.pod, entry.node, fault) for fault in outage.faults(runner, entry.node)]
+            if entry.node in outage.nodes and entry.node not in outage.gone:
+                outage.put(runner, entry.node)
+                placed.append((runner, entry.node))
+        found += [(key, node, ("PodTopologySpread", why)) for key, node, why in outage.final_faults(placed)]
+        outage.restore()
+        if self._zones or any(entry.containers for entry in entries):
+            found += plain_replay.zone_faults(self.snapshot, self.survival, entries)
+        return found
+
+    def _preemption_faults(self, scenario: Scenario, gone: Sequence[str], wanted: Mapping[str, Runner]) -> Iterator[tuple[str, str]]:
+        if scenario.preempted and not self.survival.preemption:
+            yield "pods are preempted, and none may be", scenario.preempted[0]
+        highest: dict[str, int] = {}
+        for entry in scenario.assignments:
+            if entry.pod in wanted:
+                highest[entry.node] = max(highest.get(entry.node, -(2**63)), wanted[entry.pod].pod.spec.priority or 0)
+        for key in scenario.preempted:
+            victim = self.outage.runners.get(key)
+            if victim is None or victim.node in gone:
+                yield "the pod that is preempted runs nowhere", key
+            elif victim.node not in highest or (victim.pod.spec.priority or 0) >= highest[victim.node]:
+                yield "a pod is preempted, and none of a higher priority comes to its node", key
+
+    def _without_certificate(
+        self, scenario: Scenario, failed: Sequence[str], first_gone: Sequence[str], first_back: Sequence[Runner]
+    ) -> Iterator[Violation]:
+        """A failure of which the document gives no places: it has to have some where the outcome is that it is survived, and the pods must
+        not find some easily where it is that they do not."""
+        gone = nodes_of(failed, self.domains)
+        back = self.back(gone)
+        name, first = listed(failed), listed(scenario.failed)
+        if len(back) != len(first_back):
+            counts = f"{len(back)} pods have to come back, {len(first_back)} there"
+            yield _fault(f"failure of {name}: it is said to be equal to that of {first}, and {counts}")
+            return
+        if scenario.outcome == "pending":
+            if self._is_plain(back) and not scenario.preempted and self.seeker.finds(gone, back) and not self._zones:
+                yield _fault(f"failure of {name}: pods are said to stay pending, and all find a place one after the other")
+            return
+        places = self.seeker.carried_over(scenario, first_gone, first_back, gone, back)
+        if self._is_plain(back):
+            why = self.seeker.settle(gone, back, {entry.pod: entry.node for entry in places.entries}, places.preempted)
+        else:
+            found = plain_replay.faults(self.snapshot, self.survival, gone, places.entries, places.preempted)
+            why = found[0][2][1] if found else None
+        if why is not None:
+            yield _fault(f"failure of {name}: it is said to be equal to that of {first}, and its pods find no places like these: {why}")

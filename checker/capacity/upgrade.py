@@ -1,0 +1,176 @@
+"""The check of an Upgrade: wave by wave in the state that the waves before leave, replayed as a plan that drains the wave's nodes.
+
+Each move has to be accepted where it lands, whatever the order inside its wave of moves; no pod may be worse off, no budget exceeded, no
+node of a wave left with pods, and never more nodes missing or too many than the upgrade allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from checker.capacity.checked import Checked
+from checker.capacity.pools import selected
+from checker.capacity.waves.anew import MOST, Anew
+from checker.capacity.waves.passage import Passage, suits
+from checker.violation import Violation
+from models.documents.upgrade import Upgrade, UpgradeWave
+from models.edits import upgrade as edits
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+RULE: Final = "Upgrade"
+#: What is not checked, as a reader should know it.
+OPEN: Final = (
+    "what keeps nodes from being drained, that no upgrade gets through, and the smallest surge that helps: they take a search",
+    "NUMA zones: what running pods hold of them is not known",
+)
+
+
+def verify_upgrade(snapshot: Snapshot, upgrade: Upgrade) -> list[Violation]:
+    """Return what :func:`check_upgrade` finds wrong."""
+    return check_upgrade(snapshot, upgrade).violations
+
+
+def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = None) -> Checked:
+    """Return everything that is wrong with a document. ``snapshot``: before the upgrade; ``most``: make each wave's snapshot anew, and
+    replay so many pods, summed over waves. So it is where there are devices.
+
+    Raises:
+        QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+        InputError: the declaration of a pending gang cannot be read.
+    """
+    ref = upgrade.snapshot
+    if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
+        return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(OPEN))
+    found = [_fault(why) for why in _document_faults(snapshot, upgrade)]
+    course, waves, wrong = _Course(snapshot, upgrade), list[UpgradeWave](), list[str]()
+    for wave in upgrade.waves:
+        wrong = [f"wave {wave.wave}: {why}" for why in course.begin(wave)]
+        if wrong:  # what follows would be judged on another cluster than it was meant for
+            break
+        waves.append(wave)
+    anew = Anew(snapshot, upgrade, MOST if most is None else most) if most is not None or not suits(snapshot) else None
+    state = anew or Passage(snapshot, upgrade, waves)
+    for wave in waves:
+        found += [Violation(f.pod, f.node, f.rule, f"wave {wave.wave}: {f.why}") for f in _drain(state, wave)]
+    if wrong:
+        return Checked([*found, *map(_fault, wrong)], [*OPEN, f"what comes after wave {upgrade.waves[len(waves)].wave}"])
+    lost = [key for pod in edits.stays(snapshot.pods, upgrade.nodes) if not state.runs(key := objects.pod_key(pod))]
+    found += [_fault(f"{len(lost)} pods of the pool run nowhere in the end, {min(lost)} among them")] if lost else []
+    left = len(waves) - len(anew.replayed) if anew is not None else 0
+    more = [f"rules and budgets in {left} of the {len(waves)} waves: with devices they are too many for so many pods"]
+    return Checked(found, [*OPEN, *(more if left else ())])
+
+
+def _fault(why: str, pod: str = "", node: str = "") -> Violation:
+    return Violation(pod, node, RULE, why)
+
+
+def _document_faults(snapshot: Snapshot, upgrade: Upgrade) -> Iterator[str]:
+    """Where the document contradicts the snapshot or itself."""
+    pool = selected(snapshot, upgrade.pool)
+    if sorted(pool) != sorted(upgrade.nodes):
+        yield f"the nodes of pool {upgrade.pool} are others than those that are named: {len(pool)}, and {len(upgrade.nodes)}"
+    if upgrade.maxUnavailable < 0 or upgrade.surge < 0 or upgrade.maxUnavailable + upgrade.surge == 0:
+        yield f"{upgrade.maxUnavailable} nodes may be missing and {upgrade.surge} too many, which lets nothing happen"
+    if [wave.wave for wave in upgrade.waves] != list(range(1, len(upgrade.waves) + 1)):
+        yield "waves are not numbered 1, 2, …"
+    drained = {name for wave in upgrade.waves for name in wave.drain}
+    for blocker in upgrade.blocked:
+        if blocker.node not in upgrade.nodes:
+            yield f"{blocker.node} is said to be blocked, and is none of the pool"
+        elif blocker.node in drained:
+            yield f"{blocker.node} is said to be blocked, and is drained"
+    keys = {objects.pod_key(pod) for pod in snapshot.pods}
+    for blocker in upgrade.blocked:
+        if strange := [pod for pod in blocker.pods if pod not in keys]:
+            yield f"{blocker.node} is said to be blocked by {strange[0]}, and there is no such pod"
+    complete = drained >= set(upgrade.nodes)
+    if upgrade.complete != complete:
+        yield f"it is said {'' if upgrade.complete else 'not '}to be complete, {len(drained)} of {len(upgrade.nodes)} nodes are drained"
+    if upgrade.complete and (upgrade.blocked or upgrade.proved or upgrade.smallestSurge is not None):
+        yield "it is complete, and something is said to be in its way"
+    if upgrade.smallestSurge is not None and upgrade.smallestSurge <= upgrade.surge:
+        yield f"a surge of {upgrade.smallestSurge} is said to help, and {upgrade.surge} does not"
+
+
+@dataclass
+class _Course:
+    """The nodes on their way through the waves. ``old``: nodes of the pool that are left; ``new``: those that joined, by the node that each
+    stands in for; ``names``: of all that were ever there."""
+
+    start: Snapshot
+    upgrade: Upgrade
+    old: set[str] = field(init=False)
+    new: dict[str, str] = field(default_factory=dict)
+    names: set[str] = field(init=False)
+    _labels: dict[str, dict[str, str]] = field(init=False)
+    _domains: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._labels = {node.metadata.name or "": node.metadata.labels or {} for node in self.start.nodes}
+        self.old, self.names = set(self.upgrade.nodes), set(self._labels)
+
+    def begin(self, wave: UpgradeWave) -> Iterator[str]:
+        """What is wrong with the nodes of a wave; they are noted."""
+        size = len(self.upgrade.nodes)
+        if not wave.drain:
+            yield "no node is drained"
+        for name in wave.drain:
+            if name not in self.old or name not in self._labels:
+                yield f"{name} is drained, and is no old node of the pool"
+        if len(set(wave.drain)) < len(wave.drain):
+            yield "a node is drained twice"
+        for joining in (*wave.surge, *wave.joined):
+            if joining.like not in self.old or joining.like not in self._labels or joining.like in self.new:
+                yield f"{joining.name} stands in for {joining.like}, which has such a node already, or is no old node of the pool"
+            if joining.name in self.names:
+                yield f"there is a node {joining.name} already"
+            self.names.add(joining.name)
+            self.new[joining.like] = joining.name
+        if without := [name for name in wave.drain if name not in self.new]:
+            yield f"nothing stands in for {without[0]}"
+        if early := [joining.like for joining in wave.joined if joining.like not in wave.drain]:
+            yield f"the node that stands in for {early[0]} joins late, and {early[0]} is not drained"
+        most = len(self.old) + len(self.new) - len(wave.joined)
+        if most > size + self.upgrade.surge:
+            yield f"{most - size} nodes are there beyond the pool, {self.upgrade.surge} may be"
+        if size - (most - len(wave.drain)) > self.upgrade.maxUnavailable:
+            yield f"{size - most + len(wave.drain)} nodes of the pool are missing, {self.upgrade.maxUnavailable} may be"
+        if self.upgrade.by is not None:
+            yield from self._domain_faults(wave, self.upgrade.by)
+        self.old -= set(wave.drain)
+        for name in wave.drain:
+            self.new[name] = self.new.get(name, "")
+
+    def _domain_faults(self, wave: UpgradeWave, key: str) -> Iterator[str]:
+        values = {self._labels[name].get(key) or "" for name in wave.drain if name in self._labels}
+        if {f"{key}={value}" for value in values} != {wave.domain}:
+            yield f"it is said to be of {wave.domain}, its nodes are of {', '.join(sorted(f'{key}={value}' for value in values))}"
+        for value in sorted(values):
+            if value in self._domains[:-1]:
+                yield f"{key}={value} was left before it was done"
+            if not self._domains or self._domains[-1] != value:
+                self._domains.append(value)
+
+
+def _drain(state: Anew | Passage, wave: UpgradeWave) -> Iterator[Violation]:
+    """What is wrong with the moves of a wave; they are made."""
+    state.begin(wave)
+    drained, moved = set(wave.drain), set[str]()
+    there = state.pods_on(wave.drain)
+    at = {objects.pod_key(pod): pod.spec.nodeName for pod in there}
+    for move in wave.moves:
+        if move.source not in drained or at.get(move.pod) != move.source:
+            yield _fault("the pod is no pod of a node that is drained", move.pod, move.to)
+        if move.to in drained or move.stopover:
+            yield _fault("the pod would have to go on", move.pod, move.to)
+        if move.pod in moved:
+            yield _fault("the pod moves twice", move.pod, move.to)
+        moved.add(move.pod)
+    for pod in edits.stays(there, drained):
+        if objects.pod_key(pod) not in moved:
+            yield _fault("the pod is left on a node that is drained", objects.pod_key(pod), pod.spec.nodeName or "")
+    yield from state.drain(wave)

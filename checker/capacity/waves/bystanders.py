@@ -1,0 +1,56 @@
+"""Pods that have no part in the drain of other nodes: no rule, budget, quota, gang or volume ties them to any other pod.
+
+Where nothing comes to their node and nothing leaves it, they can be left out of a replay: nothing that is judged looks at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from checker.plan.disruption_budgets import Guards
+from checker.rules import affinity, spread
+from models.gangs.markers import members
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+
+
+class Bystanders:
+    """``exempt``: namespaces without hard anti-affinity. The pods have to stay in memory, as the snapshot keeps them: they are known by
+    their ids, so that one that was moved since is no bystander any more."""
+
+    def __init__(self, snapshot: Snapshot, exempt: Collection[str]) -> None:
+        self._snapshot = snapshot
+        nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+        running = [pod for pod in snapshot.pods if pod.spec.nodeName in nodes and not objects.is_terminal(pod)]
+        namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
+        state, counts = affinity.AffinityState(namespaces, exempt), spread.SpreadState(nodes, snapshot.gates)
+        reader = affinity.Reader()
+        everyone = [(pod, reader.member(pod)) for pod in snapshot.pods]
+        state.announce((member for _, member in everyone), judged=True)
+        for pod in snapshot.pods:
+            counts.read(pod)
+        guards = Guards(snapshot)
+        guarded = {_owner(pod) for pod in snapshot.pods if guards.of(pod)}
+        ganged = {i for found in members(snapshot.pods, range(len(snapshot.pods))).values() for i in found}
+        rationed = {quota.metadata.namespace or "default" for quota in snapshot.resource_quotas.values()}
+        tied = {id(snapshot.pods[i]) for i in ganged}
+        tied |= {id(pod) for pod, member in everyone if state.is_tied(member) or guards.of(pod) or _owner(pod) in guarded}
+        self._ids = {
+            id(pod) for pod in running
+            if id(pod) not in tied
+            and not (pod.spec.volumes and any(v.persistentVolumeClaim or v.ephemeral for v in pod.spec.volumes))
+            and not (pod.spec.topologySpreadConstraints or pod.spec.resourceClaims)
+            and (pod.metadata.namespace or "default") not in rationed
+            and next(counts.counted(pod, nodes[pod.spec.nodeName or ""], reader.profile(pod)), None) is None
+        }  # fmt: skip
+
+    def without(self, snapshot: Snapshot, touched: Collection[str]) -> Snapshot:
+        """Return a later snapshot of the same cluster without the bystanders on nodes that are not touched."""
+        found = snapshot.copy()
+        found.pods = [pod for pod in snapshot.pods if pod.spec.nodeName in touched or id(pod) not in self._ids]
+        return found
+
+
+def _owner(pod: objects.Pod) -> tuple[str | None, str, str] | None:
+    owner = objects.controller_of(pod)
+    return (pod.metadata.namespace, owner.kind, owner.name) if owner is not None else None

@@ -1,0 +1,78 @@
+"""Spread constraints while nodes come and go: a domain counts as long as one of its nodes that count is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from checker.plan.spread import Tallies, Watch
+from checker.rules import spread
+from models.kube import objects
+from models.kube.feature_gates import FeatureGates
+
+
+@dataclass
+class _Span:
+    """``widths``: nodes that count by domain; ``counts``: what counts there."""
+
+    widths: Counter[str]
+    counts: list[spread.Count] = field(default_factory=list)
+
+
+class Standing(Tallies):
+    """``nodes``: all that are ever there; all of them are at first. ``touched``: domains where something changed, by tally."""
+
+    def __init__(self, nodes: Mapping[str, objects.Node], gates: FeatureGates) -> None:
+        super().__init__(nodes, gates)
+        self._spans: dict[tuple[frozenset[str], str], _Span] = {}
+        self.touched: dict[spread.Count, set[str]] = {}
+
+    def _count(self, census: spread.Census) -> spread.Count:
+        known = census in self._counts
+        count = super()._count(census)
+        if not known:
+            memo = census.eligible, census.key
+            if memo not in self._spans:
+                self._spans[memo] = _Span(Counter((self._nodes[name].metadata.labels or {})[census.key] for name in census.eligible))
+            self._spans[memo].counts.append(count)
+        return count
+
+    def values(self, tally: spread.Count) -> Collection[str]:
+        return self._spans[tally.census.eligible, tally.census.key].widths
+
+    def all(self) -> Iterable[spread.Count]:
+        """Return everything that counts pods."""
+        return self._counts.values()
+
+    def watches(self, tally: spread.Count) -> Iterable[Watch]:
+        """Return the constraints on a tally that pods held something to so far."""
+        return self._by_tally.get(tally, ())
+
+    def join(self, name: str) -> None:
+        """A node joins, without any pods."""
+        self._shift(name, 1)
+
+    def leave(self, name: str) -> None:
+        """A node goes, whose pods went before."""
+        self._shift(name, -1)
+
+    def _shift(self, name: str, by: int) -> None:
+        labels = self._nodes[name].metadata.labels or {}
+        for (eligible, key), span in self._spans.items():
+            if name not in eligible:
+                continue
+            domain = labels[key]
+            before = span.widths[domain]
+            span.widths[domain] = before + by
+            if not span.widths[domain]:
+                del span.widths[domain]
+            if before and before + by:
+                continue
+            for count in span.counts:
+                count.size += by
+                level = count.domains.get(domain, 0)
+                count.levels[level] = count.levels.get(level, 0) + by
+                if not count.levels[level]:
+                    del count.levels[level]
+                self.touched.setdefault(count, set()).add(domain)

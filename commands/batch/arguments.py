@@ -1,0 +1,138 @@
+"""The command line of a batch: which arguments are its own, which are options of the command that it runs, and which are snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from commands.batch.task import COMMANDS, command_of
+
+#: Parameters of commands that a batch decides: where a result goes and in which form, and how much is said.
+RESERVED: Final = frozenset({"output", "forms", "everything", "quiet", "verbose", "help", "write_baseline", "jobs", "dask"})
+
+
+@dataclass(frozen=True)
+class Given:
+    """An option as it was given: ``spelt`` with its dashes; ``value``: None for a flag."""
+
+    option: click.Option
+    spelt: str
+    value: str | None = None
+
+    def tokens(self) -> tuple[str, ...]:
+        """Return it as the command line has it."""
+        return (self.spelt,) if self.value is None else (self.spelt, self.value)
+
+
+def by_name(command: click.Command) -> dict[str, click.Option]:
+    """Return the options of a command by each of their names, dashes included."""
+    context = click.Context(command)
+    options = [p for p in command.get_params(context) if isinstance(p, click.Option)]
+    return {spelt: option for option in options for spelt in (*option.opts, *option.secondary_opts)}
+
+
+def takes_value(option: click.Option) -> bool:
+    """Return whether an option is followed by a value."""
+    return not (option.is_flag or option.count)
+
+
+def read(tokens: Sequence[str], known: Mapping[str, click.Option]) -> tuple[list[Given], list[str]]:
+    """Return the options among the arguments, and the others, which click cannot tell apart for two commands at once.
+
+    Raises:
+        click.UsageError: an option is unknown, lacks its value, or has one too many.
+    """
+    given: list[Given] = []
+    others: list[str] = []
+    left = list(reversed(tokens))
+
+    def value_of(spelt: str) -> str:
+        if not left:
+            raise click.BadOptionUsage(spelt, f"Option {spelt!r} requires an argument.")
+        return left.pop()
+
+    def option_of(spelt: str) -> click.Option:
+        if spelt not in known:
+            raise click.NoSuchOption(spelt, possibilities=[name for name in known if name.startswith(spelt)] or None)
+        return known[spelt]
+
+    while left:
+        token = left.pop()
+        if token == "--":
+            others += reversed(left)
+            break
+        if token == "-" or not token.startswith("-"):
+            others.append(token)
+        elif token.startswith("--"):
+            spelt, equals, value = token.partition("=")
+            option = option_of(spelt)
+            if not takes_value(option):
+                if equals:
+                    raise click.BadOptionUsage(spelt, f"Option {spelt!r} does not take a value.")
+                given.append(Given(option, spelt))
+            else:
+                given.append(Given(option, spelt, value if equals else value_of(spelt)))
+        else:
+            letters = token[1:]
+            while letters:
+                spelt, letters = f"-{letters[0]}", letters[1:]
+                option = option_of(spelt)
+                if not takes_value(option):
+                    given.append(Given(option, spelt))
+                    continue
+                given.append(Given(option, spelt, letters or value_of(spelt)))
+                letters = ""
+    return given, others
+
+
+def split(own: click.Command, tokens: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments of a batch, and the options of the command that it runs, if its first argument names one.
+
+    Options of the batch count as its own wherever they stand.
+
+    Raises:
+        click.UsageError: an option is unknown, or the command's and not to be had in a batch.
+    """
+    ours = by_name(own)
+    first = _first(tokens, ours)
+    if first not in COMMANDS:
+        return list(tokens), []
+    theirs = by_name(command_of(first))
+    given, others = read(tokens, theirs | ours)
+    mine = [token for each in given if each.spelt in ours for token in each.tokens()]
+    inner = [each for each in given if each.spelt not in ours]
+    for each in inner:
+        if each.option.name in RESERVED:
+            raise click.UsageError(f"{each.spelt} is not for {first} in a batch, which decides it itself")
+    return [*mine, "--", *others], [token for each in inner for token in each.tokens()]
+
+
+def _first(tokens: Sequence[str], ours: Mapping[str, click.Option]) -> str | None:
+    """Return the first argument that is no option, None if there is none, or another's option comes before."""
+    for end in range(len(tokens)):
+        try:
+            _, others = read(tokens[: end + 1], ours)
+        except click.UsageError:
+            continue
+        if others:
+            return others[0]
+    return None
+
+
+def check(command: str, options: Iterable[str]) -> None:
+    """Have a command look at its options, without running it.
+
+    Raises:
+        click.UsageError: they are wrong, as the command says it.
+    """
+    inner = command_of(command)
+    try:
+        with inner.make_context(command, [*options, "--", "snapshot.json"]):
+            pass
+    except click.UsageError as error:
+        raise click.UsageError(f"{command}: {error.format_message()}") from None
+    except click.exceptions.Exit:
+        raise click.UsageError(f"{command}: --help is not for a batch") from None

@@ -1,0 +1,111 @@
+"""The folder of a batch: results, a journal of rows so that nothing done is lost, and a lock, since two batches would mix theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import IO, Any, Final, Self
+
+import msgspec
+
+from commands.common.exit_codes import fail
+from models.documents.batch import Row
+from report.documents.output import write_file
+
+RESULTS: Final = "results"
+_JOURNAL: Final = "rows.jsonl"
+_LOCK: Final = ".lock"
+SUMMARY: Final = "summary.json"
+
+
+class Folder:
+    """A folder that one batch works in at a time; a context, which gives it back at its end.
+
+    Attributes:
+        path: Where it is.
+        done: Rows of tasks whose results are there, by id.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.done: dict[str, Row] = {}
+        self._lock: IO[Any] | None = None
+        self._journal: IO[bytes] | None = None
+
+    def take(self, *, resume: bool) -> Self:
+        """Make the folder, lock it, and read what is done; end the command where this cannot be.
+
+        Raises:
+            OSError: it cannot be made or written.
+        """
+        os.makedirs(os.path.join(self.path, RESULTS), exist_ok=True)
+        self._lock = _locked(os.path.join(self.path, _LOCK))
+        if self._lock is None:
+            fail([f"{self.path}: another batch is at work in this folder"])
+        journal = Path(self.path, _JOURNAL)
+        there = (journal.exists() and journal.stat().st_size > 0) or any(Path(self.path, RESULTS).iterdir())
+        if there and not resume:
+            self.release()
+            fail([f"{self.path}: holds results of a batch: --resume goes on with it, another folder begins anew"])
+        whole = True
+        if journal.exists():
+            text = journal.read_bytes()
+            whole = not text or text.endswith(b"\n")
+            self.done = {row.id: row for row in _rows(text) if self._is_there(row)}
+        self._journal = journal.open("ab", buffering=0)
+        if not whole:  # the last run ended in the middle of a line
+            self._journal.write(b"\n")
+        return self
+
+    def _is_there(self, row: Row) -> bool:
+        return row.result is not None and os.path.isfile(os.path.join(self.path, row.result))
+
+    def record(self, row: Row, document: bytes | None = None) -> None:
+        """Keep a row; ``document``: a result that was handed back, to be written first.
+
+        Raises:
+            OSError: there is no room, ...
+        """
+        if document is not None and row.result is not None:
+            write_file(os.path.join(self.path, row.result), [document])
+        if self._journal is not None:
+            self._journal.write(msgspec.json.encode(row) + b"\n")
+
+    def release(self) -> None:
+        """Let others have the folder."""
+        if self._journal is not None:
+            self._journal.close()
+        if self._lock is not None:
+            self._lock.close()
+        self._journal = self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def _rows(text: bytes) -> list[Row]:
+    """Return the rows of a journal, but those that were cut off."""
+    found = []
+    for line in text.splitlines():
+        with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
+            found.append(msgspec.json.decode(line, type=Row))
+    return found
+
+
+def _locked(path: str) -> IO[Any] | None:
+    """Return a file that is locked as long as it is open, None if another process has it. The lock ends with the process."""
+    file = open(path, "ab")  # noqa: SIM115 (open as long as the batch runs)
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        pass  # no such locks here
+    except BlockingIOError:
+        file.close()
+        return None
+    return file

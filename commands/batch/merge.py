@@ -1,0 +1,77 @@
+"""Summaries of shares, or of several batches, put together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from commands.batch.folder import SUMMARY
+from models.documents import batch
+from models.documents.batch import BatchSummary, Row
+from models.snapshot.snapshot import InputError
+
+
+def merged(folders: Sequence[str], into: str) -> BatchSummary:
+    """Return one summary for those of all folders, and of the folders of shares in them. Results stay where they are: rows name them as
+    seen from ``into``. Shares that are missing, and tasks that are there twice, are named in its notes.
+
+    Raises:
+        InputError: a summary is missing or unreadable, or shares are not of one plan cut alike.
+    """
+    found = [(place, _read(place)) for folder in folders for place in _places(folder)]
+    notes: list[str] = []
+    shares = _shares(found, notes)
+    rows: dict[str, Row] = {}
+    twice = 0
+    for place, summary in found:
+        for row in summary.rows:
+            if row.result is not None:
+                row.result = os.path.relpath(os.path.join(place, row.result), into)
+            before = rows.get(row.id)
+            twice += before is not None
+            if before is None or (before.result is None and row.result is not None):
+                rows[row.id] = row
+        notes += [f"{place}: {note}" for note in summary.notes]
+    if twice:
+        what = "task is" if twice == 1 else "tasks are"
+        notes.append(f"{twice:,} {what} in several summaries; each counts once, with a result if one has it")
+    left = sum(summary.left for _, summary in found)
+    in_order = sorted(rows.values(), key=lambda r: (r.cluster or "", r.snapshot, r.capturedAt or "", r.command, r.set or "", r.options))
+    failed = sum(row.result is None for row in in_order)
+    return BatchSummary(in_order, tasks=len(in_order) + left, failed=failed, left=left + shares, notes=notes)
+
+
+def _places(folder: str) -> list[str]:
+    """Return the folder if it has a summary of its own that is no merged one of what is in it, else those of shares in it."""
+    shares = sorted(str(path.parent) for path in Path(folder).glob(f"shard-*-of-*/{SUMMARY}"))
+    if shares or not os.path.isfile(os.path.join(folder, SUMMARY)):
+        return shares or [folder]
+    return [folder]
+
+
+def _read(folder: str) -> BatchSummary:
+    path = os.path.join(folder, SUMMARY)
+    try:
+        return batch.from_builtins(msgspec.json.decode(Path(path).read_bytes()))
+    except OSError as error:
+        raise InputError([f"{path}: {error.strerror or error}"]) from None
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise InputError([f"{path}: no BatchSummary: {error}"]) from None
+
+
+def _shares(found: Sequence[tuple[str, BatchSummary]], notes: list[str]) -> int:
+    """Return how many shares are missing; ``notes`` takes which."""
+    have: dict[int, set[int]] = {}
+    for _, summary in found:
+        if summary.shard is not None:
+            share, _, of = summary.shard.partition("/")
+            have.setdefault(int(of), set()).add(int(share))
+    if len(have) > 1:
+        raise InputError([f"shares of different cuts: {', '.join(f'N = {of}' for of in sorted(have))} (expected one)"])
+    missing = [f"{share}/{of}" for of, shares in have.items() for share in range(1, of + 1) if share not in shares]
+    if missing:
+        notes.append(f"missing: {'share' if len(missing) == 1 else 'shares'} {', '.join(missing)}")
+    return len(missing)

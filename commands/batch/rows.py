@@ -1,0 +1,101 @@
+"""What a row says of a task, read from its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from commands.batch.task import Task
+from models.documents.audit import Audit
+from models.documents.batch import Row
+
+_SEVERITIES: Final = ("error", "warning", "info")
+
+
+class _Origin(msgspec.Struct):
+    cluster: str | None = None
+    capturedAt: str | None = None
+
+
+class _Cost(msgspec.Struct):
+    value: float = 0.0
+
+
+class _Placement(msgspec.Struct):
+    assignments: list[msgspec.Raw] = []
+    unplaced: list[msgspec.Raw] = []
+
+
+class _Pod(msgspec.Struct):
+    feasible: Any = 0
+
+
+class _Result(msgspec.Struct):
+    """What rows need of a result of any kind; all else is passed over when it is read."""
+
+    kind: str = ""
+    snapshot: _Origin = msgspec.field(default_factory=_Origin)
+    status: str | None = None
+    assignments: list[msgspec.Raw] | None = None
+    unplaced: list[msgspec.Raw] = []
+    placement: _Placement | None = None
+    counts: dict[str, int] = {}
+    cost: _Cost | None = None
+    units: int | None = None
+    certified: bool | None = None
+    complete: bool | None = None
+    blocked: list[msgspec.Raw] = []
+    moves: list[msgspec.Raw] = []
+    pods: list[_Pod] = []
+
+
+def row(task: Task, exit: int | None, said: Sequence[str], result: tuple[str, bytes] | None, seconds: float | None) -> Row:
+    """Return the row of a task. ``said``: its lines on standard error; ``result``: the name of the file and its content, None where there
+    is none."""
+    found = Row(task.id, list(task.files), task.command, list(task.options), exit=exit, set=task.label)
+    if "--deterministic" not in task.options:
+        found.seconds = seconds
+    if result is None:
+        found.reason = reason(said) or (f"ended with {exit} and no result" if exit is not None else "no result")
+        return found
+    found.result = result[0]
+    document = msgspec.json.decode(result[1], type=_Result)
+    found.cluster, found.capturedAt = document.snapshot.cluster, document.snapshot.capturedAt
+    _fill(found, document)
+    return found
+
+
+def reason(said: Sequence[str]) -> str:
+    """Return the line that says why there is no result: the last that is no note or warning, and how many more there are."""
+    lines = [line.removeprefix("kubestow: ") for line in said if not line.startswith(("note: ", "warning: "))]
+    return f"{lines[0]} (and {len(lines) - 1} more)" if len(lines) > 1 else "".join(lines)
+
+
+def _fill(found: Row, document: _Result) -> None:
+    placement = document.placement
+    if document.assignments is not None:
+        found.placed, found.pods = len(document.assignments), len(document.assignments) + len(document.unplaced)
+    elif placement is not None:
+        found.placed, found.pods = len(placement.assignments), len(placement.assignments) + len(placement.unplaced)
+    match document.kind:
+        case Audit.__name__:
+            found.findings = {severity: n for severity in _SEVERITIES if (n := document.counts.get(severity, 0))}
+            found.verdict = next(iter(found.findings), "clean")
+        case "Fit":
+            found.verdict = f"{document.units} fit"
+        case "Sizing":
+            found.cost = document.cost.value if document.cost is not None else None
+            found.verdict = document.status
+        case "Survival":
+            found.verdict = "certified" if document.certified else "not certified"
+        case "Upgrade":
+            found.verdict = "complete" if document.complete else "blocked" if document.blocked else "not finished"
+        case "RebalancePlan":
+            found.verdict = f"{document.status}, {len(document.moves)} moves"
+        case "":
+            fit = sum(bool(pod.feasible) for pod in document.pods)
+            found.verdict = f"{fit} of {len(document.pods)} fit"
+        case _:
+            found.verdict = document.status

@@ -1,0 +1,81 @@
+"""From a plan to its tasks, or those of a share; snapshots that cannot be read are rows at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from commands.batch import arguments
+from commands.batch.plan import OptionSet, Plan
+from commands.batch.task import Task, command_of, make
+from commands.common.exit_codes import BAD_INPUT
+from models.documents.batch import Row
+
+#: Snapshots with the same content that are named.
+_NAMED: Final = 5
+
+
+@dataclass
+class Listed:
+    """``order``: the ids of all tasks, in that of the plan; ``tasks``: those that can be done; ``unreadable``: rows of the others."""
+
+    order: list[str] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
+    unreadable: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def of(plan: Plan, paths: Sequence[str], share: tuple[int, int] | None = None) -> Listed:
+    """Return every set for every snapshot, or the share I of N of these, by hash, so that shares need not know each other.
+
+    Raises:
+        OSError: a file that options name cannot be read.
+    """
+    listed, known = Listed(), dict[str, str]()
+    seen: dict[str, str] = {}
+    same: dict[str, str] = {}
+    for path in paths:
+        for each in plan.sets:
+            try:
+                task = make(each.command, each.options, [path], known, each.label)
+                name = task.id
+            except OSError as error:
+                if path in known:
+                    raise
+                task, name = None, _unread(path, each)
+                row = Row(name, [path], each.command, list(each.options), BAD_INPUT, f"{path}: {error.strerror or error}", set=each.label)
+            if share is not None and int(name, 16) % share[1] != share[0] - 1:
+                continue
+            if name in seen:
+                same[path] = seen[name]
+                continue
+            seen[name] = path
+            listed.order.append(name)
+            if task is not None:
+                listed.tasks.append(task)
+            else:
+                listed.unreadable.append(row)
+    listed.notes = [f"{path} has the content of {other}, and no row of its own" for path, other in list(same.items())[:_NAMED]]
+    if len(same) > _NAMED:
+        listed.notes.append(f"{len(same) - _NAMED:,} more snapshots have the content of others")
+    return listed
+
+
+def _unread(path: str, each: OptionSet) -> str:
+    """Return a name for a task whose input has no hash."""
+    return hashlib.sha256("\0".join(("unreadable", path, each.command, *each.options)).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def renamed(row: Row, task: Task) -> Row:
+    """Return the row of an earlier run as this plan calls it."""
+    return msgspec.structs.replace(row, snapshot=list(task.files), set=task.label)
+
+
+def workers_of(each: OptionSet) -> int | None:
+    """Return the parallel searches that an option set asks for, None if it says nothing of them."""
+    given, _ = arguments.read(each.options, arguments.by_name(command_of(each.command)))
+    return next((int(g.value) for g in reversed(given) if g.option.name == "workers" and g.value is not None), None)

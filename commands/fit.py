@@ -1,0 +1,93 @@
+"""``kubestow fit``: the most replicas of templates that fit beside what runs."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from commands.common import options
+from commands.common.exit_codes import DONE, INCOMPLETE
+from commands.common.help_text import Command
+from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+
+if TYPE_CHECKING:
+    from models.documents.fit import Keep
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> Keep | None:
+    """Read PERCENT[:zone]."""
+    if value is None:
+        return None
+    from models.documents.fit import Keep
+
+    found = re.fullmatch(r"([0-9]{1,2})%?(?::(node|zone))?", value, re.ASCII)
+    if found is None or found[1].strip("0") == "":
+        raise click.BadParameter(f"{value!r} is no share to keep (expected PERCENT or PERCENT:zone, from 1 to 99)")
+    return Keep(int(found[1]), "zone" if found[2] == "zone" else "node")
+
+
+@click.command(cls=Command)
+@options.snapshots
+@options.table_output()
+@options.search
+@options.manifests("-w", "--manifests", "--workload", text="The templates; of several the ratio of their replicas counts.", required=True)
+@click.option(
+    "--keep", callback=_keep, metavar="PERCENT[:zone]", help="Leave so much of every node free, or of every zone, of what they request."
+)
+@click.option("--with-pending", is_flag=True, help="Place the pods that wait in the snapshot, too, all of them.")
+@options.namespace
+@options.node_edits
+@options.catalogue("those of --buy")
+@options.policy
+@options.scope
+@options.versions
+@options.strict
+@options.max_input
+@options.noise()
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
+def fit(
+    streams: Streams,
+    search: SearchChoices,
+    choices: PolicyChoices,
+    keep: Keep | None,
+    catalogue: str | None,
+    *,
+    with_pending: bool,
+    **edits: Any,
+) -> None:
+    """Say how many more replicas of templates fit beside what runs.
+
+    Exits with 0 when at least one unit fits, 3 when none does (the result is written all the same), 130 when interrupted (what is certain
+    so far is written).
+    """
+    streams.check()
+    from commands.common import inputs, output, searching
+    from models.documents.placement import Edits
+    from report.documents import csv_rows, results
+    from report.terminal.capacity import fit as terminal
+    from solver.capacity.fit import fit as engine
+
+    chosen = {**edits, "partial": False, "withoutPending": not with_pending}
+    changes = inputs.what_if(chosen, streams, catalogue=inputs.read_catalogue(catalogue)) or Edits()
+    policy = inputs.read_policy(choices)
+    run = searching.Run(streams)
+    snapshot = inputs.load(streams, policy, empty=bool(edits["buy"]))
+    manifests = inputs.load_manifests(streams.manifests, streams, snapshot.gates, changes)
+    assert manifests is not None, "-w is required"
+    run.loaded = run.seconds()
+    asked = searching.search_options(search, choices, policy)
+    found = run.search(partial(engine.fit, snapshot, manifests, asked, edits=changes, keep=keep))
+    if found.units:
+        inputs.edit(snapshot, streams, found.placement.snapshot.edits)  # says what is odd about the manifests
+    run.accept(found, snapshot)
+    output.write_document(
+        streams,
+        lambda surface: terminal.fit(found, surface),
+        lambda: results.result_document(found),
+        csv=lambda: csv_rows.fit(found),
+        snapshot=snapshot,
+    )
+    run.end(DONE if found.units else INCOMPLETE, terminal.summary(found, run.seconds()))

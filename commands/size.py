@@ -1,0 +1,112 @@
+"""``kubestow size``: the cheapest nodes of a catalogue that hold everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from commands.common import options
+from commands.common.exit_codes import DONE, INCOMPLETE, fail, refuse
+from commands.common.help_text import Command
+from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+
+if TYPE_CHECKING:
+    from models.snapshot.snapshot import Snapshot
+    from solver.capacity.size.options import SizeOptions
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked beside the mode of a snapshot as it is."""
+
+    pool: str | None
+    survive: str | None
+    at_once: int | None
+    priority: int | None
+    kinds: int | None
+
+    def check(self, search: SearchChoices) -> None:
+        """Refuse options that do not go together."""
+        refuse(self.pool is not None and search.from_scratch, "--pool and --from-scratch do not go together: from scratch all nodes go")
+        given = self.at_once is not None or self.priority is not None
+        refuse(given and self.survive is None, "--at-once and --priority are about failures: --survive says of what")
+        refuse(self.survive == "", "--survive: expected node, zone or the key of a node label")
+
+    def options(self, search: SearchChoices, snapshot: Snapshot, manifests: Snapshot | None) -> SizeOptions:
+        """Return it as the engine has it; a pool that is none ends the command."""
+        from models.disruption.node_selection import selected
+        from solver.capacity.size.options import SizeOptions
+        from solver.capacity.survive.options import SurviveOptions
+
+        failures = SurviveOptions(self.survive, self.at_once or 1, self.priority) if self.survive is not None else None
+        if self.pool is None:
+            return SizeOptions("from-scratch" if search.from_scratch else "add", kinds=self.kinds, survive=failures, manifests=manifests)
+        gone = selected(snapshot, self.pool)
+        if not gone:
+            what = "expected a label selector such as pool=old" if gone is None else "no node of the snapshot has such labels"
+            fail([f"--pool {self.pool}: {what}"])
+        return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests)
+
+
+@click.command(cls=Command)
+@options.snapshots
+@options.table_output("nodes")
+@click.option("--catalogue", required=True, metavar="FILE", type=options.READ, help="The nodes that can be had, and their prices.")
+@click.option("--from-scratch", is_flag=True, help="All nodes go but the control plane's: the cheapest cluster for all that can move.")
+@click.option("--pool", metavar="SELECTOR", help="The nodes with these labels go; what is bought takes their place.")
+@click.option("--survive", metavar="node|zone|KEY", help="Everything comes back when any node, zone or domain of a label fails.")
+@click.option("--at-once", type=click.IntRange(1), metavar="K", help="With --survive: any K of them at once.  [default: 1]")
+@click.option("--priority", type=int, metavar="N", help="With --survive: pods of at least this priority come back.  [default: all]")
+@click.option("--kinds", type=click.IntRange(1), metavar="K", help="Buy at most so many shapes.")
+@options.search
+@options.manifests("-w", "--manifests", "--workload")
+@options.namespace
+@options.policy
+@options.scope
+@options.versions
+@options.strict
+@options.max_input
+@options.noise()
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, asked=Asked)
+def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked: Asked, catalogue: str, namespace: str | None) -> None:
+    """Say which nodes of a catalogue hold everything at the least cost.
+
+    Adds nodes for what is pending and for manifests given with -w; with --pool it replaces nodes, with --from-scratch all of them. A
+    snapshot without nodes is welcome. Exits with 0 when a purchase places everything, 3 when none does or none was found, 130 when
+    interrupted (the best so far is written).
+    """
+    asked.check(search)
+    streams.check(catalogue)
+    from commands.common import inputs, output, searching
+    from models.edits.edits import apply
+    from report.documents import bought_nodes, csv_rows, results
+    from report.terminal.capacity import sizing as terminal
+    from solver.capacity.size.size import size as engine
+
+    changes = inputs.what_if({"partial": False, "namespace": namespace}, streams)
+    offered = inputs.read_catalogue(catalogue)
+    assert offered is not None, "--catalogue is required"
+    policy = inputs.read_policy(choices)
+    run = searching.Run(streams)
+    snapshot = inputs.load(streams, policy, empty=True)
+    manifests = inputs.load_manifests(streams.manifests, streams, snapshot.gates, changes)
+    before = inputs.edit(snapshot, streams, changes, manifests)
+    question = asked.options(search, snapshot, manifests)
+    run.loaded = run.seconds()
+    chosen = searching.search_options(search, choices, policy, edits=changes)
+    found = run.search(partial(engine, snapshot, offered, question, chosen))
+    after = apply(snapshot, manifests, found.snapshot.edits).snapshot if found.snapshot.edits is not None else before.snapshot
+    inputs.warn([text for text in after.warnings if text not in before.snapshot.warnings], streams)
+    run.accept(found, snapshot)
+    output.write_document(
+        streams,
+        lambda surface: terminal.sizing(found, after, surface),
+        lambda: results.result_document(found),
+        csv=lambda: csv_rows.sizing(found),
+        nodes=lambda: bought_nodes.bought_nodes(after, [name for purchase in found.buy for name in purchase.nodes]),
+        snapshot=snapshot,
+    )
+    run.end(DONE if found.status in ("optimal", "feasible") else INCOMPLETE, terminal.summary(found, run.seconds()))

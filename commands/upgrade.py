@@ -1,0 +1,97 @@
+"""``kubestow upgrade``: whether the upgrade of a node pool gets through, wave by wave."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import click
+
+from commands.common import options
+from commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from commands.common.help_text import Command
+from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+
+_ZONE = "topology.kubernetes.io/zone"
+
+
+def _share(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,6}%?", value, re.ASCII):
+        raise click.BadParameter(f"{value!r} is no number of nodes (expected N or N%)")
+    return value
+
+
+def _domain(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("expected zone or the key of a node label")
+    return _ZONE if value == "zone" else value
+
+
+@click.command(cls=Command)
+@options.snapshots
+@options.table_output()
+@click.option("--pool", required=True, metavar="SELECTOR", help="The nodes of the pool, by labels as kubectl takes them.")
+@click.option("--max-unavailable", callback=_share, default="0", metavar="N|N%", help="Nodes that may be missing at once.")
+@click.option("--surge", callback=_share, default="1", metavar="N|N%", help="Nodes that may be there beyond the pool at once.")
+@click.option("--by", callback=_domain, metavar="zone|KEY", help="Upgrade one zone after the other, or the domains of another label.")
+@click.option(
+    "--to", "change", metavar="FILE", type=options.READ, help="What is changed in a Node to make the new one, or such a Node (YAML)."
+)
+@options.time_limit(60.0, "Seconds that looking for ways around what blocks may take.")
+@click.option("--seed", type=options.SEED, default=0, metavar="N", help="Seed of the search.")
+@click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds.")
+@click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Parallel searches.  [default: one per core]")
+@options.policy
+@options.daemon_namespaces
+@options.versions
+@options.strict
+@options.max_input
+@options.noise()
+@bundled(streams=Streams, choices=PolicyChoices)
+def upgrade(
+    streams: Streams,
+    choices: PolicyChoices,
+    pool: str,
+    max_unavailable: str,
+    surge: str,
+    by: str | None,
+    change: str | None,
+    time_limit: float,
+    seed: int,
+    deterministic: bool,
+    workers: int | None,
+) -> None:
+    """Say whether the upgrade of a node pool gets through: waves in which every drain does, or what blocks it and which surge would help.
+
+    Exits with 0 when every node is drained, 3 when one is blocked (the waves that get through are written all the same), 130 when
+    interrupted (the waves so far are certain, and written).
+    """
+    refuse(not pool, "--pool: expected a label selector, such as pool=old")
+    refuse(
+        max_unavailable.rstrip("%").strip("0") == "" and surge.rstrip("%").strip("0") == "",
+        "--max-unavailable and --surge are both 0: no node could ever be drained",
+    )
+    streams.check()
+    from commands.common import inputs, output, searching
+    from models.edits.upgrade import read
+    from report.documents import csv_rows, results
+    from report.terminal.capacity import upgrade as terminal
+    from solver.capacity.upgrade.pool import UpgradeOptions
+    from solver.capacity.upgrade.upgrade import upgrade as find
+
+    policy = inputs.read_policy(choices)
+    to = inputs.checked(partial(read, change)) if change is not None else None
+    run = searching.Run(streams)
+    snapshot = inputs.load(streams, policy)
+    run.loaded = run.seconds()
+    search = searching.search_options(SearchChoices(time_limit, "auto", seed, deterministic, workers), choices, policy)
+    found = run.search(partial(find, snapshot, UpgradeOptions(pool, max_unavailable, surge, by, to, search)))
+    run.accept(found, snapshot)
+    output.write_document(
+        streams,
+        lambda surface: terminal.upgrade(found, snapshot, surface),
+        lambda: results.result_document(found),
+        csv=lambda: csv_rows.upgrade(found),
+        snapshot=snapshot,
+    )
+    run.end(DONE if found.complete else INCOMPLETE, terminal.summary(found, run.seconds()))

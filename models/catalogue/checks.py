@@ -1,0 +1,134 @@
+"""What is wrong with a shape: problems as ``field: what was found, what was expected``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from models.catalogue import money
+from models.documents.catalogue import Price, Quantity, Shape
+from models.kube import pod_requests, quantity
+from models.kube.lenient_decode import did_you_mean, shorten
+from models.kube.selectors import is_label_key, is_label_value
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+#: Labels that each node gets of its name and zone, whatever its shape.
+_OWN: Final = (HOSTNAME, ZONE)
+#: A node that says nothing of these takes no pods, or only such as ask for nothing.
+_NEEDED: Final = ("cpu", "memory", "pods")
+#: Resources without a domain that a node may have besides.
+_PLAIN: Final = (*_NEEDED, "ephemeral-storage")
+_INT32: Final = 2**31 - 1
+_VALUE: Final = "a label value: at most 63 letters, digits, '-', '_' and '.', letters or digits at both ends"
+_KEY: Final = "a label key such as example.com/pool"
+
+
+def problems(shape: Shape) -> list[str]:
+    """Return all problems of a shape whose fields have the types that they should."""
+    return [
+        *_name(shape.name),
+        *_allocatable(shape),
+        *_zones(shape.zones),
+        *_prices(shape),
+        *_labels(shape),
+        *_taints(shape),
+        *(
+            f"volumes[{plain_key(driver)}]: got {shorten(count)}, expected a whole number within 0..{_INT32}"
+            for driver, count in shape.volumes.items()
+            if not 0 <= count <= _INT32
+        ),
+    ]
+
+
+def plain_key(key: str) -> str:
+    """Return a key as it may appear between brackets."""
+    return shorten(key)[1:-1]
+
+
+def _name(name: str) -> Iterator[str]:
+    if not name or not is_label_value(name):
+        yield f"name: got {shorten(name)}, expected {_VALUE}"
+
+
+def _allocatable(shape: Shape) -> Iterator[str]:
+    for name in _NEEDED:
+        if name not in shape.allocatable:
+            without = {"pods": "the number of pods that a node takes, such as 110: without it a node takes none"}
+            yield f"allocatable.{name}: missing, expected {without.get(name, f'what a node has of {name} for pods')}"
+    yield from _quantities(shape.allocatable, "allocatable")
+    yield from _quantities(shape.capacity, "capacity")
+    for name in shape.allocatable.keys() & shape.capacity.keys():
+        try:
+            more = quantity.parse(shape.allocatable[name]) > quantity.parse(shape.capacity[name])
+        except quantity.QuantityError:
+            continue
+        if more:
+            least = shorten(shape.allocatable[name])
+            yield f"capacity[{plain_key(name)}]: got {shorten(shape.capacity[name])}, expected at least what is allocatable, {least}"
+
+
+def _quantities(given: Mapping[str, Quantity], field: str) -> Iterator[str]:
+    for name, raw in given.items():
+        where = f"{field}[{plain_key(name)}]"
+        if not (name in _PLAIN or (pod_requests.counts_as_resource(name) and is_label_key(name))):
+            yield f"{where}: no such resource, expected {', '.join(_PLAIN)}, hugepages-SIZE or DOMAIN/NAME{did_you_mean(name, _PLAIN)}"
+        try:
+            if quantity.parse(raw) < 0:
+                yield f"{where}: got {shorten(raw)}, expected no negative amount"
+            quantity.milli(raw)
+        except quantity.QuantityError as error:
+            yield f"{where}: {error}"
+
+
+def _zones(zones: tuple[str, ...]) -> Iterator[str]:
+    if not zones:
+        yield "zones: empty, expected at least one zone in which it can be had"
+    for zone in dict.fromkeys(zones):
+        if not zone or not is_label_value(zone):
+            yield f"zones: got {shorten(zone)}, expected {_VALUE}"
+        elif zones.count(zone) > 1:
+            yield f"zones: {shorten(zone)} is given twice, expected each zone once"
+
+
+def _prices(shape: Shape) -> Iterator[str]:
+    if isinstance(shape.price, dict):
+        for zone, price in shape.price.items():
+            if zone not in shape.zones:
+                yield f"price[{plain_key(zone)}]: no such zone in zones{did_you_mean(zone, shape.zones)}"
+            yield from _price(price, f"price[{plain_key(zone)}]")
+        for zone in dict.fromkeys(shape.zones):
+            if zone not in shape.price:
+                yield f"price[{plain_key(zone)}]: missing, expected the price in each of zones"
+    else:
+        yield from _price(shape.price, "price")
+    yield from _price(shape.fixedPrice, "fixedPrice")
+
+
+def _price(price: Price, field: str) -> Iterator[str]:
+    try:
+        money.parse(price)
+    except money.MoneyError as error:
+        yield f"{field}: {error}"
+
+
+def _labels(shape: Shape) -> Iterator[str]:
+    for key, value in shape.labels.items():
+        if not is_label_key(key):
+            yield f"labels: got the key {shorten(key)}, expected {_KEY}"
+        elif key in _OWN:
+            yield f"labels[{key}]: each node gets its own, expected it to be left out"
+        if not is_label_value(value):
+            yield f"labels[{plain_key(key)}]: got {shorten(value)}, expected {_VALUE}"
+
+
+def _taints(shape: Shape) -> Iterator[str]:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(shape.taints):
+        if not is_label_key(taint.key):
+            yield f"taints[{index}].key: got {shorten(taint.key)}, expected {_KEY}"
+        if not is_label_value(taint.value):
+            yield f"taints[{index}].value: got {shorten(taint.value)}, expected {_VALUE}"
+        if (taint.key, taint.effect) in seen:
+            yield f"taints[{index}]: {taint.key}:{taint.effect} is given twice, expected each key and effect once"
+        seen.add((taint.key, taint.effect))

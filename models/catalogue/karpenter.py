@@ -1,0 +1,180 @@
+"""Instance types of Karpenter's kwok provider, as shapes.
+
+Source: kubernetes-sigs/karpenter kwok/cloudprovider/helpers.go (InstanceTypeOptions, KWOKOffering, newInstanceType), and the older form
+of offerings (capacityType, zone, price) of kwok/examples/instance_types.json. Keys count whatever their case, as Go reads them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+from models.catalogue import money
+from models.catalogue.checks import ZONE
+from models.documents.catalogue import Quantity, Shape
+from models.kube import quantity
+from models.kube.lenient_decode import plain, shorten
+
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+_TYPE: Final = "node.kubernetes.io/instance-type"
+_ON_DEMAND: Final = "on-demand"
+_SPOT: Final = "spot"
+_LINUX: Final = "linux"
+#: What the provider takes off each machine for the kubelet, and the pods that a machine takes which does not say it.
+_RESERVED: Final = {"cpu": Fraction(1, 10), "memory": Fraction(10 * 2**20)}
+_PODS: Final = 110
+_FIELDS: Final = frozenset({"name", "offerings", "architecture", "operatingsystems", "resources"})
+_OFFERING: Final = frozenset({"price", "available", "requirements", "capacitytype", "zone", "reservationcapacity"})
+
+
+@dataclass
+class _Reading:
+    problems: list[str]
+    unavailable: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)  # capacity types that are neither on demand nor spot: offerings of each
+    systems: Counter[str] = field(default_factory=Counter)  # operating systems other than Linux: instance types of each
+    dropped: dict[str, None] = field(default_factory=dict)  # what is not read
+
+    def notes(self) -> Iterator[str]:
+        if self.unavailable:
+            yield f"{_counted(self.unavailable, 'offering')} not available {_are(self.unavailable)} left out of the catalogue"
+        for kind, count in sorted(self.kinds.items()):
+            yield f"{_counted(count, 'offering')} of capacity type {plain(kind)} {_are(count)} left out of the catalogue"
+        for system, count in sorted(self.systems.items()):
+            yield f"{_counted(count, 'instance type')} of {plain(system)} {_are(count)} left out of the catalogue, which is of {_LINUX}"
+        if self.dropped:
+            yield f"not read of the catalogue: {', '.join(map(plain, self.dropped))}"
+
+
+def shapes(listed: Sequence[Any], problems: list[str]) -> tuple[list[Shape], list[str]]:
+    """Return the shapes that a list of instance types stands for, those of spot offerings as shapes of their own, and what a reader must
+    know of what was left out. ``problems`` takes what cannot be read."""
+    reading = _Reading(problems)
+    found = [shape for index, each in enumerate(listed) for shape in _shapes(index, each, reading)]
+    if not found and not problems:
+        problems.append("no instance type has an offering that is available, expected at least one")
+    return found, list(reading.notes())
+
+
+def _shapes(index: int, data: Any, reading: _Reading) -> Iterator[Shape]:
+    given = _lower(data)
+    name: Any = given.get("name")
+    where = f"instance type {shorten(name)}" if isinstance(name, str) else f"[{index}]"
+    offerings: Any = given.get("offerings")
+    resources: Any = given.get("resources")
+    systems: Any = given.get("operatingsystems") or [_LINUX]
+    architecture: Any = given.get("architecture")
+    wanted = (
+        ("name", name, str, "its name"),
+        ("offerings", offerings, list, "a list of offerings"),
+        ("resources", resources, dict, "the machine's resources"),
+        ("architecture", architecture, str, "its architecture, such as amd64"),
+        ("operatingSystems", systems, list, "a list of operating systems"),
+    )
+    odd = [f"{key}: {_found(value)}, expected {what}" for key, value, kind, what in wanted if not isinstance(value, kind)]
+    if isinstance(resources, dict):
+        found = {key: raw for key, raw in resources.items() if not isinstance(raw, str | int | float) or isinstance(raw, bool)}
+        odd += [f"resources[{plain(key)}]: got {shorten(raw)}, expected a quantity" for key, raw in found.items()]
+    if odd:
+        reading.problems += [f"{where}: {text}" for text in odd]
+        return
+    reading.dropped.update(dict.fromkeys(key for key in data if key.lower() not in _FIELDS))
+    if _LINUX not in systems:
+        reading.systems.update(str(system) for system in systems[:1])
+        return
+    prices: dict[str, dict[str, int]] = {}
+    for number, each in enumerate(offerings):
+        offer = _offering(f"{where}: offerings[{number}]", each, reading)
+        if offer is not None:
+            kind, zone, price = offer
+            known = prices.setdefault(kind, {})
+            known[zone] = min(price, known.get(zone, price))
+    capacity: dict[str, Quantity] = {"pods": _PODS, **resources}
+    labels = {_TYPE: name, "kubernetes.io/arch": architecture, "kubernetes.io/os": _LINUX}
+    for kind, zones in sorted(prices.items()):
+        yield Shape(
+            name=name if kind == _ON_DEMAND else f"{name}.{kind}",
+            allocatable={key: _less(key, raw) for key, raw in capacity.items()},
+            zones=tuple(zones),
+            price={zone: money.number(price) for zone, price in zones.items()},
+            capacity=capacity,
+            labels={**labels, CAPACITY_TYPE: kind},
+            spot=kind == _SPOT,
+        )
+
+
+def _offering(where: str, data: Any, reading: _Reading) -> tuple[str, str, int] | None:
+    """Capacity type, zone and price of an offering; None where there is none to be had."""
+    if not isinstance(data, Mapping):
+        reading.problems.append(f"{where}: got {shorten(data)}, expected an object")
+        return None
+    given = _lower(data)
+    requirements = given.get("requirements") or ()
+    if not isinstance(requirements, list | tuple):
+        reading.problems.append(f"{where}: Requirements: got {shorten(requirements)}, expected a list")
+        return None
+    required: dict[str, Any] = {CAPACITY_TYPE: given.get("capacitytype", _ON_DEMAND), ZONE: given.get("zone")}
+    for each in requirements:
+        key, values = (str(each.get("key")), each.get("values")) if isinstance(each, Mapping) else ("", None)
+        if key in required and isinstance(values, list) and len(values) == 1 and each.get("operator") == "In":
+            required[key] = values[0]
+        elif key in required:
+            reading.problems.append(f"{where}: requirement {key}: got {_operated(each)}, expected In and one value")
+            return None
+        else:
+            reading.dropped[f"requirements of {key}"] = None
+    reading.dropped.update(dict.fromkeys(key for key in data if key.lower() not in _OFFERING))
+    if given.get("available", True) is False:
+        reading.unavailable += 1
+        return None
+    kind, zone = required[CAPACITY_TYPE], required[ZONE]
+    if kind not in (_ON_DEMAND, _SPOT):
+        reading.kinds[str(kind)] += 1
+        return None
+    try:
+        if not isinstance(zone, str) or not zone:
+            raise money.MoneyError(f"zone: {_found(zone)}, expected the zone of the offering")
+        if "price" not in given:
+            raise money.MoneyError("Price: missing, expected what a node costs per hour")
+        price = given["price"]
+        if not isinstance(price, int | float | str):
+            raise money.MoneyError(f"Price: got {shorten(price)}, expected a number")
+        return kind, zone, money.rounded(price)
+    except money.MoneyError as error:
+        reading.problems.append(f"{where}: {error}")
+        return None
+
+
+def _less(name: str, raw: Quantity) -> Quantity:
+    """What is left of a resource for pods."""
+    if name not in _RESERVED:
+        return raw
+    try:
+        left = max(Fraction(0), quantity.parse(raw) - _RESERVED[name])
+    except quantity.QuantityError:
+        return raw  # the shape's checks say what is wrong with it
+    mebi = left / 2**20
+    return f"{mebi}Mi" if name == "memory" and mebi.denominator == 1 else quantity.canonical(left)
+
+
+def _lower(data: Any) -> dict[str, Any]:
+    return {key.lower(): value for key, value in data.items()} if isinstance(data, Mapping) else {}
+
+
+def _operated(requirement: Mapping[str, Any]) -> str:
+    return f"{plain(str(requirement.get('operator')))} {shorten(requirement.get('values'))}"
+
+
+def _found(value: Any) -> str:
+    return "missing" if value is None else f"got {shorten(value)}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

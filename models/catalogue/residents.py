@@ -1,0 +1,141 @@
+"""The pods that run on a node as soon as it joins: those of DaemonSets, by their controller's rules, and static ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from models.kube import objects
+from models.kube.lenient_decode import shorten
+from models.kube.selectors import NodeTable
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.daemon_sets import eligible, settled, target
+from models.workloads.daemon_sets import resident as is_resident
+from models.workloads.ownership import named
+from models.workloads.pods import Maker, UnknownClass
+from models.workloads.replicas import Slot
+from models.workloads.revisions import reference
+from models.workloads.template import Names
+from models.workloads.view import selector, view
+
+_CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+#: Stands for the node of a pod that is on none yet; no name of a node.
+_NOWHERE: Final = "*"
+_RUNNING: Final = objects.PodStatus(phase="Running")
+_change = msgspec.structs.replace
+
+
+@dataclass(frozen=True)
+class Resident:
+    """``pod``: as it is on the node ``old``; ``runs``: whether there is such a pod on a node."""
+
+    pod: objects.Pod
+    old: str
+    runs: Callable[[objects.Node], bool]
+
+
+class Residents:
+    """What runs on nodes that join a cluster. ``taken``: has the pods whose names are taken; ``original``: the cluster that tells."""
+
+    def __init__(self, taken: Snapshot, original: Snapshot) -> None:
+        self._original = original
+        self._names = Names({objects.pod_key(pod) for snapshot in (taken, original) for pod in snapshot.pods})
+        self.workers = [node for node in original.nodes if not any(role in (node.metadata.labels or {}) for role in _CONTROL_PLANE)]
+        self.guessed: list[str] = []
+        self._residents = [*self._of_objects(), *self._of_pods(), *self._static()]
+
+    def on(self, node: objects.Node) -> list[objects.Pod]:
+        """Return the pods that a node gets, bound to it and of names that no other pod has."""
+        return self.settle(self.of(node), node.metadata.name or "")
+
+    def of(self, node: objects.Node) -> list[Resident]:
+        """Return what runs on a node, and on all that differ from it by name alone."""
+        return [resident for resident in self._residents if resident.runs(node)]
+
+    def settle(self, residents: Iterable[Resident], node: str) -> list[objects.Pod]:
+        """Return the pods of these on a node, bound to it and of names that no other pod has."""
+        settled_ = (settled(resident.pod, resident.old, node, self._names.suffixed) for resident in residents)
+        return [_change(pod, status=_RUNNING, containerIds=None) for pod in settled_]
+
+    def _of_objects(self) -> Iterator[Resident]:
+        found = self._original.workloads.get("DaemonSet", ())
+        if not found:
+            return
+        maker = Maker(self._original.copy())
+        gates = self._original.gates
+        for obj in found:
+            workload = view(obj)
+            if workload is None or obj.metadata.deletionTimestamp is not None:
+                continue
+            running = [self._original.pods[i] for i in maker.owners.of("DaemonSet", workload.namespace, workload.name, selector(obj))]
+            labels = {"controller-revision-hash": maker.revisions.label(workload, running, obj, "")}
+            try:
+                [pod] = maker.pods(workload, [Slot(base=f"{workload.name}-", labels=labels, node=_NOWHERE)], reference(obj))
+            except UnknownClass as error:
+                raise InputError([f"{workload.ref}: no PriorityClass {shorten(str(error))} in the input"]) from None
+            spec = workload.spec
+            yield Resident(pod, _NOWHERE, lambda node, spec=spec: bool(eligible(spec, NodeTable([node]), gates)))  # type: ignore[misc]
+
+    def _of_pods(self) -> Iterator[Resident]:
+        """DaemonSets of which the snapshot has pods and no object with a template. The controller has put a node's name in place of the
+        required node affinity, so that what it was is guessed from where pods run."""
+        found: dict[tuple[str, str], list[objects.Pod]] = {}
+        for pod in self._original.pods:
+            owner, namespace = objects.controller_of(pod), pod.metadata.namespace or "default"
+            if is_resident(pod) and owner is not None and owner.kind == "DaemonSet":
+                found.setdefault((namespace, owner.name), []).append(pod)
+        table = NodeTable(self._original.nodes) if found else None
+        for (namespace, name), pods in found.items():
+            if table is None or view(named(self._original, "DaemonSet", namespace, name)) is not None:
+                continue
+            newest = max(pods, key=lambda pod: (pod.metadata.creationTimestamp or "", pod.metadata.name or ""))
+            old = target(newest) or ""
+            spec = unpinned(newest.spec, old)
+            here = {target(pod) for pod in pods}
+            without = [node for node in eligible(spec, table, self._original.gates) if node not in here]
+            yield Resident(newest, old, self._like(spec, here, set(without)))
+            if without:
+                self.guessed.append(f"DaemonSet {namespace}/{name}")
+
+    def _like(self, spec: objects.PodSpec, here: set[str | None], without: set[str]) -> Callable[[objects.Node], bool]:
+        """Whether a node is like those that a DaemonSet runs on: with all labels that these share and that none of the others which its
+        template allows has; where no label tells them apart, as its template allows."""
+        labels = {node.metadata.name: set((node.metadata.labels or {}).items()) for node in self._original.nodes}
+        shared = set.intersection(*found) if (found := [labels[name] for name in here if name in labels]) else set()
+        telling = {label for label in shared if not any(label in labels[name] for name in without)} if without else set()
+        gates = self._original.gates
+
+        def runs(node: objects.Node) -> bool:
+            own = (node.metadata.labels or {}).items()
+            alike = not telling or any(label in own for label in telling)
+            return alike and bool(eligible(spec, NodeTable([node]), gates))
+
+        return runs
+
+    def _static(self) -> Iterator[Resident]:
+        """Static pods of which each worker has one: ``NAME-NODE``."""
+        workers = {node.metadata.name or "" for node in self.workers}
+        found: dict[tuple[str, str], dict[str, objects.Pod]] = {}
+        for pod in self._original.pods:
+            at, name = pod.spec.nodeName or "", pod.metadata.name or ""
+            if at in workers and is_mirror(pod) and is_resident(pod) and name.endswith(f"-{at}"):
+                found.setdefault((pod.metadata.namespace or "default", name.removesuffix(f"-{at}")), {})[at] = pod
+        for pods in found.values():
+            if len(pods) == len(workers):
+                old = next(node.metadata.name or "" for node in self.workers)
+                yield Resident(pods[old], old, lambda node: True)
+
+
+def unpinned(spec: objects.PodSpec, node: str) -> objects.PodSpec:
+    """Return the spec of a DaemonSet's pod without its node."""
+    free = _change(spec, nodeName=None)
+    affinity = free.affinity
+    if affinity is None or affinity.nodeAffinity is None or target(objects.Pod(objects.ObjectMeta(), free)) != node:
+        return free
+    return _change(
+        free, affinity=_change(affinity, nodeAffinity=_change(affinity.nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution=None))
+    )

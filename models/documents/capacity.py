@@ -1,0 +1,52 @@
+"""The documents about capacity, as plain values and back: Fit, Sizing, Survival, Upgrade."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from models.documents import placement as placements
+from models.documents.fit import Fit
+from models.documents.placement import API_VERSION, expect
+from models.documents.sizing import Sizing
+from models.documents.survival import Survival
+from models.documents.upgrade import Upgrade
+from models.kube.lenient_decode import shorten
+
+Capacity = Fit | Sizing | Survival | Upgrade
+
+KINDS: Final[dict[str, type[Capacity]]] = {"Fit": Fit, "Sizing": Sizing, "Survival": Survival, "Upgrade": Upgrade}
+
+#: What a document begins and ends with, whatever is between: the question and the answer before what proves it.
+_FIRST: Final = ("apiVersion", "kind", "snapshot", "mode", "pool", "removed", "keep", "fail", "atOnce", "priority", "preemption")
+_LAST: Final = ("placement", "outcomes", "survival", "unmodelled", "policy", "notes", "seconds")
+
+
+def to_builtins(document: Capacity) -> dict[str, Any]:
+    """Return plain dicts and lists, in the document's order. What a run does not have (``seconds`` of a deterministic one, all that is
+    null) is left out, and so are the devices of pods that get none."""
+    plain: dict[str, Any] = msgspec.to_builtins(document)
+    if isinstance(document, Fit | Sizing | Survival) and document.placement is not None:
+        plain["placement"] = placements.to_builtins(document.placement)
+    if isinstance(document, Sizing) and document.survival is not None:
+        plain["survival"] = to_builtins(document.survival)
+    for outcome in plain.get("outcomes", ()):
+        placements.leave_out_no_devices(outcome.get("assignments", ()))
+    between = [field for field in plain if field not in _FIRST and field not in _LAST]
+    return {field: plain[field] for field in (*_FIRST, *between, *_LAST) if plain.get(field) is not None}
+
+
+def from_builtins(plain: object, kind: str) -> Capacity:
+    """Read a document of one of :data:`KINDS`, decoded from JSON or YAML.
+
+    Raises:
+        msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
+    """
+    expect(plain, kind)
+    found: Capacity = msgspec.convert(plain, KINDS[kind])
+    for field, within in (("placement", getattr(found, "placement", None)), ("survival", getattr(found, "survival", None))):
+        if within is not None and (within.apiVersion, within.kind) != (API_VERSION, field.capitalize()):
+            stated = f"{shorten(within.apiVersion)} {shorten(within.kind)}"
+            raise msgspec.ValidationError(f"expected {API_VERSION} {field.capitalize()}, got {stated} - at `$.{field}`")
+    return found

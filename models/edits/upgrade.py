@@ -1,0 +1,247 @@
+"""A snapshot on its way through a node-pool upgrade: new nodes join, pods move, drained nodes go.
+
+``to`` says what is changed in a Node to make the new one: a patch of the fields of :class:`NodeChange` (maps are merged, where null takes a
+key away; the taints are replaced), or a Node, whose shape the new ones have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar, get_args
+
+import msgspec
+
+from models.catalogue.residents import Residents
+from models.documents import settings_file
+from models.documents.placement import SnapshotRef
+from models.documents.policy import Policy
+from models.documents.rebalance_plan import Limits, RebalancePlan, Summary
+from models.documents.upgrade import NewNode, UpgradeWave
+from models.edits import nodes as edits_nodes
+from models.kube import objects
+from models.kube.lenient_decode import shorten
+from models.kube.validation.pods import EFFECTS, Problems, check_choice, check_resources
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import InputError, Snapshot
+
+#: What rebalancing leaves alone and drains do not: `kubectl drain --delete-emptydir-data`, as node pools are upgraded.
+LIFTED: Final = ("local-storage",)
+_V = TypeVar("_V")
+_change = msgspec.structs.replace
+
+
+# --- what is changed --------------------------------------------------------------------------------------------------
+
+
+class MetadataChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Labels and annotations; null takes one away."""
+
+    labels: dict[str, str | None] | None = None
+    annotations: dict[str, str | None] | None = None
+
+
+class SpecChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """All taints of the new node."""
+
+    taints: list[objects.Taint] | None = None
+
+
+class InfoChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The version of its kubelet."""
+
+    kubeletVersion: str | None = None
+
+
+class StatusChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Resources; null takes one away."""
+
+    allocatable: dict[str, objects.RawQuantity | None] | None = None
+    capacity: dict[str, objects.RawQuantity | None] | None = None
+    nodeInfo: InfoChange | None = None
+
+
+class NodeChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A change of a Node. ``kind``: with Node it is the whole of one, but for what says which one it is and where."""
+
+    apiVersion: str | None = None
+    kind: str | None = None
+    metadata: MetadataChange | None = None
+    spec: SpecChange | None = None
+    status: StatusChange | None = None
+
+
+def read(path: str) -> dict[str, Any]:
+    """Return ``to`` from a YAML or JSON file: a patch, or a Node, of which only the fields of :class:`NodeChange` count.
+
+    Raises:
+        InputError: it cannot be read, has another field, or a value that no Node can have; a line for each problem.
+    """
+    name = NodeChange.__name__
+    plain = settings_file.document(path, name)
+    whole = isinstance(plain, dict) and plain.get("kind") == "Node"
+    change = settings_file.fitted(path, _known(plain, NodeChange) if whole else plain, NodeChange)
+    problems: Problems = []
+    if change.kind not in (None, "Node"):
+        problems.append(f"kind: got {shorten(change.kind)}, expected Node or none")
+    labels = change.metadata.labels if change.metadata is not None else None
+    if not whole and edits_nodes.HOSTNAME in (labels or {}):
+        problems.append(f"metadata.labels[{edits_nodes.HOSTNAME}]: every node has a value of its own")
+    if change.spec is not None and change.spec.taints is not None:
+        change.spec.taints = [taint for taint in change.spec.taints if not (whole and taint.key in edits_nodes.STATES)]
+        for i, taint in enumerate(change.spec.taints):
+            check_choice(taint.effect, EFFECTS, f"spec.taints[{i}].effect", problems)
+    if change.status is not None:
+        for field in ("allocatable", "capacity"):
+            given = {key: value for key, value in (getattr(change.status, field) or {}).items() if value is not None}
+            check_resources(given, f"status.{field}", problems)
+    if problems:
+        raise InputError([f"{path}: {name}: {problem}" for problem in problems])
+    found: dict[str, Any] = msgspec.to_builtins(change)
+    if not found:
+        raise InputError([f"{path}: {name}: empty, expected what is changed in a Node: metadata, spec or status"])
+    return found
+
+
+def _known(plain: object, kind: Any) -> object:
+    """Leave out of plain values, as far as they are mappings, what the struct does not have."""
+    if not isinstance(plain, dict) or not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return plain
+    fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    return {key: _known(value, _inner(fields[key])) for key, value in plain.items() if key in fields}
+
+
+def _inner(kind: Any) -> Any:
+    """Return the struct of an optional one."""
+    return next((each for each in get_args(kind) if isinstance(each, type) and issubclass(each, msgspec.Struct)), None)
+
+
+def changed(node: objects.Node, to: Mapping[str, Any] | None) -> objects.Node:
+    """Return a new node as ``to`` has it (valid, see the module).
+
+    Raises:
+        msgspec.ValidationError: ``to`` is not of the form of :class:`NodeChange`.
+    """
+    if to is None:
+        return node
+    change = msgspec.convert(to, NodeChange)
+    meta, spec, status = change.metadata or MetadataChange(), change.spec or SpecChange(), change.status or StatusChange()
+    whole = change.kind == "Node"
+    labels, old = node.metadata.labels or {}, node.status or objects.NodeStatus()
+    start = {key: value for key, value in labels.items() if key in edits_nodes.PLACE} if whole else labels
+    wanted = {key: value for key, value in (meta.labels or {}).items() if not (whole and key in edits_nodes.PLACE)}
+    info = old.nodeInfo
+    if status.nodeInfo is not None and status.nodeInfo.kubeletVersion is not None:
+        info = objects.NodeSystemInfo(status.nodeInfo.kubeletVersion)
+    return objects.Node(
+        _change(
+            node.metadata,
+            labels=_merged(start, wanted),
+            annotations=_merged({} if whole else node.metadata.annotations or {}, meta.annotations or {}) or None,
+        ),
+        objects.NodeSpec(taints=spec.taints if whole or spec.taints is not None else node.spec.taints if node.spec else None),
+        _change(
+            old,
+            capacity=_merged({} if whole else old.capacity or {}, status.capacity or {}),
+            allocatable=_merged({} if whole else old.allocatable or {}, status.allocatable or {}),
+            nodeInfo=info,
+        ),
+    )
+
+
+def _merged(old: Mapping[str, _V], new: Mapping[str, _V | None]) -> dict[str, _V]:
+    found = {**old, **new}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+# --- on the way -------------------------------------------------------------------------------------------------------
+
+
+def new_name(taken: set[str], old: str) -> str:
+    """Return a name for the node that stands in for another one, and take it."""
+    number, name = 1, f"{old}-new"
+    while name in taken:
+        number += 1
+        name = f"{old}-new-{number}"
+    taken.add(name)
+    return name
+
+
+def with_new(snapshot: Snapshot, new: Iterable[NewNode], to: Mapping[str, Any] | None) -> Snapshot:
+    """Return a snapshot with new nodes, empty but for what DaemonSets and static pods run there. What each is like has to be in it."""
+    new = list(new)
+    if not new:
+        return snapshot
+    found = snapshot.copy()
+    cloning = edits_nodes.Cloning(found, snapshot, {each.like for each in new})
+    nodes = {node.metadata.name: node for node in snapshot.nodes}
+    crew = Residents(found, snapshot) if to is not None else None
+    for each in new:
+        if crew is None:
+            cloning.clone(nodes[each.like], each.name)
+            continue
+        cloning.clone(nodes[each.like], each.name, lambda node: changed(node, to), lambda pod, node: is_mirror(pod))
+        found.pods += [pod for pod in crew.on(found.nodes[-1]) if not is_mirror(pod)]
+    return found
+
+
+def before(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None) -> Snapshot:
+    """Return the snapshot on which a wave drains, from that which the wave before left: its surge nodes have joined."""
+    return with_new(snapshot, wave.surge, to)
+
+
+def after(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None) -> Snapshot:
+    """Return the snapshot that a wave leaves, from that which the one before left: moves made, drained nodes gone, new ones there. Whoever
+    moved is Ready again."""
+    return left_by(before(snapshot, wave, to), wave, to)
+
+
+def left_by(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None) -> Snapshot:
+    """Return the snapshot that a wave leaves, from that :func:`before` it."""
+    found = with_new(moved(snapshot, wave), wave.joined, to).copy()
+    edits_nodes.remove(found, set(wave.drain))
+    return found
+
+
+def moved(snapshot: Snapshot, wave: UpgradeWave) -> Snapshot:
+    """Return a snapshot with the moves of a wave made."""
+    to, left = {move.pod: move.to for move in wave.moves}, {move.source for move in wave.moves}
+    pods = list(snapshot.pods)
+    for i, pod in enumerate(pods):
+        if pod.spec.nodeName in left and (node := to.get(objects.pod_key(pod))) is not None:
+            pods[i] = _change(pod, spec=_change(pod.spec, nodeName=node), status=objects.PodStatus(phase="Running"))
+    return replace(snapshot, pods=pods)
+
+
+def as_plan(wave: UpgradeWave, ref: SnapshotRef, policy: Policy | None = None) -> RebalancePlan:
+    """Return the drain of a wave as a plan on the snapshot :func:`before` it, for what replays the steps of plans. Its tiers and summaries
+    say nothing."""
+    nothing = Summary(0, 0)
+    return RebalancePlan(
+        snapshot=ref,
+        goals=["drain"],
+        engine="greedy",
+        status="feasible",
+        objective=[],
+        moves=wave.moves,
+        evictions=[],
+        before=nothing,
+        after=nothing,
+        drain=wave.drain,
+        limits=Limits(alsoMove=list(LIFTED)),
+        policy=policy,
+    )
+
+
+def stays(pods: Sequence[objects.Pod], drained: Iterable[str]) -> list[objects.Pod]:
+    """Return the pods on drained nodes that a drain has to move: none of a DaemonSet, static, over or being deleted."""
+    gone = set(drained)
+    found = []
+    for pod in pods:
+        if pod.spec.nodeName not in gone:
+            continue
+        owner = objects.controller_of(pod)
+        resident = (owner is not None and owner.kind == "DaemonSet") or is_mirror(pod)
+        if not (resident or objects.is_terminal(pod) or objects.is_terminating(pod)):
+            found.append(pod)
+    return found

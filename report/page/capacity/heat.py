@@ -1,0 +1,81 @@
+"""Failures as a heat map: each node or domain that can fail, and what comes of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from models.documents.survival import Scenario, Survival
+from models.snapshot.snapshot import Snapshot
+from report.page.unplaced import cause_data
+
+#: Outcomes in the order of their severity, as the page numbers them: not looked at, nothing to come back, survives, not known, pending.
+ABSENT, NOTHING, SURVIVES, UNKNOWN, PENDING = range(5)
+_ZONE: Final = "topology.kubernetes.io/zone"
+#: Failures that are listed, counterexamples that are told, and domains whose pairs are drawn.
+_LISTED: Final = 500
+_TOLD: Final = 200
+_MATRIX: Final = 60
+_PODS: Final = 50
+
+
+def outcome(scenario: Scenario) -> int:
+    if scenario.outcome == "survives":
+        return SURVIVES if scenario.displaced else NOTHING
+    return PENDING if scenario.outcome == "pending" else UNKNOWN
+
+
+def heat(snapshot: Snapshot, survival: Survival) -> dict[str, Any]:
+    """Return the cells (of each node or domain ``[name, group, outcome, pending, displaced, by, failures]``: the worst of all failures in
+    which it has a part), pairs where they can be drawn, the failures that are not survived, and counterexamples."""
+    groups = _domains(snapshot, survival.fail)
+    names = list(groups)
+    index = {name: i for i, name in enumerate(names)}
+    cells: list[list[Any]] = [[name, groups[name], ABSENT, 0, 0, "", 0] for name in names]
+    pairs: list[list[int]] = []
+    bad: list[tuple[int, int, list[int], Scenario]] = []
+    drawn = survival.atOnce == 2 and len(names) <= _MATRIX
+    for scenario in survival.outcomes:
+        code = outcome(scenario)
+        for failed in (scenario.failed, *scenario.alike):
+            members = [index[name] for name in failed if name in index]
+            for i in members:
+                cell = cells[i]
+                cell[6] += 1
+                if (code, scenario.pending, scenario.displaced) >= (cell[2], cell[3], cell[4]):
+                    cell[2:6] = [code, scenario.pending, scenario.displaced, scenario.by]
+            if drawn and len(members) == 2:
+                pairs.append([*sorted(members), code, scenario.pending])
+            if code >= UNKNOWN:
+                bad.append((code, scenario.pending, members, scenario))
+    bad.sort(key=lambda each: (-each[0], -each[1], each[2]))
+    return {
+        "fail": survival.fail,
+        "atOnce": survival.atOnce,
+        "cells": cells,
+        "pairs": pairs if drawn else None,
+        "failures": [[members, code, pending, each.displaced, each.by] for code, pending, members, each in bad[:_LISTED]],
+        "more": max(0, len(bad) - _LISTED),
+        "counterexamples": [
+            {
+                "failed": [index[name] for name in each.failed if name in index],
+                "pods": each.pending[:_PODS],
+                "count": len(each.pending),
+                "least": each.least,
+                "cause": cause_data(each.cause) if each.cause is not None else None,
+                "consequences": [[c.kind, c.object, c.message] for c in each.consequences],
+            }
+            for each in survival.counterexamples[:_TOLD]
+        ],
+    }
+
+
+def _domains(snapshot: Snapshot, fail: str) -> dict[str, str]:
+    """What can fail, with the group that it is drawn in: nodes by their zone, domains in one."""
+    found: dict[str, str] = {}
+    for node in snapshot.nodes:
+        labels = node.metadata.labels or {}
+        if fail == "node":
+            found[node.metadata.name or ""] = labels.get(_ZONE, "")
+        elif (value := labels.get(_ZONE if fail == "zone" else fail)) is not None:
+            found[value] = ""
+    return dict(sorted(found.items(), key=lambda each: each[1]))

@@ -1,0 +1,182 @@
+"""What the page says of a document about capacity beside its map: figures, tables, and failures as a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from models.catalogue import money
+from models.documents.capacity import Capacity
+from models.documents.fit import Fit
+from models.documents.sizing import Sizing
+from models.documents.survival import Survival
+from models.documents.upgrade import Upgrade
+from models.snapshot.snapshot import Snapshot
+from report.documents.output import counted
+from report.page import words
+from report.page.capacity.heat import heat
+from report.page.owners import short
+from report.page.unplaced import cause_data
+
+_LISTED: Final = 1_000
+Panel = dict[str, Any]
+
+
+def panel(snapshot: Snapshot, document: Capacity) -> Panel:
+    """Return ``capacity`` of the page: ``kind``, ``title``, ``status`` (a word and its tone), ``facts`` and what is special to the kind.
+    ``snapshot``: of the map."""
+    if isinstance(document, Fit):
+        return _fit(document)
+    if isinstance(document, Sizing):
+        return _sizing(snapshot, document)
+    return _survival(snapshot, document) if isinstance(document, Survival) else _upgrade(document)
+
+
+def _gap(value: int, bound: int) -> str:
+    return "proved" if value == bound else f"at most {bound:,}"
+
+
+def _fit(fit: Fit) -> Panel:
+    templates = [[short(t.workload), t.fits, t.bound, t.ratio, t.runs] for t in fit.templates]
+    facts = [["Units that fit", f"{fit.units:,}", _gap(fit.units, fit.bound)]]
+    if fit.keep is not None:
+        facts.append(["Kept free", f"{fit.keep.percent}%", f"of every {fit.keep.of}"])
+    best = max(fit.growth, key=lambda grown: grown.units, default=None)
+    if best is not None:
+        facts.append(["One node more", f"+{best.units:,}", f"like {best.like}"])
+    return {
+        "kind": "Fit",
+        "title": f"{counted(fit.units, 'unit')} more of {', '.join(short(t.workload) for t in fit.templates)}",
+        "status": ["proved", "good"] if fit.units == fit.bound else ["not proved", "plain"],
+        "facts": facts,
+        "templates": templates,
+        "cause": cause_data(fit.cause) if fit.cause is not None else None,
+        "growth": [[g.like, g.nodes, g.units, g.bound] for g in fit.growth[:_LISTED]],
+    }
+
+
+# --- sizing -----------------------------------------------------------------------------------------------------------------
+
+
+def _money(amount: float) -> str:
+    return money.text(money.parse(amount))
+
+
+def _sizing(snapshot: Snapshot, sizing: Sizing) -> Panel:
+    cost = sizing.cost
+    proved = cost.value == cost.bound
+    facts = [
+        ["Cost per hour", _money(cost.value), "proved" if proved else f"at least {_money(cost.bound)}"],
+        ["Nodes to buy", f"{sizing.nodes.value:,}", f"of {counted(len({p.shape for p in sizing.buy}), 'shape')}"],
+    ]
+    if sizing.removed:
+        priced = sizing.replaced
+        note = f"cost {_money(priced.cost)} per hour" if priced is not None and priced.priced == priced.nodes else ""
+        facts.append(["Nodes that go", f"{len(sizing.removed):,}", note])
+    names = {node.metadata.name: n for n, node in enumerate(snapshot.nodes)}
+    tones = {"optimal": "good", "feasible": "plain", "infeasible": "bad", "unknown": "warn"}
+    found: Panel = {
+        "kind": "Sizing",
+        "title": f"{counted(sizing.nodes.value, 'node')} for {_money(cost.value)} per hour" if sizing.placement else "No purchase",
+        "status": [sizing.status, tones[sizing.status]],
+        "facts": facts,
+        "buy": [
+            [p.shape, p.zone, p.count, _money(p.price), money.text(money.parse(p.price) * p.count), [names.get(n, -1) for n in p.nodes]]
+            for p in sizing.buy[:_LISTED]
+        ],
+        "utilisation": [
+            [u.shape or "all", u.resource, *(_amount(u.resource, n) for n in (u.requested, u.daemons, u.allocatable)), _share(u)]
+            for u in sizing.utilisation[:_LISTED]
+        ],
+        "workloads": [
+            [short(w.workload) if w.workload else "nodes without pods", w.pods, _money(w.cost), w.daemon]
+            for w in sizing.workloads[:_LISTED]
+        ],
+        "misfits": [
+            [m.pods[0] if m.pods else "", len(m.pods), [[r.shape, r.rule, r.message] for r in m.reasons]] for m in sizing.misfits[:_LISTED]
+        ],
+        "causes": [{"pods": c.pods[:20], "cause": cause_data(c)} for c in sizing.causes[:20]],
+        "heat": None,
+    }
+    if sizing.survival is not None:
+        found["heat"] = heat(snapshot, sizing.survival)
+        found["facts"] += _survival_facts(sizing.survival)
+    return found
+
+
+def _amount(resource: str, amount: int) -> str:
+    if resource == "cpu":
+        return words.offer(resource, amount)
+    return words.offer("memory", amount) if resource in ("memory", "ephemeral-storage") or "hugepages-" in resource else f"{amount:,}"
+
+
+def _share(use: Any) -> int:
+    """Per cent, never rounded up to 100."""
+    return use.requested * 100 // use.allocatable if use.allocatable > 0 else 0
+
+
+# --- survival ---------------------------------------------------------------------------------------------------------------
+
+
+def _survival_facts(survival: Survival) -> list[list[str]]:
+    said = survival.scenarios
+    lived = sum(1 + len(o.alike) for o in survival.outcomes if o.outcome == "survives")
+    facts = [
+        ["Failures survived", f"{lived:,} of {said.all:,}", _fails(survival)],
+        ["Looked at", f"{said.distinct - said.open:,}", f"{said.solved:,} by search, {said.bounded:,} by bounds"],
+    ]
+    worst = max((o.pending for o in survival.outcomes), default=0)
+    return facts + ([["Pending at worst", f"{worst:,}", "pods at least"]] if worst else [])
+
+
+def _fails(survival: Survival) -> str:
+    unit = {"node": "node", "zone": "zone"}.get(survival.fail, f"value of {survival.fail}")
+    return f"of any {unit}" if survival.atOnce == 1 else f"of any {survival.atOnce} {unit}s at once"
+
+
+def _survival(snapshot: Snapshot, survival: Survival) -> Panel:
+    found: Panel = {
+        "kind": "Survival",
+        "title": f"Survival of the failure {_fails(survival)}",
+        "status": ["certified", "good"] if survival.certified else ["not certified", "bad"],
+        "facts": _survival_facts(survival),
+        "heat": heat(snapshot, survival),
+        "exposed": [[e.kind, e.object, e.failures, " and ".join(e.worst), e.message] for e in survival.exposed[:_LISTED]],
+        "remedy": None,
+    }
+    remedy = survival.remedy
+    if remedy is not None:
+        what = [*(f"{n} more nodes like {like}" for n, _, like in (text.partition(":") for text in remedy.addNodes)), *remedy.buy]
+        cost = f"{_money(remedy.cost)} per hour" if remedy.cost is not None else ""
+        found["remedy"] = {"what": what, "cost": cost, "certified": remedy.certified, "options": list(remedy.options)}
+    return found
+
+
+# --- upgrade ----------------------------------------------------------------------------------------------------------------
+
+
+def _upgrade(upgrade: Upgrade) -> Panel:
+    drained = sum(len(wave.drain) for wave in upgrade.waves)
+    facts = [
+        ["Nodes upgraded", f"{drained:,} of {len(upgrade.nodes):,}", f"pool {upgrade.pool}"],
+        ["Waves", f"{len(upgrade.waves):,}", f"{upgrade.maxUnavailable} unavailable, {upgrade.surge} surge at most"],
+        ["Moves", f"{sum(len(wave.moves) for wave in upgrade.waves):,}", ""],
+    ]
+    if upgrade.smallestSurge is not None:
+        sure = "no smaller one helps" if upgrade.smallestProved else "a smaller one may help"
+        facts.append(["Surge that helps", f"{upgrade.smallestSurge:,}", sure])
+    done = upgrade.complete
+    return {
+        "kind": "Upgrade",
+        "title": f"Upgrade of {counted(len(upgrade.nodes), 'node')}: {counted(len(upgrade.waves), 'wave')}",
+        "status": ["complete", "good"] if done else ["blocked, proved" if upgrade.proved else "not complete", "bad"],
+        "facts": facts,
+        "waves": [
+            [w.wave, w.domain or "", list(w.drain), _new(w.surge), _new(w.joined), len(w.moves)] for w in upgrade.waves
+        ],
+        "blocked": [[b.node, b.kind, b.object, b.message, b.proved] for b in upgrade.blocked[:_LISTED]],
+    }  # fmt: skip
+
+
+def _new(nodes: Sequence[Any]) -> list[str]:
+    return [node.name for node in nodes]

@@ -1,0 +1,34 @@
+"""The result that the cluster map shows for a document about capacity: its placement, or its moves as a plan on all nodes ever there."""
+
+from __future__ import annotations
+
+import msgspec
+
+from models.documents.placement import Placement
+from models.documents.rebalance_plan import RebalancePlan, Summary
+from models.documents.upgrade import Upgrade
+from models.edits import upgrade as edits
+from models.snapshot.snapshot import Snapshot
+from report.documents.results import Result
+
+_change = msgspec.structs.replace
+
+
+def stand_in(snapshot: Snapshot, result: Result) -> tuple[Snapshot, Placement | RebalancePlan | None]:
+    """Return the snapshot of the map and the result that is drawn on it; none where a document only says what would be."""
+    if isinstance(result, Placement | RebalancePlan):
+        return snapshot, result
+    return _upgrade(snapshot, result) if isinstance(result, Upgrade) else (snapshot, result.placement)
+
+
+def _upgrade(snapshot: Snapshot, upgrade: Upgrade) -> tuple[Snapshot, RebalancePlan]:
+    """All nodes that are ever there, and the moves of each wave in one."""
+    joining = [new for wave in upgrade.waves for new in (*wave.surge, *wave.joined)]
+    moves = [_change(move, wave=wave.wave) for wave in upgrade.waves for move in wave.moves]
+    moves = [_change(move, step=step) for step, move in enumerate(moves, 1)]
+    nothing = Summary(0, 0)
+    plan = RebalancePlan(
+        upgrade.snapshot, ["drain"], "", "feasible", [], moves, [], nothing, nothing,
+        drain=upgrade.nodes, unmodelled=upgrade.unmodelled, policy=upgrade.policy, notes=upgrade.notes, seconds=upgrade.seconds,
+    )  # fmt: skip
+    return edits.with_new(snapshot, joining, upgrade.to), plan

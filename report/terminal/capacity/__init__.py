@@ -1,0 +1,4 @@
+"""Tables of documents about capacity.
+
+A module a document.
+"""

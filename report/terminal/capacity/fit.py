@@ -1,0 +1,81 @@
+"""A Fit as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.documents.fit import Fit, Growth
+from models.documents.placement import Cause
+from report.documents.output import counted
+from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.columns import Name
+from report.terminal.placement import unmodelled_and_notes
+
+#: Kinds of nodes listed.
+_KINDS = 20
+
+
+def summary(found: Fit, seconds: float) -> str:
+    """Return one line: how many fit, whether that is proved, in what time (wall-clock seconds)."""
+    return f"{outcome(found)}; {seconds:.1f} s"
+
+
+def outcome(found: Fit) -> str:
+    """Return how many more fit: ``64 more replicas of Deployment shop/web fit (proved)``."""
+    single = len(found.templates) == 1
+    noun = f"more replica{'s' * (found.units != 1)} of {found.templates[0].workload}" if single else f"unit{'s' * (found.units != 1)}"
+    proof = "proved" if found.units == found.bound else f"at most {found.bound:,}"
+    verb = "fits" if found.units == 1 else "fit"
+    return f"{f'{found.units:,}' if found.units else 'no'} {noun} {verb} ({proof})"
+
+
+def fit(found: Fit, surface: Surface) -> Iterator[RenderableType]:
+    """Yield the parts: how many of each template, what ends it, what one node more brings."""
+    yield Text(outcome(found), style="bold green" if found.units else "bold red")
+    yield Text()
+    if found.keep is not None:
+        yield plain(f"{found.keep.percent} % of every {found.keep.of} stay free, of what the templates request")
+    table = grid("template", "running", "more that fit", "total", "at most", "in a unit", right=(1, 2, 3, 4, 5))
+    for t in found.templates:
+        numbers = (t.runs, t.fits, t.runs + t.fits, t.runs + t.bound, t.ratio)
+        table.add_row(Name(t.workload), *(f"{number:,}" for number in numbers))
+    yield Padding(table, (0, 0, 0, 2))
+    if found.cause is not None:
+        yield from _cause(found, found.cause)
+    if found.growth:
+        yield from _growth(found, surface)
+    yield from unmodelled_and_notes(found, surface)
+
+
+def _cause(found: Fit, cause: Cause) -> Iterator[RenderableType]:
+    unit = "replica" if len(found.templates) == 1 else "unit"
+    yield heading(f"What ends it: why {unit} {found.units + 1:,} does not fit")
+    beside = "" if cause.alone else ", the others being where the placement has them"
+    kept = any(fact.rule == "Keep" for fact in cause.facts)
+    rest = "" if cause.minimal else " (beside the rules)" if kept else " (there was no time to leave out what does not matter)"
+    said = "these rules and capacities together rule it out" if len(cause.facts) > 1 else "this alone rules it out"
+    yield Padding(plain(f"{counted(cause.together, 'pod')} asked for at once{beside}: {said}{rest}"), (0, 0, 0, 2))
+    for fact in cause.facts:
+        message = fact.message.removeprefix(f"{fact.rule}: ")
+        yield Padding(plain(f"{fact.rule}: ", style="yellow").append_text(plain(message, style="default")), (0, 0, 0, 4))
+
+
+def _growth(found: Fit, surface: Surface) -> Iterator[RenderableType]:
+    yield heading("What one node more brings")
+    what = "replicas" if len(found.templates) == 1 else "units"
+    table = grid("a node like", "nodes of the kind", f"more {what}", right=(1, 2))
+    shown = found.growth[: surface.most(_KINDS)]
+    for entry in shown:
+        table.add_row(Name(entry.like), f"{entry.nodes:,}", _range(entry))
+    yield Padding(table, (0, 0, 0, 2))
+    if len(shown) < len(found.growth):
+        yield Padding(plain(f"{len(found.growth) - len(shown)} more kinds (--all shows them)", style="dim"), (0, 0, 0, 2))
+
+
+def _range(entry: Growth) -> str:
+    """What it brings, or between which numbers that is."""
+    return f"{entry.units:+,}" if entry.units == entry.bound else f"{entry.units:+,} to {entry.bound:+,}"

@@ -1,0 +1,206 @@
+"""A Sizing as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.catalogue import money
+from models.documents.sizing import Replaced, Sizing, Utilisation, WorkloadCost
+from models.snapshot.snapshot import Snapshot
+from report.documents.numbers import percent
+from report.documents.output import counted
+from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.columns import Cell, Name
+from report.terminal.placement import assignments, bar, examples, unmodelled_and_notes
+from report.terminal.progress import gap_text
+
+#: A month, as clouds count it.
+MONTH: Final = 730
+#: Workloads, groups of pods that fit nowhere, and shapes of each that are listed.
+_LISTED: Final = 10
+#: Per cent from which a resource is what limits.
+_FULL: Final = 90
+_STYLES: Final = {"optimal": "bold green", "feasible": "bold yellow", "infeasible": "bold red", "unknown": "bold red"}
+
+
+def summary(sizing: Sizing, seconds: float) -> str:
+    """Return one line: what to buy, how good that is, in what time (wall-clock seconds)."""
+    gap = [f"gap {_gap(sizing)}"] if sizing.status == "feasible" and _value(sizing) != _bound(sizing) else []
+    return "; ".join([outcome(sizing), *gap, sizing.status, f"{seconds:.1f} s"])
+
+
+def outcome(sizing: Sizing) -> str:
+    """Return the answer: ``buy 12 nodes of 2 shapes for 4.56 per hour, proved the least``."""
+    if sizing.status == "unknown":
+        return "no purchase that places everything was found, nor that there is none"
+    if sizing.status == "infeasible":
+        lost = sum(len(misfit.pods) for misfit in sizing.misfits)
+        return "no purchase places everything (proved)" + (f": {counted(lost, 'pod')} fit on no shape" if lost else "")
+    least = ", proved the least" if _value(sizing) == _bound(sizing) else f", at most {_gap(sizing)} above the least"
+    if not sizing.buy:
+        return "buy nothing: everything has a place on the nodes that stay"
+    shapes = counted(len({purchase.shape for purchase in sizing.buy}), "shape")
+    return f"buy {counted(sizing.nodes.value, 'node')} of {shapes} for {money.text(_value(sizing))} per hour{least}"
+
+
+def sizing(result: Sizing, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    """Yield the parts of the report: the answer, what to buy, what it is used for; how good it is comes last. ``snapshot``: with the nodes
+    bought."""
+    yield Text(outcome(result), style=_STYLES[result.status])
+    if result.buy:
+        yield from _purchase(result)
+    if result.replaced is not None and result.replaced.nodes:
+        yield from _replaced(result, result.replaced)
+    if result.survival is not None:
+        of = result.survival.fail + (f", {result.survival.atOnce} at once" if result.survival.atOnce > 1 else "")
+        count = counted(result.survival.scenarios.all, "failure")
+        text = f"certified: all comes back after any of {count}" if result.survival.certified else "not certified: something stays pending"
+        yield Padding(plain(f"{text} ({of})"), (1, 0, 0, 0))
+    yield from _misfits(result, surface)
+    if result.utilisation:
+        yield from _utilisation(result.utilisation, surface)
+    if result.workloads:
+        yield from _costs(result.workloads, surface)
+    if surface.wide and result.placement is not None and result.placement.assignments:
+        yield from assignments(result.placement, snapshot, surface)
+    yield from unmodelled_and_notes(result, surface)
+    yield from _objective(result)
+
+
+def _purchase(result: Sizing) -> Iterator[RenderableType]:
+    table = grid("shape", "zone", "nodes", "each", "per hour", f"per month of {MONTH} h", right=(2, 3, 4, 5), title="To buy")
+    total = 0
+    for purchase in result.buy:
+        price = money.parse(purchase.price)
+        total += price * purchase.count
+        amounts = money.text(price), *_hour_and_month(price * purchase.count)
+        table.add_row(Name(purchase.shape), plain(purchase.zone), f"{purchase.count:,}", *amounts)
+    if len(result.buy) > 1:
+        nodes = sum(purchase.count for purchase in result.buy)
+        table.add_row(Text("all", style="bold"), "", f"{nodes:,}", "", *_hour_and_month(total))
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _hour_and_month(millionths: int) -> tuple[str, str]:
+    """Return an hourly cost, and that of a month to the cent."""
+    cents = (millionths * MONTH + 5_000) // 10_000
+    return money.text(millionths), money.text(cents * 10_000)
+
+
+def _replaced(result: Sizing, gone: Replaced) -> Iterator[RenderableType]:
+    """Yield what the nodes that go cost, beside what is bought instead."""
+    nodes = counted(gone.nodes, "node")
+    if not gone.priced:
+        text = f"instead of {nodes}, whose instance types are not in the catalogue"
+    elif gone.priced < gone.nodes:
+        text = f"instead of {nodes}; {gone.priced:,} of them are in the catalogue and cost {money.text(money.parse(gone.cost))} per hour"
+    else:
+        before = money.parse(gone.cost)
+        less = before - _value(result)
+        word = "less" if less >= 0 else "more"
+        change = f", which is {money.text(abs(less))} per hour {word} ({percent(abs(less), before)} %)" if less and before else ""
+        text = f"instead of {nodes} for {money.text(before)} per hour{change}"
+    yield Padding(plain(text), (1, 0, 0, 0))
+
+
+def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
+    """Yield pods that no shape takes, what each shape lacks, and the cause."""
+    found = result.misfits
+    if found:
+        yield heading("What fits on no shape")
+    for misfit in found[: surface.most(_LISTED)]:
+        line = plain(f"{counted(len(misfit.pods), 'pod')}: ", style="bold red").append_text(
+            plain(examples(misfit.pods, surface), "default")
+        )
+        yield Padding(line, (0, 0, 0, 2))
+        said: dict[tuple[str, str], list[str]] = {}
+        for reason in misfit.reasons:
+            said.setdefault((reason.rule, reason.message), []).append(reason.shape)
+        for (rule, message), shapes in said.items():
+            rest = f" on {examples(list(dict.fromkeys(shapes)), surface)}{f': {message}' if message else ''}"
+            yield Padding(plain(rule, style="yellow").append_text(plain(rest, style="default")), (0, 0, 0, 6))
+        cause = next((cause for cause in result.causes if set(cause.pods) & set(misfit.pods)), None)
+        for fact in cause.facts if cause is not None else ():
+            yield Padding(plain(f"because {fact.message}"), (0, 0, 0, 6))
+    if len(found) > surface.most(_LISTED):
+        yield Padding(plain(f"... and {len(found) - _LISTED:,} more kinds of pods (--all lists them)", style="dim"), (0, 0, 0, 2))
+
+
+def _utilisation(found: Sequence[Utilisation], surface: Surface) -> Iterator[RenderableType]:
+    """Yield a row for each shape, a column for each resource, then which of them is the fullest."""
+    rows: dict[str, dict[str, Utilisation]] = {}
+    for entry in found:
+        rows.setdefault(entry.shape, {})[entry.resource] = entry
+    whole = rows.pop("", {})
+    names = list(whole)
+    table = grid("shape", *names, title="How full they are")
+    for shape, cells in [*rows.items(), *([("", whole)] if len(rows) > 1 else [])]:
+        first: Cell = Name(shape) if shape else Text("all", style="bold")
+        drawn = [bar(cells[r].requested, cells[r].allocatable, r, surface) if r in cells else "" for r in names]
+        table.add_row(first, *drawn)
+    yield Padding(table, (0, 0, 0, 2))
+    own = ", ".join(f"{percent(e.daemons, e.allocatable)} % of {r}" for r, e in whole.items() if e.daemons and e.allocatable)
+    if own:
+        yield Padding(plain(f"DaemonSets and static pods, which every node brings, take {own}"), (0, 0, 0, 2))
+    yield Padding(plain(f"What limits it: {limit(whole.values())}"), (0, 0, 0, 2))
+
+
+def limit(whole: Iterable[Utilisation]) -> str:
+    """Return which resource is the fullest, and what else limits a purchase where none is full."""
+    fullest = max(whole, key=lambda e: Fraction(e.requested, max(1, e.allocatable)))
+    share = percent(fullest.requested, fullest.allocatable)
+    text = f"{fullest.resource}, of which {share} % is asked for"
+    return text if share >= _FULL else f"{text}; the rest is due to rules, or to the sizes, zones and numbers that can be had"
+
+
+def _costs(found: Sequence[WorkloadCost], surface: Surface) -> Iterator[RenderableType]:
+    """Yield the dearest workloads, then what all DaemonSets and static pods cost together."""
+    costs = [money.parse(entry.cost) for entry in found]
+    total = sum(costs)
+    table = grid(
+        "workload", "pods", "per hour", "share", right=(1, 2, 3), title="What workloads cost, by the resource that they take most of"
+    )
+    for entry, cost in list(zip(found, costs, strict=True))[: surface.most(_LISTED)]:
+        first: Cell = Name(entry.workload) if entry.workload else plain("(nodes without pods)", style="dim")
+        table.add_row(first, f"{entry.pods:,}", money.text(cost), f"{percent(cost, total)} %")
+    yield Padding(table, (0, 0, 0, 2))
+    if len(found) > surface.most(_LISTED):
+        yield Padding(plain(f"... and {len(found) - _LISTED:,} more (--all lists them)", style="dim"), (0, 0, 0, 2))
+    own = sum(cost for entry, cost in zip(found, costs, strict=True) if entry.daemon)
+    if own:
+        yield Padding(plain(f"DaemonSets and static pods together: {money.text(own)} per hour, {percent(own, total)} %"), (0, 0, 0, 2))
+
+
+def _objective(result: Sizing) -> Iterator[RenderableType]:
+    s = result.seconds
+    took = f" ({s.load + s.compile + s.solve + s.verify:.1f} s)" if s is not None else ""
+    yield heading("Objective: ").append(result.status, style=_STYLES[result.status]).append(took, style="dim")
+    if result.status in ("infeasible", "unknown"):
+        return
+    table = grid("goal", "reached", "best possible", "gap", right=(1, 2, 3))
+    nodes = result.nodes
+    goals = [("cost per hour", money.text(_value(result)), money.text(_bound(result)), _gap(result))]
+    if _value(result) == _bound(result):  # fewer nodes are looked for at the least cost only
+        goals.append(("nodes at this cost", f"{nodes.value:,}", f"{nodes.bound:,}", gap_text(nodes.value, nodes.bound)))
+    for name, reached, best, gap in goals:
+        table.add_row(name, reached, best, Text(gap, style="green" if gap == "proved" else "yellow"))
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _value(result: Sizing) -> int:
+    return money.parse(result.cost.value)
+
+
+def _bound(result: Sizing) -> int:
+    return money.parse(result.cost.bound)
+
+
+def _gap(result: Sizing) -> str:
+    """Return how far the cost may be above the least, in per cent of the cost."""
+    return gap_text(_value(result), _bound(result))

@@ -1,0 +1,220 @@
+"""What survives failures, as a table for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.documents.placement import Fact
+from models.documents.survival import Counterexample, Scenario, Survival, SurvivalRemedy
+from models.snapshot.snapshot import Snapshot
+from report.documents.output import counted
+from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.columns import Name
+from report.terminal.placement import examples, unmodelled_and_notes
+from report.terminal.workloads import owners
+
+#: Counterexamples, failures and exposed objects that are listed.
+_LISTED: Final = 5
+_FAILURES: Final = 40
+_EXPOSED: Final = 12
+#: Workloads and nodes that a line names.
+_NAMED: Final = 4
+_BY: Final = {
+    "nothing": "nothing had to come back",
+    "bound": "a bound",
+    "composition": "single failures",
+    "search": "a construction",
+    "solver": "the solver",
+}
+_STYLE: Final = {"survives": "green", "pending": "red", "unknown": "yellow"}
+_OUTCOME: Final = {"survives": "all come back", "pending": "pods stay pending", "unknown": "not known"}
+
+
+def verdict_line(found: Survival) -> str:
+    """Return whether it is certified, in a sentence."""
+    several = found.atOnce > 1
+    total = found.scenarios.all
+    whose = ("their" if several else "its") + " pods"
+    come = f"{whose} of priority {found.priority:,} or more" if found.priority is not None else whose
+    if found.certified:
+        who = (
+            f"any {found.atOnce} of the {_noun(found, 2)} may fail at once ({total:,} ways)"
+            if several
+            else f"each of {_every(found)} may fail"
+        )
+        return f"Certified: {who}, and all {come} come back"
+    lost, unsure = _failures(found.outcomes, "pending"), _failures(found.outcomes, "unknown")
+    way = f"of {total:,} ways in which {found.atOnce} {_noun(found, 2)} fail at once" if several else f"of {_every(found)}"
+    parts = []
+    if lost:
+        parts.append(
+            f"{lost:,} {way} leave{'s' if lost == 1 else ''} pods pending" if several else f"{lost:,} {way} may not fail: pods stay pending"
+        )
+    if unsure:
+        parts.append(f"{unsure:,}{'' if parts else ' ' + way} {'is' if unsure == 1 else 'are'} not decided")
+    return f"Not certified: {'; '.join(parts)}"
+
+
+def summary(found: Survival, seconds: float) -> str:
+    """Return one line for standard error."""
+    return f"{verdict_line(found)}; {seconds:.1f} s"
+
+
+def survival(found: Survival, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    """Yield the parts of the report: the verdict, what does not come back and why, what would help, what else breaks, how it is proved."""
+    style = "bold green" if found.certified else "bold red" if found.counterexamples else "bold yellow"
+    yield Text(verdict_line(found), style=style)
+    yield from _counterexamples(found, snapshot, surface)
+    if found.remedy is not None:
+        yield from _remedy(found.remedy)
+    yield from _exposed(found, surface)
+    if surface.wide or surface.everything:
+        yield from _outcomes(found, surface)
+    yield from unmodelled_and_notes(found, surface)
+    yield heading("Proof")
+    yield Padding(plain(_proof(found)), (0, 0, 0, 2))
+
+
+def _noun(found: Survival, number: int) -> str:
+    one = found.fail if found.fail in ("node", "zone") else "domain"
+    of = "" if one == found.fail else f" of {found.fail}"
+    return f"{one}{'' if number == 1 else 's'}{of}"
+
+
+def _every(found: Survival) -> str:
+    return f"{found.scenarios.all:,} {_noun(found, found.scenarios.all)}"
+
+
+def _failures(outcomes: Sequence[Scenario], outcome: str) -> int:
+    return sum(1 + len(each.alike) for each in outcomes if each.outcome == outcome)
+
+
+def _proof(found: Survival) -> str:
+    """Return how the failures were decided."""
+    s = found.scenarios
+    parts = [f"{counted(s.all, 'failure')}", f"{s.distinct:,} distinct" if s.distinct < s.all else ""]
+    composed = f" ({s.composed:,} of them by putting single failures together)" if s.composed else ""
+    parts += [f"{s.bounded:,} decided by bounds", f"{s.solved:,} solved{composed}", f"{s.open:,} open" if s.open else ""]
+    took = f"; {found.seconds.load + found.seconds.compile + found.seconds.solve + found.seconds.verify:.1f} s" if found.seconds else ""
+    return ", ".join(part for part in parts if part) + took
+
+
+# --- what does not come back --------------------------------------------------------------------------------------------
+
+
+def _counterexamples(found: Survival, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    if not found.counterexamples:
+        return
+    shown = found.counterexamples[: surface.most(_LISTED)]
+    yield heading(f"Pods that do not come back, the worst failure{'s' if len(shown) > 1 else ''} first")
+    owned = owners(snapshot, {pod for each in shown for pod in each.pending})
+    of = {tuple(scenario.failed): scenario for scenario in found.outcomes}
+    for each in shown:
+        yield Padding(_failure(found, each, of.get(tuple(each.failed))), (0, 0, 0, 2))
+        yield Padding(plain(_by_workload(each.pending, owned, surface)), (0, 0, 0, 4))
+        if each.cause is not None:
+            yield from _why(each.cause.facts, each.cause.pods)
+            for way in each.cause.waysOut[: surface.most(_NAMED)]:
+                yield Padding(Text("- ").append_text(plain(way.message, style="green")), (0, 0, 0, 6))
+        for consequence in each.consequences:
+            yield Padding(
+                plain(f"{consequence.object}: ", style="yellow").append_text(plain(consequence.message, style="default")), (0, 0, 0, 4)
+            )
+    told = sum(1 + len(scenario.alike) for each in shown if (scenario := of.get(tuple(each.failed))) is not None)
+    rest = _failures(found.outcomes, "pending") - told
+    if rest > 0:
+        yield Padding(plain(f"... and {counted(rest, 'more failure')} (--all lists all)", style="dim"), (0, 0, 0, 2))
+
+
+def _failure(found: Survival, each: Counterexample, scenario: Scenario | None) -> Text:
+    """Return ``zone a: 3 of 12 pods stay pending``."""
+    text = plain(f"{_noun(found, len(each.failed))} {', '.join(each.failed)}", style="bold red")
+    total = f" of {scenario.displaced:,}" if scenario is not None else ""
+    least = f"{each.least:,}{total} pod{'s' if each.least != 1 or total else ''}"
+    stay = "stays" if each.least == 1 and not total else "stay"
+    if len(each.pending) > each.least:
+        least, stay = f"at least {least}", f"stay pending, {len(each.pending):,} in the best answer found"
+    else:
+        stay += " pending"
+    equal = len(scenario.alike) if scenario is not None else 0
+    alike = f"; {counted(equal, 'more failure')} {'is' if equal == 1 else 'are'} equal to it" if equal else ""
+    return text.append(f": {least} {stay}{alike}", style="default")
+
+
+def _by_workload(pods: Sequence[str], owned: Mapping[str, str], surface: Surface) -> str:
+    """Return ``2 of Deployment prod/web, 1 of StatefulSet prod/db: prod/web-1, ...``."""
+    counts = Counter(owned.get(pod, f"Pod {pod}") for pod in pods).most_common()
+    most = surface.most(_NAMED)
+    named = ", ".join(f"{number:,} of {owner}" for owner, number in counts[:most])
+    more = f" and {len(counts) - most:,} more workloads" if len(counts) > most else ""
+    return f"{named}{more}: {examples(pods, surface)}" if pods else ""
+
+
+def _why(facts: Sequence[Fact], pods: Sequence[str]) -> Iterator[RenderableType]:
+    who = f"{pods[0]} and {len(pods) - 1:,} more" if len(pods) > 1 else pods[0] if pods else ""
+    yield Padding(plain(f"why {who}:" if who else "why:", style="dim"), (0, 0, 0, 4))
+    for fact in facts:
+        said = plain(f"{fact.rule}: ", style="yellow").append_text(plain(fact.message.removeprefix(f"{fact.rule}: "), style="default"))
+        yield Padding(said, (0, 0, 0, 6))
+
+
+# --- what would help, and what else breaks ------------------------------------------------------------------------------
+
+
+def _remedy(remedy: SurvivalRemedy) -> Iterator[RenderableType]:
+    """Yield the nodes with which it is certified, what they cost, and how to try them."""
+    yield heading("Certified with" if remedy.certified else "What would help (the certificate was not finished with it)")
+    for text in (*remedy.addNodes, *remedy.buy):
+        number, _, what = text.partition(":")
+        kind, _, zone = what.partition("@")
+        like = (
+            f"node{'' if number == '1' else 's'} like {what}" if text in remedy.addNodes else f"{kind}{f' in zone {zone}' if zone else ''}"
+        )
+        yield Padding(plain(f"{number} {like}", style="green"), (0, 0, 0, 2))
+    yield Padding(plain(_cost(remedy)), (0, 0, 0, 2))
+    if remedy.options:
+        yield Padding(plain(" ".join(remedy.options), style="dim"), (0, 0, 0, 2))
+
+
+def _cost(remedy: SurvivalRemedy) -> str:
+    nodes = sum(int(text.partition(":")[0]) for text in (*remedy.addNodes, *remedy.buy))
+    value = nodes if remedy.cost is None else remedy.cost
+    what = counted(nodes, "node") + ("" if remedy.cost is None else f", {remedy.cost:g} per hour")
+    if remedy.bound is None:
+        return what
+    if remedy.bound >= value:
+        return f"{what}: {'no fewer' if remedy.cost is None else 'nothing cheaper'} will do, proved"
+    unit = "nodes are" if remedy.cost is None else "per hour is"
+    return f"{what}: at least {remedy.bound:g} {unit} needed, proved"
+
+
+def _exposed(found: Survival, surface: Surface) -> Iterator[RenderableType]:
+    if not found.exposed:
+        return
+    table = grid("failures", "of what", "the worst", "leaves", right=(0,), prose=(3,), title="What failures break or take")
+    for each in found.exposed[: surface.most(_EXPOSED)]:
+        name = each.object if each.kind != "lost" else examples([f"Pod {pod}" for pod in each.object[4:].split(",")])
+        table.add_row(f"{each.failures:,} of {found.scenarios.all:,}", Name(name), plain(", ".join(each.worst)), plain(each.message))
+    yield Padding(table, (0, 0, 0, 2))
+    if len(found.exposed) > surface.most(_EXPOSED):
+        yield Padding(plain(f"... and {len(found.exposed) - _EXPOSED:,} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+
+
+def _outcomes(found: Survival, surface: Surface) -> Iterator[RenderableType]:
+    table = grid("fails", "equal", "pods", "pending", "outcome", "decided by", right=(1, 2, 3), title="Failures")
+    shown = found.outcomes[: surface.most(_FAILURES)]
+    for each in shown:
+        by = "" if each.outcome == "unknown" else _BY[each.by]
+        equal = f"+{len(each.alike):,}" if each.alike else ""
+        pending = f"{each.pending:,}" if each.pending else ""
+        outcome = Text(_OUTCOME[each.outcome], style=_STYLE[each.outcome])
+        table.add_row(Name(", ".join(each.failed)), equal, f"{each.displaced:,}", pending, outcome, plain(by))
+    yield Padding(table, (0, 0, 0, 2))
+    if len(found.outcomes) > len(shown):
+        yield Padding(plain(f"... and {len(found.outcomes) - len(shown):,} more (--all lists all)", style="dim"), (0, 0, 0, 2))

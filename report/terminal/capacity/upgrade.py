@@ -1,0 +1,169 @@
+"""The upgrade of a node pool, as a table for people: whether it gets through, what blocks it and what would help, then its waves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.documents.upgrade import Blocker, Upgrade, UpgradeWave
+from models.snapshot.snapshot import Snapshot
+from report.documents.output import counted
+from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.columns import Name
+from report.terminal.placement import unmodelled_and_notes
+from report.terminal.workloads import owners
+
+#: Waves and blockers that are listed; nodes and workloads that a line names.
+_WAVES: Final = 40
+_BLOCKERS: Final = 20
+_NAMED: Final = 3
+_KINDS: Final = {
+    "PodDisruptionBudget": "a budget",
+    "localVolume": "a local volume",
+    "barePod": "a bare pod",
+    "room": "no room",
+    "rule": "a rule",
+    "notEvictable": "not to be evicted",
+}
+_DO: Final = {
+    "PodDisruptionBudget": "let the budget allow one disruption, or give its workload one replica more",
+    "localVolume": "move the data to a volume that other nodes reach, or give it up with its claim",
+    "barePod": "delete the pod, or let a controller own it",
+    "room": "surge by more nodes, or larger ones",
+    "rule": "let a node that stays or joins satisfy the rule",
+    "notEvictable": "take the pod away by hand when its work is done",
+}
+
+
+def verdict_line(found: Upgrade) -> str:
+    """Return whether the upgrade gets through, in a sentence."""
+    done = sum(len(wave.drain) for wave in found.waves)
+    total, waves = len(found.nodes), counted(len(found.waves), "wave")
+    moves = counted(sum(len(wave.moves) for wave in found.waves), "move")
+    if found.complete:
+        return f"Gets through: {'all ' if total > 1 else ''}{counted(total, 'node')} of {found.pool} in {waves}, {moves} of pods"
+    sure = "proved" if found.proved else "not proved"
+    held = len({blocker.node for blocker in found.blocked})
+    if not found.blocked:
+        return f"Not finished: {done:,} of {counted(total, 'node')} of {found.pool} in {waves}, {moves} of pods"
+    rest = f"{done:,} can, in {waves}" if done else "no other can"
+    return f"Blocked ({sure}): {held:,} of {counted(total, 'node')} of {found.pool} cannot be drained" + (
+        f"; {rest}" if held < total else ""
+    )
+
+
+def summary(found: Upgrade, seconds: float) -> str:
+    """Return one line for standard error."""
+    return f"{verdict_line(found)}; {seconds:.1f} s"
+
+
+def upgrade(found: Upgrade, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    """Yield the parts of the report."""
+    yield Text(verdict_line(found), style="bold green" if found.complete else "bold red" if found.blocked else "bold yellow")
+    yield plain(_limits(found), style="default")
+    if found.blocked:
+        yield from _blockers(found.blocked, surface)
+        yield from _help(found)
+    if found.waves:
+        yield from _waves(found, snapshot, surface)
+    yield from unmodelled_and_notes(found, surface)
+
+
+def _limits(found: Upgrade) -> str:
+    parts = [f"surge {found.surge:,}", f"at most {found.maxUnavailable:,} unavailable"]
+    parts += [f"by {found.by}"] if found.by is not None else []
+    return ", ".join([*parts, "new nodes are changed" if found.to is not None else "new nodes are clones of the old ones"])
+
+
+def _blockers(blocked: Sequence[Blocker], surface: Surface) -> Iterator[RenderableType]:
+    """Yield what is in the way, that of several nodes once."""
+    yield heading(f"What blocks ({len({b.node for b in blocked}):,} {'nodes' if len({b.node for b in blocked}) > 1 else 'node'})")
+    by_cause: dict[tuple[str, str, bool], list[Blocker]] = {}
+    for blocker in blocked:
+        by_cause.setdefault((blocker.kind, blocker.message, blocker.proved), []).append(blocker)
+    shown = list(by_cause.items())[: surface.most(_BLOCKERS)]
+    for (kind, message, proved), same in shown:
+        line = plain(f"{_KINDS[kind]}: ", style="bold red").append_text(plain(message, style="default"))
+        yield _inset(line.append(" (proved)" if proved else "", style="dim"))
+        yield _inset(plain(f"on {_some([b.node for b in same], surface)}; {_DO[kind]}", style="dim"), 4)
+    if len(shown) < len(by_cause):
+        yield _inset(plain(f"... and {len(by_cause) - len(shown):,} more (--all lists all)", style="dim"))
+
+
+def _help(found: Upgrade) -> Iterator[RenderableType]:
+    yield heading("Surge")
+    if found.smallestSurge is not None:
+        sure = "no smaller one does, proved" if found.smallestProved else "a smaller one may do"
+        text, style = f"with --surge {found.smallestSurge:,} every drain gets through ({sure})", "green"
+    elif found.smallestProved:
+        text, style = "no surge helps: what blocks stays, however many nodes join (proved)", "default"
+    else:
+        text, style = "no surge was found that helps", "default"
+    yield _inset(plain(text, style=style))
+
+
+def _waves(found: Upgrade, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
+    yield heading("Waves")
+    shown = found.waves[: surface.most(_WAVES)]
+    owned = owners(snapshot, {move.pod for wave in shown for move in wave.moves}) if surface.wide or surface.everything else {}
+    columns = [
+        "wave",
+        "drained",
+        "new before",
+        "new after",
+        "pods",
+        "to new nodes",
+        "at once",
+        *([found.by] if found.by is not None else []),
+    ]
+    table = grid(*columns, right=(0, 2, 3, 4, 5, 6))
+    fresh: set[str] = set()
+    for wave in shown:
+        fresh |= {new.name for new in (*wave.surge, *wave.joined)}
+        domain = [plain(wave.domain.partition("=")[2] if wave.domain else "")] if found.by is not None else []
+        to_new = sum(move.to in fresh for move in wave.moves)
+        numbers = (len(wave.surge), len(wave.joined), len(wave.moves), to_new, _at_once(wave))
+        table.add_row(f"{wave.wave:,}", _nodes(wave.drain, surface), *(f"{number:,}" for number in numbers), *domain)
+    yield _inset(table)
+    if len(shown) < len(found.waves):
+        yield _inset(plain(f"... and {len(found.waves) - len(shown):,} more waves (--all lists all)", style="dim"))
+    if owned:
+        yield from _moves(shown, owned)
+
+
+def _moves(waves: Sequence[UpgradeWave], owned: dict[str, str]) -> Iterator[RenderableType]:
+    yield heading("Pods")
+    table = grid("wave", "step", "pod", "of", "from", "to", right=(0, 1))
+    for wave in waves:
+        for move in wave.moves:
+            table.add_row(
+                f"{wave.wave:,}", f"{move.step:,}", Name(move.pod), Name(owned.get(move.pod, "")), Name(move.source or ""), Name(move.to)
+            )
+    yield _inset(table)
+
+
+def _at_once(wave: UpgradeWave) -> int:
+    """The most pods that may be evicted at once."""
+    sizes: dict[int, int] = {}
+    for move in wave.moves:
+        sizes[move.wave] = sizes.get(move.wave, 0) + 1
+    return max(sizes.values(), default=0)
+
+
+def _nodes(names: Sequence[str], surface: Surface) -> Name | Text:
+    return Name(names[0]) if len(names) == 1 else plain(_some(names, surface))
+
+
+def _some(names: Sequence[str], surface: Surface) -> str:
+    names = list(dict.fromkeys(names))
+    most = surface.most(_NAMED)
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _inset(part: RenderableType, by: int = 2) -> Padding:
+    return Padding(part, (0, 0, 0, by))

@@ -1,0 +1,73 @@
+"""Why one unit more does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from models.documents.fit import Keep
+from models.documents.placement import Cause
+from models.edits.binding import bound_as
+from models.kube.objects import pod_key
+from solver.capacity.fit.kept import ZoneRoom, zone_cause
+from solver.capacity.fit.question import Instance, Question
+from solver.capacity.fit.units import Most
+from solver.explain.conflict.minimal_conflict import minimal_cause
+from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.runtime.run_context import RunContext
+
+
+def one_more(question: Question, found: Most) -> tuple[Instance, PlacementQuestion]:
+    """Return the cluster with one unit more than fits, and whether its pods can be placed together."""
+    instance = question.at(found.units + 1)
+    pods = tuple(instance.scope.pending)
+    options = question.options
+    return instance, PlacementQuestion(instance.snapshot, pods, len(pods), options.exempt, options.policy)
+
+
+def cause_of(question: Question, found: Most, instance: Instance, asked: PlacementQuestion, context: RunContext) -> Cause | None:
+    """Return the minimal cause of unit n + 1: what leaves no placement of all pods together, else what leaves none of this unit's while the
+    others are where the answer puts them."""
+    last = [key for keys in instance.new for key in keys[len(keys) // (found.units + 1) * found.units :]]
+    cause = minimal_cause(asked, context) if found.units == found.bound else None
+    together = len(asked.pods)
+    if cause is None and question.keep is not None and found.instance is not None and found.instance.room is not None:
+        cause = _of_zones(found, found.instance.room, question.keep)
+    alone = cause is not None
+    if cause is None and not context.stop.is_set():
+        index = {pod_key(pod): i for i, pod in enumerate(instance.snapshot.pods)}
+        bound = bound_as(instance.snapshot, [(index[key], node) for key, node in nodes_of(found)])
+        pods = tuple(index[key] for key in last)
+        together = len(pods)
+        cause = minimal_cause(replace(asked, snapshot=bound, pods=pods, needed=len(pods)), context)
+    if cause is None:
+        return None
+    cause.pods, cause.together, cause.alone = last, together, alone
+    return cause
+
+
+def _of_zones(found: Most, room: ZoneRoom, keep: Keep) -> Cause | None:
+    """The room that zones keep, where the rules would let one unit more be placed: that it does not fit was proved with both."""
+    assert found.instance is not None
+    cluster = found.instance.cluster
+    counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    for g, n, k in found.sequence:
+        counts[g, n] += k
+    facts = zone_cause(cluster, room, counts, keep.percent)
+    by_itself = cluster.n_classes == 1 and room.most(cluster.demand[0]) <= found.units
+    return Cause(pods=[], facts=facts, minimal=by_itself, proved=found.units == found.bound) if facts else None
+
+
+def nodes_of(found: Most) -> list[tuple[str, str]]:
+    """Return the pods of the answer by key, each with its node."""
+    if found.instance is None:
+        return []
+    cluster = found.instance.cluster
+    dealt = [0] * cluster.n_classes
+    pods = []
+    for g, n, k in found.sequence:
+        chosen = cluster.classes[g].pods[dealt[g] : dealt[g] + k]
+        pods += [(pod_key(cluster.snapshot.pods[i]), cluster.nodes.names[n]) for i in chosen]
+        dealt[g] += k
+    return pods

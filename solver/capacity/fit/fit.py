@@ -1,0 +1,154 @@
+"""From templates to a verified Fit: the most units, their placement, why no more, and what one node more brings."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from checker.capacity.fit import verify_fit
+from checker.violation import insist
+from models.documents import fit as doc
+from models.documents.placement import Cause, Edits, Placement, Seconds, Unmodelled
+from models.kube.objects import is_terminal
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.fit.cause import cause_of, one_more
+from solver.capacity.fit.growth import growth
+from solver.capacity.fit.question import Ceiling, Question, read
+from solver.capacity.fit.units import Most, charge, most, part
+from solver.placed_tiers import Answer
+from solver.runtime.deadline import Deadline
+from solver.runtime.options import OnProgress, Options
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
+from solver.solve import CHECKING, document, refuse_domain_blocking
+
+#: Shares of the time that is left: for the answer itself, and then for its cause.
+ANSWER = 0.5
+CAUSE = 0.4
+#: Seconds of the limit that are left to the check of the document, as a share of it.
+CHECK = 0.1
+
+
+def fit(
+    snapshot: Snapshot,
+    manifests: Snapshot,
+    options: Options,
+    *,
+    edits: Edits | None = None,
+    keep: doc.Keep | None = None,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> doc.Fit:
+    """Return the most units of the templates of ``manifests`` that fit beside what runs in ``snapshot``. ``edits``: what-if edits; pods
+    that wait are placed, too, unless these leave them out. ``stop`` ends it early with what is certain by then; ``began``: as in
+    :func:`solver.solve.place`.
+
+    Raises:
+        InputError: manifests without a ratio, edits that cannot be made.
+        InternalFault: the independent checker found the placement invalid.
+    """
+    started = time.monotonic()
+    report = ProgressReporter(on_progress, started)
+    report("compile")
+    question = read(snapshot, manifests, edits or Edits(), options, keep)
+    limit = None if options.time_limit is None else options.time_limit * (1 - CHECK)
+    timed = replace(options, time_limit=limit)
+    context = RunContext(timed, Deadline(timed, started if began is None else began), stop or threading.Event(), report)
+    question = replace(question, options=timed)
+    limited = part(context, context.deadline.left() * ANSWER)
+    limited = replace(limited, report=report)
+    if options.policy.refuseAllNamespacesAntiAffinity:
+        one = question.at(1)
+        refuse_domain_blocking(one.snapshot, one.scope)
+    ceiling = Ceiling.of(question)
+    report("fit", "units", 0, ceiling.units)
+    found = most(question, ceiling, limited)
+    report("fit", "units", found.units, found.bound)
+    charge(context, limited)
+    cause, grown, notes = _beyond(question, ceiling, found, context)
+    solved = time.monotonic()
+    report("verify")
+    edited, placement = _placement(replace(question, options=options), found)
+    result = doc.Fit(
+        snapshot=placement.snapshot,
+        units=found.units,
+        bound=found.bound,
+        templates=[
+            doc.TemplateFit(t.ref, found.units * t.ratio, found.bound * t.ratio, t.ratio, t.runs) for t in question.templates
+        ],
+        placement=placement,
+        cause=cause,
+        growth=grown,
+        keep=keep,
+        policy=placement.policy,
+        unmodelled=_unmodelled(placement),
+        notes=[*_left_out(question), *notes],
+    )  # fmt: skip
+    insist(verify_fit(edited, result))
+    if not options.deterministic:
+        result.seconds = Seconds(solve=round(solved - started, 3), verify=round(time.monotonic() - solved, 3))
+    return result
+
+
+def _beyond(question: Question, ceiling: Ceiling, found: Most, context: RunContext) -> tuple[Cause | None, list[doc.Growth], list[str]]:
+    """What ends it, and what one node more brings, as far as there is time; with what a reader must know of that."""
+    if context.stop.is_set():
+        return None, [], ["interrupted: neither cause nor growth was looked for"]
+    if not context.options.causes:
+        return None, [], []
+    context.report("cause", "units", found.units, found.bound)
+    began = time.monotonic()
+    instance, asked = one_more(question, found)
+    if not context.options.deterministic:  # what is large to compile is large to check
+        checking = CHECKING * (time.monotonic() - began)
+        context = replace(part(context, context.deadline.left() - checking), report=context.report)
+    limited = part(context, context.deadline.left() * CAUSE)
+    cause = cause_of(question, found, instance, asked, limited)
+    charge(context, limited)
+    grown = list(growth(question, ceiling, found, instance, asked, context))
+    notes = [] if cause is not None else ["why one unit more does not fit was not found in time"]
+    missing = grown.count(None)
+    if missing:
+        notes.append(f"what one node more brings is known of {len(grown) - missing} of {len(grown)} kinds of nodes")
+    return cause, [entry for entry in grown if entry is not None], notes
+
+
+def _placement(question: Question, found: Most) -> tuple[Snapshot, Placement]:
+    """The snapshot with all units, and the document of their placement."""
+    instance = question.at(found.units, kept=False)
+    cluster, policy = instance.cluster, question.options.policy
+    counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    for g, n, k in found.sequence:
+        counts[g, n] += k
+    answer = Answer(counts, list(found.sequence), cluster.per_priority(cluster.count), found.engine)
+    options = replace(
+        question.options,
+        workloads=tuple(instance.expansion.workloads),
+        edits=question.edits_at(found.units),
+        unmodelled=tuple(instance.expansion.unmodelled),
+    )
+    cluster.policy = policy
+    return instance.snapshot, document(cluster, options, answer)
+
+
+def _unmodelled(placement: Placement) -> list[Unmodelled]:
+    """What is not modelled, once of all pods that it is said of."""
+    return list({(entry.field, entry.effect): entry for entry in reversed(placement.unmodelled)}.values())[::-1]
+
+
+def _left_out(question: Question) -> list[str]:
+    """What of the snapshot has no part in the answer."""
+    notes = []
+    if question.edits.withoutPending:
+        waiting = sum(not pod.spec.nodeName and not is_terminal(pod) for pod in question.snapshot.pods)
+        if waiting:
+            notes.append(
+                f"{waiting} pod{'s' * (waiting > 1)} of the snapshot without a node left out: --with-pending places what waits, too"
+            )
+    if question.keep is not None:
+        notes.append("room is kept of what the templates request of nodes; pod slots, volumes and devices are not kept")
+    return notes

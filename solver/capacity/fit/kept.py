@@ -1,0 +1,118 @@
+"""Room that stays free: of nodes as less room in the snapshot, of zones as sums over what is placed in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import gcd
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ids, Ints
+from models.documents.fit import Keep
+from models.documents.placement import Fact
+from models.kube import objects, pod_requests, quantity
+from models.snapshot.snapshot import Snapshot
+from solver.explain.conflict.wording import amounts
+
+if TYPE_CHECKING:
+    from solver.cpsat.model import PlacementModel
+
+ZONE: Final = "topology.kubernetes.io/zone"
+_change = msgspec.structs.replace
+_HUNDRED: Final = 100
+
+
+def with_room_kept(snapshot: Snapshot, new: Collection[str], keep: Keep) -> Snapshot:
+    """Return a snapshot whose nodes have so many per cent less of each resource that new pods (by key) request; pod slots are none."""
+    pods = (pod for pod in snapshot.pods if objects.pod_key(pod) in new)
+    asked = {name for pod in pods for name, amount in pod_requests.pod_request(pod, snapshot.gates).items() if amount}
+    return replace(snapshot, nodes=[_less(node, asked, keep.percent) for node in snapshot.nodes])
+
+
+def _less(node: objects.Node, asked: Collection[str], percent: int) -> objects.Node:
+    listed = node.status.allocatable if node.status is not None else None
+    if node.status is None or not listed:
+        return node
+    left = {name: _rest(name, amount, percent) if name in asked else amount for name, amount in listed.items()}
+    return _change(node, status=_change(node.status, allocatable=left))
+
+
+def _rest(name: str, amount: objects.RawQuantity, percent: int) -> str:
+    """What may be used of an amount: rounded down to mCPU or whole units, in which requests are counted."""
+    scale = 1000 if name == "cpu" else 1
+    total = quantity.milli(amount) if name == "cpu" else quantity.units(amount)
+    return quantity.canonical(Fraction(total * (_HUNDRED - percent) // _HUNDRED, scale))
+
+
+@dataclass(frozen=True)
+class ZoneRoom:
+    """What pods that are placed may take of each zone all together. ``zone``: int32[N], of each node; a node without a zone is one by
+    itself. ``names``: of the zones; ``usable``, ``left``: int64[Z, R], in all and beside the pods that run."""
+
+    zone: Ids
+    names: tuple[str, ...]
+    usable: Ints
+    left: Ints
+
+    @classmethod
+    def of(cls, cluster: Cluster, keep: Keep) -> ZoneRoom:
+        """Return the room of a cluster."""
+        codes, values = cluster.nodes.column(ZONE)
+        alone = np.flatnonzero(codes < 0)
+        zone = codes.copy()
+        zone[alone] = len(values) + np.arange(len(alone))
+        size = len(values) + len(alone)
+        total, used = np.zeros((size, len(cluster.resources)), dtype=np.int64), np.zeros((size, len(cluster.resources)), dtype=np.int64)
+        np.add.at(total, zone, cluster.allocatable)
+        np.add.at(used, zone, cluster.allocatable - cluster.free)
+        usable = total * (_HUNDRED - keep.percent) // _HUNDRED
+        names = (*(f"zone {value}" for value in values), *(f"node {cluster.nodes.names[n]}" for n in alone.tolist()))
+        return cls(zone, names, usable, np.maximum(usable - used, 0))
+
+    def most(self, demand: Ints) -> int:
+        """Return how many pods of a demand int64[R] the zones take at most."""
+        asks = np.flatnonzero(demand)
+        return int((self.left[:, asks] // demand[asks]).min(axis=1).sum()) if len(asks) else 2**31
+
+    def taken(self, cluster: Cluster, counts: Ints) -> Ints:
+        """Return int64[Z, R]: what a placement int64[G, N] takes."""
+        found = np.zeros_like(self.left)
+        np.add.at(found, self.zone, counts.T @ cluster.demand)
+        return found
+
+    def encode(self, encoding: PlacementModel) -> None:
+        """Add the sums over zones to a model."""
+        cluster = encoding.cluster
+        for d in range(len(self.names)):
+            nodes = np.flatnonzero(self.zone == d).tolist()
+            cells = [(g, encoding.x[g, n]) for n in nodes for g in encoding.classes_on(n)]
+            for r in np.flatnonzero(cluster.demand.any(axis=0)).tolist():
+                asking = [(int(cluster.demand[g, r]), variable) for g, variable in cells if cluster.demand[g, r]]
+                if asking:
+                    unit = gcd(*(amount for amount, _ in asking))
+                    taken = encoding.weighted_sum([variable for _, variable in asking], [amount // unit for amount, _ in asking])
+                    encoding.model.add(taken <= int(self.left[d, r]) // unit)
+
+
+def zone_cause(cluster: Cluster, room: ZoneRoom, counts: Ints, percent: int) -> list[Fact]:
+    """Return the zones whose room ends it, each with the resource that it has least of, once a placement int64[G, N] has what it takes."""
+    left = room.left - room.taken(cluster, counts)
+    found = []
+    for d, name in enumerate(room.names):
+        short = [r for r, least in enumerate(_least(cluster)) if least and left[d, r] < least]
+        if not short or not (room.zone == d).any():
+            continue
+        r = min(short, key=lambda r: (int(left[d, r]) * 10**6 // max(1, int(room.usable[d, r])), r))
+        usable, rest = amounts(cluster.resources[r], (int(room.usable[d, r]), int(left[d, r])))
+        message = f"{name} may have {usable} in use with {percent} % kept free, of which {rest} are left"
+        found.append(Fact("Keep", name, message, resource=cluster.resources[r]))
+    return found
+
+
+def _least(cluster: Cluster) -> list[int]:
+    """The smallest demand of each resource that every class asks for, 0 of others."""
+    return [int(column.min(initial=2**62)) if len(column) else 0 for column in cluster.demand.T]

@@ -1,0 +1,259 @@
+"""The question of a fit: templates in a ratio, and the cluster as it is with so many units of them waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents.fit import Keep
+from models.documents.placement import Edits
+from models.documents.policy import without_preferences
+from models.edits.edits import apply
+from models.gangs.markers import marker
+from models.kube import objects
+from models.snapshot.scope import Scope, select
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.expand import Expansion
+from models.workloads.gang_markers import stated
+from models.workloads.ownership import OwnedPods, named
+from models.workloads.replicas import replicas, suspended
+from models.workloads.view import Workload, controller, listed, selector, view
+from solver import rules
+from solver.capacity.fit.kept import ZoneRoom, with_room_kept
+from solver.rules.eligibility import possible
+from solver.runtime.options import Options
+
+_PARENTS: Final = {"ReplicaSet": "Deployment", "Job": "CronJob"}
+
+
+@dataclass(frozen=True)
+class Template:
+    """A workload of the manifests. ``ratio``: its replicas in one unit; ``runs``: those that the snapshot has already; ``whole``: it says
+    of itself that it is a gang, whose members are placed together."""
+
+    kind: str
+    namespace: str
+    name: str
+    ratio: int
+    runs: int
+    whole: bool
+
+    @property
+    def ref(self) -> str:
+        """Return ``Kind namespace/name``."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    def scaled(self, units: int) -> str:
+        """Return the edit by which it has so many units beside what runs."""
+        return f"{self.kind}/{self.namespace}/{self.name}={self.runs + units * self.ratio}"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The cluster with so many units of the templates waiting, compiled. ``new``: keys of their pods, template by template; ``room``: what
+    may be taken of zones that have to keep some."""
+
+    units: int
+    expansion: Expansion
+    scope: Scope
+    cluster: Cluster
+    new: list[list[str]]
+    room: ZoneRoom | None = None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.expansion.snapshot
+
+    @cached_property
+    def limits(self) -> Ints:
+        """Return int64[G, N]: how many pods of each class each node could take, alone."""
+        return possible(self.cluster, rules.build(self.cluster))
+
+    def alike(self) -> bool:
+        """Return whether all pods that can be created at all are of one class, and no gang asks for more than one of them or a domain."""
+        single = all(gang.needed <= 1 and gang.key is None for gang in self.cluster.gangs)
+        return single and sum(cls.refused is None for cls in self.cluster.classes) == 1
+
+
+@dataclass(frozen=True)
+class Question:
+    """How many units of ``templates`` fit. ``edits``: of the command line; ``keep``: room that stays free."""
+
+    snapshot: Snapshot
+    manifests: Snapshot
+    templates: tuple[Template, ...]
+    edits: Edits
+    options: Options
+    keep: Keep | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Return whether some template is a gang by its own account."""
+        return any(template.whole for template in self.templates)
+
+    def edits_at(self, units: int) -> Edits:
+        """Return the edits that make a snapshot with so many units."""
+        return msgspec.structs.replace(self.edits, replicas=[template.scaled(units) for template in self.templates], partial=not self.whole)
+
+    def with_node(self, like: str) -> Question:
+        """Return the same question with one node more."""
+        return replace(self, edits=msgspec.structs.replace(self.edits, addNodes=[*self.edits.addNodes, f"1:{like}"]))
+
+    def at(self, units: int, *, kept: bool = True) -> Instance:
+        """Return the cluster with so many units. ``kept``: without the room that is to stay free.
+
+        Raises:
+            InputError: manifests or edits that cannot be carried out, or a workload that makes other pods than it is asked for.
+        """
+        expansion = apply(self.snapshot, self.manifests, self.edits_at(units))
+        snapshot = expansion.snapshot
+        if snapshot.shared_gpus != "none":
+            from models.devices.shared_gpus import adapter
+
+            adapter.apply(snapshot, snapshot.shared_gpus)
+        new = self._new(snapshot, units)
+        if kept and self.keep is not None and self.keep.of == "node":
+            made = {key for keys in new for key in keys}
+            snapshot = expansion.snapshot = with_room_kept(snapshot, made, self.keep)
+        scope = select(snapshot, include_gated=self.options.include_gated)
+        policy = without_preferences(self.options.policy, "pack")  # what they weigh is another question
+        cluster = compile_cluster(snapshot, scope, daemon_namespaces=self.options.exempt, policy=policy)
+        room = ZoneRoom.of(cluster, self.keep) if self.keep is not None and self.keep.of == "zone" else None
+        return Instance(units, expansion, scope, cluster, new, room)
+
+    def _new(self, snapshot: Snapshot, units: int) -> list[list[str]]:
+        """The keys of the pods that were made, template by template."""
+        found: list[list[str]] = []
+        wanted = [template.ratio * units for template in self.templates]
+        made = snapshot.to_create[len(self.snapshot.to_create) :]
+        if len(made) != sum(wanted):
+            names = ", ".join(template.ref for template in self.templates)
+            text = f"{names}: {len(made)} new pods come of {sum(wanted)} replicas more, expected as many (a Job that has finished pods?)"
+            raise InputError([text])
+        there = {objects.pod_key(pod) for pod in snapshot.pods}
+        if lost := [key for key in made if key not in there]:
+            raise InputError(
+                [f"pod {lost[0]}: the selector of another template takes it, too; expected templates with labels of their own"]
+            )
+        for count in wanted:
+            found.append(made[:count])
+            made = made[count:]
+        return found
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Units that no placement exceeds: what each node could take of each template alone, and of all resources together.
+
+    ``ratios``: pods in a unit, by template; ``lots``: pods over all nodes; ``least``: what a pod asks for at least, int64[R]; ``room``:
+    what nodes that take any of them have left. ``cluster``: with one unit.
+    """
+
+    cluster: Cluster
+    ratios: tuple[int, ...]
+    lots: tuple[int, ...]
+    least: tuple[Ints, ...]
+    room: Ints
+
+    @classmethod
+    def of(cls, question: Question) -> Ceiling:
+        """Return it for a question."""
+        probe = question.at(1)
+        cluster, kept = probe.cluster, probe.room
+        free = [replace(gang, needed=0) for gang in cluster.gangs]
+        lots = replace(cluster, count=np.full_like(cluster.count, max(1, int(cluster.slots.max(initial=0)))), gangs=free)
+        limits = possible(lots, rules.build(lots))
+        class_of = {objects.pod_key(probe.snapshot.pods[i]): g for g, cls_ in enumerate(cluster.classes) for i in cls_.pods}
+        own = [sorted({class_of[key] for key in keys}) for keys in probe.new]
+        least = tuple(cluster.demand[classes].min(axis=0) for classes in own)
+        most = [int(limits[classes].max(axis=0).sum()) for classes in own]
+        room = np.maximum(cluster.free[limits.any(axis=0)], 0).sum(axis=0)
+        if kept is not None:
+            most = [min(count, kept.most(demand)) for count, demand in zip(most, least, strict=True)]
+            room = np.minimum(room, kept.left.sum(axis=0))
+        return cls(cluster, tuple(template.ratio for template in question.templates), tuple(most), least, room)
+
+    @property
+    def units(self) -> int:
+        """Return the units."""
+        unit = sum((ratio * demand for ratio, demand in zip(self.ratios, self.least, strict=True)), np.zeros_like(self.room))
+        alone = [count // ratio for count, ratio in zip(self.lots, self.ratios, strict=True)]
+        return min([*alone, *(int(self.room[r] // unit[r]) for r in np.flatnonzero(unit).tolist())])
+
+    def with_node(self, like: str, slots: int) -> Ceiling:
+        """Return it with a clone of a node that takes so many pods, as if nothing ran there."""
+        there = self.cluster.allocatable[self.cluster.nodes.names.index(like)]
+        more = [min([slots, *(int(there[r] // demand[r]) for r in np.flatnonzero(demand).tolist())]) for demand in self.least]
+        return replace(self, lots=tuple(map(sum, zip(self.lots, more, strict=True))), room=self.room + there)
+
+
+def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options, keep: Keep | None = None) -> Question:
+    """Return the question that manifests ask.
+
+    Raises:
+        InputError: they hold what has no replicas, or no ratio.
+    """
+    problems = [
+        f"Pod {objects.pod_key(pod)}: a pod has no replicas; expected its template in a PodTemplate or another workload"
+        for pod in manifests.pods
+    ]
+    before = apply(snapshot, None, msgspec.structs.replace(edits, namespace=None)).snapshot
+    owned = OwnedPods(before)
+    found: list[tuple[Workload, int]] = []
+    for obj in listed(manifests):
+        workload = view(obj)
+        if _made_by_another(obj, manifests, snapshot):
+            continue
+        if workload is None:
+            problems.append(f"{type(obj).__name__} {obj.metadata.namespace or 'default'}/{obj.metadata.name}: has no pod template")
+        elif workload.kind == "DaemonSet":
+            problems.append(f"{workload.ref}: a DaemonSet has a pod on every node and no replicas; expected another workload")
+        elif suspended(workload):
+            problems.append(f"{workload.ref}: is suspended and makes no pods; expected it without spec.suspend")
+        elif workload.spec.nodeName:
+            problems.append(f"{workload.ref}: {workload.path}.spec.nodeName: its pods are not scheduled; expected a template without it")
+        elif workload.spec.schedulingGates and not options.include_gated:
+            problems.append(f"{workload.ref}: {workload.path}.spec.schedulingGates: its pods wait; expected none, or --include-gated")
+        else:
+            found.append((workload, len(owned.of(workload.kind, workload.namespace, workload.name, selector(obj)))))
+    stated_counts = [_asked(workload) for workload, _ in found]
+    if len(found) > 1:
+        problems += [
+            f"{workload.ref}: asks for 0 replicas; expected at least 1 of each of several templates, which are placed in this ratio"
+            for (workload, _), count in zip(found, stated_counts, strict=True)
+            if count < 1
+        ]
+    if problems or not found:
+        raise InputError(problems or ["the manifests hold nothing that has replicas"])
+    unit = gcd(*stated_counts) if len(found) > 1 else max(1, stated_counts[0])
+    templates = tuple(
+        Template(workload.kind, workload.namespace, workload.name, max(1, count // unit), runs, _is_gang(workload))
+        for (workload, runs), count in zip(found, stated_counts, strict=True)
+    )
+    return Question(snapshot, manifests, templates, edits, options, keep)
+
+
+def _asked(workload: Workload) -> int:
+    """The replicas that it states, which no running pod and no completion lessens."""
+    if workload.job is not None:
+        return 1 if workload.job.parallelism is None else workload.job.parallelism
+    return replicas(workload.obj)
+
+
+def _is_gang(workload: Workload) -> bool:
+    return bool(stated(workload)) or marker(objects.Pod(workload.template.metadata or objects.ObjectMeta(), workload.spec)) is not None
+
+
+def _made_by_another(obj: Any, *inputs: Snapshot) -> bool:
+    """A ReplicaSet of a Deployment and a Job of a CronJob that are there too: their parents make the pods."""
+    owner, parent = controller(obj), _PARENTS.get(type(obj).__name__)
+    if owner is None or parent is None or owner.kind != parent:
+        return False
+    return any(named(each, parent, obj.metadata.namespace or "default", owner.name) is not None for each in inputs)

@@ -1,0 +1,93 @@
+"""Do all pods of an instance fit? Every step of the search for placed pods, ended as soon as one cannot be placed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from solver import rules
+from solver.capacity.fit.question import Instance
+from solver.objective.preferences import Objective
+from solver.placed_tiers import PARAMETERS, Answer, PlacedSearch
+from solver.rules.eligibility import fits
+from solver.runtime.run_context import RunContext
+
+#: Constructions at most: the question is one of many, and a relaxation says sooner that there is none.
+TRIES = 2
+
+
+@dataclass
+class Verdict:
+    """``answer``: a placement of all pods, if one was found; ``refuted``: there is none, proved; ``more``: nor is there one of more units,
+    since no linear combination of fewer would do; ``share``: of the pods, how many were placed (numerator, denominator)."""
+
+    answer: Answer | None
+    refuted: bool = False
+    more: bool = False
+    share: tuple[int, int] = (0, 1)
+
+
+class Trial(PlacedSearch):
+    """Asks whether all pods fit."""
+
+    def __init__(self, instance: Instance, context: RunContext) -> None:
+        cluster = instance.cluster
+        active = rules.build(cluster)
+        super().__init__(Objective(cluster, active), active, instance.limits, context, replace(PARAMETERS, tries=TRIES))
+        self.wanted = cluster.per_priority(cluster.count)
+        self.room = instance.room
+
+    def ask(self) -> Verdict:
+        """Return the verdict, as far as it is found in time."""
+        bounds = self.cluster.per_priority(fits(self.cluster, self.limits))
+        if bounds != self.wanted:
+            cluster = self.cluster  # more units have more members
+            enough = all(gang.needed <= int(cluster.count[list(gang.classes)].sum()) for gang in cluster.gangs)
+            return Verdict(None, refuted=True, more=enough, share=(sum(bounds.values()), sum(self.wanted.values())))
+        answer = self._construct(bounds)
+        if not self._complete(answer):  # without any room that is kept
+            self._relax(answer)
+            if answer.bounds != self.wanted:
+                return Verdict(None, refuted=True, more=True, share=self._share(answer))
+        if self._placed(answer):
+            return Verdict(answer)
+        if self.room is not None:  # no other engine knows of it
+            return Verdict(None) if self.context.over() else self._decide(self._share(answer))
+        small = int(np.count_nonzero(self.limits)) <= self.parameters.exact_limit and self.options.engine in ("auto", "exact")
+        steps = [*([self._fill] if self.cluster.devices is not None else []), self._repair, self._pack]
+        for step in steps:
+            if not self.context.over():
+                step(answer)
+            if self._placed(answer):
+                return Verdict(answer)
+        share = self._share(answer)
+        if self.options.engine == "greedy" or self.context.over():
+            return Verdict(None, share=share)
+        if small:
+            return self._decide(share)
+        self._neighbourhoods(answer)
+        return Verdict(answer if self._placed(answer) else None, share=share)
+
+    def _placed(self, answer: Answer) -> bool:
+        if self.room is not None and (self.room.taken(self.cluster, answer.counts) > self.room.left).any():
+            return False
+        return self.cluster.per_priority(answer.counts.sum(axis=1)) == self.wanted
+
+    def _share(self, answer: Answer) -> tuple[int, int]:
+        return int(answer.counts.sum()), sum(self.wanted.values())
+
+    def _decide(self, share: tuple[int, int]) -> Verdict:
+        """The exact model, in which no pod may be left."""
+        from solver.explain.conflict.placement_question import in_some_order  # takes ortools, which takes long to import
+        from solver.rules.placement_model import build_model
+
+        encoding = build_model(self.cluster, rules.build(self.cluster), limits=self.limits)
+        for left in encoding.left.values():
+            encoding.model.add(left == 0)
+        if self.room is not None:
+            self.room.encode(encoding)
+        found = in_some_order(self.cluster, encoding, self.context)
+        if found.placed is None:
+            return Verdict(None, refuted=found.refuted, share=share)
+        return Verdict(Answer(*found.placed, dict(self.wanted), "exact"))

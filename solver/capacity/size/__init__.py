@@ -1,0 +1,4 @@
+"""The cheapest nodes of a catalogue that hold everything.
+
+Enter at :mod:`solver.capacity.size.size`. It may import everything of the solver, and :mod:`solver.capacity.survive`.
+"""

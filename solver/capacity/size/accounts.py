@@ -1,0 +1,197 @@
+"""What the nodes bought are used for: utilisation by shape and resource, and the cost of each workload; what the nodes that go cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from models.catalogue import money
+from models.catalogue.catalogue import Catalogue, Offer
+from models.catalogue.nodes import INSTANCE_TYPE
+from models.documents.sizing import Purchase, Replaced, Sizing, Utilisation, WorkloadCost
+from models.kube.objects import Node, Pod, is_terminal, pod_key
+from models.kube.pod_requests import allocatable, pod_request
+from models.snapshot.scope import is_mirror, is_replicated
+from models.snapshot.snapshot import Snapshot
+from models.workloads.daemon_sets import is_daemon
+from models.workloads.ownership import Owners
+
+ZONE = "topology.kubernetes.io/zone"
+#: Names in a note.
+_LISTED = 5
+#: What every node has, first in every list; others follow by name where pods ask for them.
+_FIRST = ("cpu", "memory", "pods")
+
+
+@dataclass
+class _Node:
+    """A node bought. ``price``: in millionths; ``has``: what there is for pods."""
+
+    shape: str
+    price: int
+    has: Mapping[str, int]
+    pods: list[Pod] = field(default_factory=list)
+
+
+def account(sizing: Sizing, snapshot: Snapshot) -> None:
+    """Fill in utilisation and the workloads' costs of a Sizing that has its placement. ``snapshot``: with the nodes bought."""
+    nodes = _nodes(sizing, snapshot)
+    requests = _Requests(snapshot)
+    sizing.utilisation = _utilisation(list(nodes.values()), [p.shape for p in sizing.buy], requests)
+    sizing.workloads = _costs(nodes, requests, Owners(snapshot))
+
+
+class _Requests:
+    """What pods ask for, a slot included."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._gates = snapshot.gates
+        self._known: dict[int, Mapping[str, int]] = {}
+
+    def of(self, pod: Pod) -> Mapping[str, int]:
+        key = id(pod)
+        if key not in self._known:
+            self._known[key] = {name: amount for name, amount in pod_request(pod, self._gates).items() if amount > 0} | {"pods": 1}
+        return self._known[key]
+
+
+def _nodes(sizing: Sizing, snapshot: Snapshot) -> dict[str, _Node]:
+    """Return the nodes bought, by name, with the pods on them."""
+    bought: dict[str, Purchase] = {name: purchase for purchase in sizing.buy for name in purchase.nodes}
+    found = {
+        name: _Node(bought[name].shape, money.parse(bought[name].price), _offered(node))
+        for node in snapshot.nodes
+        if (name := node.metadata.name or "") in bought
+    }
+    goes = {a.pod: a.node for a in sizing.placement.assignments} if sizing.placement is not None else {}
+    left = {u.pod for u in sizing.placement.unplaced} if sizing.placement is not None else set()
+    for pod in snapshot.pods:
+        key = pod_key(pod)
+        where = goes.get(key, None if key in left or is_terminal(pod) else pod.spec.nodeName)
+        if where in found:
+            found[where].pods.append(pod)
+    return found
+
+
+def _offered(node: Node) -> Mapping[str, int]:
+    status = node.status
+    return allocatable((status.allocatable if status.allocatable is not None else status.capacity) if status else None)
+
+
+# --- utilisation --------------------------------------------------------------------------------------------------------
+
+
+def _utilisation(nodes: Sequence[_Node], shapes: Iterable[str], requests: _Requests) -> list[Utilisation]:
+    """Return rows for all nodes together, then for each shape."""
+    found = []
+    for shape in ("", *dict.fromkeys(shapes)):
+        asked: Counter[str] = Counter()
+        daemons: Counter[str] = Counter()
+        has: Counter[str] = Counter()
+        for node in nodes:
+            if shape not in ("", node.shape):
+                continue
+            has.update(node.has)
+            for pod in node.pods:
+                asked.update(requests.of(pod))
+                if is_daemon(pod):
+                    daemons.update(requests.of(pod))
+        named = [*_FIRST, *sorted(name for name in asked if name not in _FIRST)]
+        found += [Utilisation(shape, name, asked[name], daemons[name], has[name]) for name in named if has[name] or asked[name]]
+    return found
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------------
+
+
+def _costs(nodes: Mapping[str, _Node], requests: _Requests, owners: Owners) -> list[WorkloadCost]:
+    """Return the cost of each workload, the dearest first; what nodes without any pod cost is nobody's."""
+    costs: Counter[str] = Counter()
+    pods: Counter[str] = Counter()
+    daemons: set[str] = set()
+    for name, node in nodes.items():
+        weights: dict[str, Fraction] = {}
+        for pod in node.pods:
+            owner = _owner(pod, name, owners)
+            weights[owner] = weights.get(owner, Fraction(0)) + dominant(requests.of(pod), node.has)
+            pods[owner] += 1
+            if is_daemon(pod):
+                daemons.add(owner)
+        costs.update(parted(node.price, weights or {"": Fraction(1)}))
+    ordered = sorted(costs, key=lambda owner: (-costs[owner], owner))
+    return [WorkloadCost(owner, pods[owner], money.number(costs[owner]), owner in daemons) for owner in ordered]
+
+
+def _owner(pod: Pod, node: str, owners: Owners) -> str:
+    """Return whose pod it is; static pods of all nodes are one workload, as their names without the node's say."""
+    if not is_mirror(pod):
+        return owners.of(pod)
+    return f"Pod {pod_key(pod).removesuffix(f'-{node}')}"
+
+
+def dominant(request: Mapping[str, int], has: Mapping[str, int]) -> Fraction:
+    """Return the largest share of a node that a request takes of any resource."""
+    return max((Fraction(amount, has[name]) for name, amount in request.items() if has.get(name, 0) > 0), default=Fraction(1))
+
+
+def parted(price: int, weights: Mapping[str, Fraction]) -> dict[str, int]:
+    """Return a price in whole parts in the ratio of weights, all of it: what rounding leaves goes to the largest remainders, of equal ones
+    to the first by name."""
+    total = sum(weights.values(), Fraction(0))
+    exact = {name: price * weight / total for name, weight in weights.items()}
+    parts = {name: int(part) for name, part in exact.items()}
+    ordered = sorted(exact, key=lambda name: (parts[name] - exact[name], name))
+    for name in ordered[: price - sum(parts.values())]:
+        parts[name] += 1
+    return parts
+
+
+# --- what goes ------------------------------------------------------------------------------------------------------------
+
+
+def replaced(nodes: Iterable[Node], catalogue: Catalogue) -> Replaced:
+    """Return what nodes cost that are of a shape of the catalogue: by instance type and zone, and by the other labels of the shape."""
+    prices = [_price(node.metadata.labels or {}, catalogue.offers) for node in nodes]
+    known = [price for price in prices if price is not None]
+    return Replaced(len(prices), len(known), money.number(sum(known)))
+
+
+def _price(labels: Mapping[str, str], offers: Iterable[Offer]) -> int | None:
+    """The price of the offer that says most of a node with these labels, None if none is like it."""
+    alike = [
+        offer
+        for offer in offers
+        if labels.get(INSTANCE_TYPE) == offer.shape.labels.get(INSTANCE_TYPE, offer.shape.name)
+        and labels.get(ZONE) == offer.zone
+        and all(labels.get(key) == value for key, value in offer.shape.labels.items())
+    ]
+    return max(alike, key=lambda offer: len(offer.shape.labels)).cost if alike else None
+
+
+# --- what a reader must know ----------------------------------------------------------------------------------------------
+
+
+def notes(snapshot: Snapshot, removed: Iterable[str], *, include_gated: bool) -> list[str]:
+    """Return what is said of pods that nobody makes anew when their nodes go, and of those that nothing is bought for."""
+    gone = frozenset(removed)
+    alone, gated = [], []
+    for pod in snapshot.pods:
+        if is_terminal(pod):
+            continue
+        if pod.spec.nodeName in gone and not is_daemon(pod) and not is_replicated(pod):
+            alone.append(pod_key(pod))
+        if not pod.spec.nodeName and pod.spec.schedulingGates and not include_gated:
+            gated.append(pod_key(pod))
+    found = []
+    if alone:
+        found.append(f"no controller is known to make these anew when their nodes go; they are bought for: {_listed(alone)}")
+    if gated:
+        found.append(f"nothing is bought for pods that wait for scheduling gates (--include-gated): {_listed(gated)}")
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,180 @@
+"""Cheaper plans by neighbourhoods: a few nodes are given back, and CP-SAT buys others for their pods.
+
+Nodes are slots of which each is in the place of one that was given back, so that classes tied to places keep their numbers. Source of the
+method: Shaw, doi:10.1007/3-540-49481-2_30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from math import gcd
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ints
+from solver.capacity.size.packing import Floats, Stock, forbid, stock_of
+from solver.capacity.size.plan import Bought, Local, Plan, by_brand
+from solver.cpsat.run import CpSat
+
+#: Nodes given back at once, and deterministic or other seconds for one neighbourhood.
+FEWEST, MOST_NODES = 2, 8
+GLANCE = 1.0
+#: Steps without gain after which what is left of nodes is gathered, and how often then; what a millionth of cost weighs, and of worth.
+PATIENCE, GATHER = 8, 0.4
+WEIGHT, COARSE = 100, 100
+#: Brands that a slot may be of, besides that of its node.
+BRANDS = 5
+
+
+class Improver:
+    """Improves a plan in place. ``rates``: float64[R], what resources cost."""
+
+    def __init__(self, local: Local, rates: Floats, cpsat: CpSat, rng: np.random.Generator) -> None:
+        self.local, self.rates, self.cpsat, self.rng = local, rates, cpsat, rng
+        self.worth: Floats = local.demand @ rates
+        self._width = dict.fromkeys(range(FEWEST, MOST_NODES + 1), 1.0)
+
+    @cached_property
+    def _step_of_prices(self) -> int:
+        """No two purchases differ by less."""
+        return gcd(*self.local.price.tolist()) or 1
+
+    def run(self, plan: Plan, over: Callable[[], bool], on_better: Callable[[], None]) -> int:
+        """Improve until ``over``; gives what was saved, millionths."""
+        saved = 0
+        idle = 0
+        while not over() and len(plan.nodes):
+            gain = self._step(plan, gather=idle > PATIENCE and self.rng.random() < GATHER)
+            idle = 0 if gain else idle + 1
+            if gain:
+                saved += gain
+                on_better()
+        return saved
+
+    def _step(self, plan: Plan, *, gather: bool) -> int:
+        sizes = list(self._width)
+        weights = np.array(list(self._width.values()))
+        size = int(self.rng.choice(sizes, p=weights / weights.sum()))
+        chosen = self._choose(plan, min(size, len(plan.nodes)))
+        nodes = [plan.nodes[i] for i in chosen]
+        gone = set(chosen)
+        others = by_brand([n for i, n in enumerate(plan.nodes) if i not in gone], len(self.local.price))
+        found = self._buy(nodes, others, gather=gather)
+        self._width[size] = max(0.2, 0.9 * self._width[size] + (2.0 if found is not None else 0.0))
+        if found is None:
+            return 0
+        gain = sum(int(self.local.price[n.brand]) for n in nodes) - sum(int(self.local.price[n.brand]) for n in found)
+        plan.nodes = [n for i, n in enumerate(plan.nodes) if i not in gone] + found
+        return gain
+
+    def _choose(self, plan: Plan, size: int) -> list[int]:
+        """Draw nodes: those that waste much are likelier."""
+        waste = np.array([self._waste(node) for node in plan.nodes])
+        weights = np.maximum(waste, 0) + 1e-3 * float(self.local.price.mean())
+        return sorted(self.rng.choice(len(plan.nodes), size, replace=False, p=weights / weights.sum()).tolist())
+
+    def _waste(self, node: Bought) -> float:
+        return float(self.local.price[node.brand]) - float(sum(self.worth[g] * k for g, k in node.pods.items()))
+
+    def _buy(self, nodes: list[Bought], others: Ints, *, gather: bool) -> list[Bought] | None:
+        """Return nodes for the pods of some, cheaper than these; None: none were found. ``gather``: they may cost the same, and what is
+        left of them is gathered on few, where a later step may find a use for it."""
+        local = self.local
+        before = sum(int(local.price[n.brand]) for n in nodes)
+        stock = stock_of(nodes, local)
+        classes = np.flatnonzero(stock.free + stock.tied.sum(axis=1)).tolist()
+        least = float(sum(self.worth[g] * k for n in nodes for g, k in n.pods.items()))
+        if not gather and before - least < self._step_of_prices:
+            return None  # nothing to gain
+        model = cp_model.CpModel()
+        brands = [self._brands(n) for n in nodes]
+        use = [{b: model.new_bool_var("") for b in each} for each in brands]
+        here: list[dict[int, cp_model.IntVar]] = []
+        for each, literals in zip(brands, use, strict=True):
+            model.add_at_most_one(literals.values())
+            place = int(local.place[each[0]])
+            variables: dict[int, cp_model.IntVar] = {}
+            for g in classes:
+                there = int(stock.tied[g, place] if local.tied[g] else stock.free[g])
+                most = int(min(there, max(int(local.most[g, b]) for b in each)))
+                if most:
+                    v = variables[g] = model.new_int_var(0, most, "")
+                    barred = [b for b in each if local.most[g, b] < most]
+                    for b in barred:
+                        model.add(v <= int(local.most[g, b])).only_enforce_if(literals[b])
+            for r in range(local.demand.shape[1]):
+                terms = [int(local.demand[g, r]) * v for g, v in variables.items() if local.demand[g, r]]
+                if terms:
+                    model.add(
+                        cp_model.LinearExpr.sum(terms) <= cp_model.LinearExpr.sum([int(local.room[b, r]) * v for b, v in literals.items()])
+                    )
+            forbid(model, variables, local)
+            here.append(variables)
+        self._all(model, classes, here, [int(local.place[each[0]]) for each in brands], stock)
+        self._allowed(model, use, others)
+        cost = cp_model.LinearExpr.sum([int(local.price[b]) * v for literals in use for b, v in literals.items()])
+        if gather:
+            model.add(cost <= before)
+            worth = [(int(self.worth[g] / COARSE) * (j + 1), v) for j, variables in enumerate(here) for g, v in variables.items()]
+            model.minimize(cp_model.LinearExpr.weighted_sum([v for _, v in worth], [w for w, _ in worth]) + WEIGHT * cost)
+            for node, literals, variables in zip(nodes, use, here, strict=True):
+                for b, v in literals.items():
+                    model.add_hint(v, b == node.brand)
+                for g, v in variables.items():
+                    model.add_hint(v, node.pods.get(g, 0))
+        else:
+            model.add(cost <= before - 1)
+            model.minimize(cost)
+        answer = self.cpsat.run(model, GLANCE, quick=True)
+        if answer.solution is None:
+            return None
+        found = []
+        for literals, variables in zip(use, here, strict=True):
+            bought = [b for b, v in literals.items() if answer.solution[v.index]]
+            if bought:
+                found.append(Bought(bought[0], {g: k for g, v in variables.items() if (k := answer.solution[v.index])}))
+        return found
+
+    def _brands(self, node: Bought) -> list[int]:
+        """Return the brands that may stand in a node's place, its own first."""
+        local = self.local
+        others = np.flatnonzero(local.place == local.place[node.brand])
+        rate = local.price[others] / np.maximum(1.0, local.room[others] @ self.rates)
+        order = others[np.lexsort((self.rng.random(len(others)), np.round(rate, 2)))]
+        return [node.brand, *[b for b in order.tolist() if b != node.brand][:BRANDS]]
+
+    def _all(
+        self, model: cp_model.CpModel, classes: list[int], here: list[dict[int, cp_model.IntVar]], places: list[int], stock: Stock
+    ) -> None:
+        """Every pod has its node, those of tied classes in their places."""
+        for g in classes:
+            if not self.local.tied[g]:
+                model.add(cp_model.LinearExpr.sum([v[g] for v in here if g in v]) == int(stock.free[g]))
+                continue
+            for place in np.flatnonzero(stock.tied[g]).tolist():
+                inside = [v[g] for v, p in zip(here, places, strict=True) if g in v and p == place]
+                model.add(cp_model.LinearExpr.sum(inside) == int(stock.tied[g, place]))
+
+    def _allowed(self, model: cp_model.CpModel, use: list[dict[int, cp_model.IntVar]], others: Ints) -> None:
+        """What the catalogue allows beside the nodes that stay."""
+        allowed = self.local.allowed
+        held = np.bincount(allowed.shape, weights=others, minlength=len(allowed.most)).astype(np.int64)
+        pairs = [(int(allowed.shape[b]), v) for literals in use for b, v in literals.items()]
+        shapes = sorted({shape for shape, _ in pairs})
+        for shape in shapes:
+            if allowed.most[shape] < held[shape] + len(use):
+                model.add(cp_model.LinearExpr.sum([v for s, v in pairs if s == shape]) <= int(allowed.most[shape] - held[shape]))
+        if (allowed.excess > 0).any():
+            more = cp_model.LinearExpr.weighted_sum([v for _, v in pairs], [int(allowed.excess[s]) for s, _ in pairs])
+            model.add(more <= -int(allowed.excess @ held))
+        if allowed.kinds is not None:
+            kinds = []
+            for shape in [s for s in shapes if not held[s]]:
+                literal = model.new_bool_var("")
+                for s, v in pairs:
+                    if s == shape:
+                        model.add_implication(v, literal)
+                kinds.append(literal)
+            model.add(cp_model.LinearExpr.sum(kinds) <= allowed.kinds - int(np.count_nonzero(held)))

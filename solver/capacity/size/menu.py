@@ -1,0 +1,179 @@
+"""What can be bought, seen by the pods that wait: pod classes against one empty node of each offer, and against nodes that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from models.catalogue.catalogue import Catalogue, Offer
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.edits.binding import bound_as
+from models.kube.objects import controller_of, pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from models.workloads.daemon_sets import target
+from solver import rules
+from solver.capacity.size.world import World
+from solver.rules.base import Rule
+from solver.rules.eligibility import alone, demand_with_slots, room_with_slots
+from solver.runtime.options import Options
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+
+
+@dataclass
+class Brand:
+    """Offers that no rule and no price tells apart: one shape in several zones. ``offers``: what is bought in turn; ``node``: an empty one
+    in the menu's cluster."""
+
+    offers: list[Offer]
+    node: int
+
+    @property
+    def price(self) -> int:
+        return self.offers[0].cost
+
+
+@dataclass
+class Menu:
+    """Pod classes against brands and nodes that are there. Shapes: G classes, B brands, N nodes of ``cluster``, R resources and, last, the
+    pod slots.
+
+    Attributes:
+        cluster: The cluster with one node of each offer.
+        brands: What can be bought.
+        demand: int64[G, R + 1].
+        room: int64[B, R + 1], what an empty node has for pods.
+        most: int64[G, B], pods of a class that one node takes at most.
+        there: Nodes that are there already, int64.
+        limits: int64[G, N], pods of a class that each node takes at most.
+        keys: Topology keys in play, but for the hostname.
+        shapes: The shape of each empty node of an offer.
+        count: int64[G].
+    """
+
+    cluster: Cluster
+    brands: list[Brand]
+    demand: Ints
+    room: Ints
+    most: Ints
+    there: Ints
+    limits: Ints
+    keys: list[str]
+    active: Sequence[Rule] = field(repr=False)
+    shapes: dict[int, str] = field(repr=False)
+
+    @cached_property
+    def keys_of_pods(self) -> list[list[str]]:
+        """Return the keys of the pods of each class."""
+        return [[pod_key(self.cluster.snapshot.pods[i]) for i in cls.pods] for cls in self.cluster.classes]
+
+    @cached_property
+    def fragile(self) -> bool:
+        """Return whether a node in another domain may keep pods from places that they have: domains that spread constraints count, pods of
+        DaemonSets that anti-affinity is about."""
+        classes = self.cluster.classes
+        new = frozenset(self.cluster.nodes.names[n] for n in self.shapes)
+        brought = any(pod.spec.nodeName in new for pod in self.cluster.snapshot.pods)
+        apart = any(term.key != HOSTNAME for cls in classes for term in cls.anti) or any(
+            f.term.key != HOSTNAME for f in self.cluster.fixed_anti
+        )
+        return any(s.key != HOSTNAME for cls in classes for s in cls.spread) or (brought and apart)
+
+    @property
+    def count(self) -> Ints:
+        return self.cluster.count
+
+    def purchase(self, counts: Sequence[int]) -> list[tuple[Offer, int]]:
+        """Return what to buy for so many nodes of each brand, its zones in turn."""
+        found = []
+        for brand, count in zip(self.brands, counts, strict=True):
+            each, more = divmod(count, len(brand.offers))
+            found += [(offer, each + (i < more)) for i, offer in enumerate(brand.offers)]
+        return [(offer, count) for offer, count in found if count]
+
+    def hopeless(self) -> list[int]:
+        """Return the classes of which no node, there or bought, takes a pod."""
+        reach = self.limits[:, self.there].sum(axis=1) + self.most.sum(axis=1)
+        return np.flatnonzero(reach == 0).tolist()
+
+
+def menu(world: World, catalogue: Catalogue, options: Options, failing: str | None = None) -> Menu:
+    """Compile the pods that wait against every offer. ``failing``: the topology key of failures that must be survived.
+
+    Raises:
+        InputError: quantities that cannot be summed.
+    """
+    listed = [offer for offer in catalogue.offers if offer.shape.most != 0]
+    snapshot = world.expanded([(unlimited(offer), 1) for offer in listed]).snapshot
+    names = world.new_nodes(snapshot)
+    snapshot = bound_as(snapshot, _residents(snapshot, frozenset(names)))
+    scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
+    cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
+    place = {name: n for n, name in enumerate(cluster.nodes.names)}
+    new = [place[name] for name in names]
+    active = rules.build(cluster)
+    limits = np.maximum(alone(cluster, active), 0)  # whatever other nodes are bought
+    keys = sorted({*_keys(cluster), *((failing,) if failing is not None else ())})
+    offered = list(zip(listed, new, strict=True))
+    if not any(value > 0 for value in catalogue.excess.values()):  # else nodes of no use may outweigh spot ones
+        offered = [(offer, n) for offer, n in offered if limits[:, n].any()]
+    brands = _brands(cluster, limits, keys, offered)
+    taken = np.array([brand.node for brand in brands], dtype=np.int64)
+    demand = demand_with_slots(cluster)
+    room = room_with_slots(cluster)
+    shapes = {n: offer.shape.name for offer, n in zip(listed, new, strict=True)}
+    there = np.setdiff1d(np.arange(cluster.n_nodes), new)
+    return Menu(cluster, brands, demand, np.maximum(room[taken], 0), limits[:, taken], there, limits, keys, active, shapes)
+
+
+def unlimited(offer: Offer) -> Offer:
+    """Return an offer of which there are any number: the menu has a node for each zone."""
+    return replace(offer, shape=msgspec.structs.replace(offer.shape, most=None))
+
+
+def _residents(snapshot: Snapshot, names: frozenset[str]) -> list[tuple[int, str]]:
+    """Pods of DaemonSets that wait for nodes of the menu, as those of manifests do: each node comes with its own."""
+    found = []
+    for i, pod in enumerate(snapshot.pods):
+        owner = controller_of(pod)
+        if owner is not None and owner.kind == "DaemonSet" and not pod.spec.nodeName and (node := target(pod)) in names:
+            found.append((i, node or ""))
+    return found
+
+
+def _keys(cluster: Cluster) -> list[str]:
+    keys = {t.key for c in cluster.classes for t in c.anti} | {s.key for c in cluster.classes for s in c.spread}
+    keys |= {k for c in cluster.classes if c.affinity for k in c.affinity.keys}
+    keys |= {fixed.term.key for fixed in cluster.fixed_anti}
+    keys |= {gang.key for gang in cluster.gangs if gang.key is not None}
+    if any(c.claims for c in cluster.classes):
+        keys.add(ZONE)
+    return sorted(keys - {HOSTNAME})
+
+
+def _brands(cluster: Cluster, limits: Ints, keys: Sequence[str], offered: Sequence[tuple[Offer, int]]) -> list[Brand]:
+    """Join offers of one shape that differ in nothing but a zone that no rule reads, the cheapest only."""
+    found: dict[object, Brand] = {}
+    codes = [cluster.domains(key)[0] for key in keys]
+    for offer, n in offered:
+        signature = (
+            offer.shape.name,
+            tuple(int(code[n]) for code in codes),
+            limits[:, n].tobytes(),
+            cluster.free[n].tobytes(),
+            int(cluster.slots[n]),
+            tuple(bool(mask[n]) for mask in cluster.node_sets),
+        )
+        known = found.get(signature)
+        if known is None or offer.cost < known.price:
+            found[signature] = Brand([offer], n)
+        elif offer.cost == known.price:
+            known.offers.append(offer)
+    return list(found.values())

@@ -1,0 +1,37 @@
+"""Pods that no shape of a catalogue takes, with what each shape lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from models.cluster.cluster import Cluster
+from models.documents.sizing import Misfit, ShapeReason
+from models.kube.objects import pod_key
+from solver.rules.base import Rule
+
+
+def misfits(cluster: Cluster, active: Sequence[Rule], shapes: Mapping[int, str], hopeless: Iterable[int]) -> list[Misfit]:
+    """Return classes of pods that fit on no node, those with the same reasons together. ``shapes``: empty nodes of the cluster and the
+    shapes that they are of."""
+    found: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
+    for g in hopeless:
+        reasons: list[tuple[str, str, str]] = []
+        rejections = [(rule, rule.rejects(g)) for rule in active]
+        for shape in dict.fromkeys(shapes.values()):
+            nodes = [n for n, name in shapes.items() if name == shape]
+            for rule, rejects in rejections:
+                mask = np.zeros(cluster.n_nodes, dtype=bool)
+                mask[nodes] = rejects[nodes]
+                if mask.any():
+                    reasons.append((shape, rule.name, _of_shape(rule.message(g, mask))))
+        pods = found.setdefault(tuple(reasons), [])
+        pods += [pod_key(cluster.snapshot.pods[i]) for i in cluster.classes[g].pods]
+    return [Misfit(pods, [ShapeReason(*reason) for reason in reasons]) for reasons, pods in found.items()]
+
+
+def _of_shape(message: str) -> str:
+    """What a rule says of some nodes, without how many they are."""
+    return re.sub(r" on \d+(?= *[,;]|$)", "", message)

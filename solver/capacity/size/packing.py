@@ -1,0 +1,213 @@
+"""Packing node after node: each is opened for the pod that is worth most, of the brand that can be filled best.
+
+What a pod is worth is what its resources cost at the prices of the relaxation. Sources: minimum bin slack, Gupta and Ho,
+doi:10.1080/095372899233038, with the largest item kept; sequential value correction, Belov and Scheithauer, doi:10.1007/s10288-006-0024-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.math_opt.python import mathopt
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ints
+from solver.capacity.size.plan import Bought, Local
+
+Floats = NDArray[np.float64]
+#: Brands that are tried for a node.
+TRIED = 8
+#: Classes that are looked at for a node.
+WIDTH = 300
+#: Exchanges of one pod for another on a node.
+EXCHANGES = 40
+
+
+@dataclass
+class Stock:
+    """Pods that are to be packed: ``free``: int64[G], of classes that go anywhere; ``tied``: int64[G, places]."""
+
+    free: Ints
+    tied: Ints
+
+    def at(self, place: int) -> Ints:
+        return np.asarray(self.free + self.tied[:, place])
+
+    def take(self, g: int, place: int, k: int) -> None:
+        if self.tied[g, place]:
+            self.tied[g, place] -= k
+        else:
+            self.free[g] -= k
+
+    def any(self) -> bool:
+        return bool(self.free.any() or self.tied.any())
+
+
+def stock_of(nodes: list[Bought], local: Local) -> Stock:
+    """Return the pods of some nodes."""
+    size, places = len(local.tied), int(local.place.max(initial=0)) + 1
+    found = Stock(np.zeros(size, dtype=np.int64), np.zeros((size, places), dtype=np.int64))
+    for node in nodes:
+        for g, k in node.pods.items():
+            if local.tied[g]:
+                found.tied[g, local.place[node.brand]] += k
+            else:
+                found.free[g] += k
+    return found
+
+
+def values(local: Local, count: Ints) -> Floats:
+    """Return float64[R], what a unit of each resource costs: the most that all pods can be charged at which no brand is worth more than its
+    price."""
+    demand = (local.demand.T @ count).astype(np.float64)
+    scale = np.maximum(local.room.max(axis=0, initial=1), 1).astype(np.float64)
+    model = mathopt.Model()
+    charge = [model.add_variable(lb=0.0) for _ in scale]
+    for b, price in enumerate(local.price.tolist()):
+        model.add_linear_constraint(mathopt.fast_sum(local.room[b, r] / scale[r] * v for r, v in enumerate(charge)) <= price / 1e6)
+    for r, v in enumerate(charge):
+        if not demand[r]:
+            model.add_linear_constraint(v <= 0)
+    model.maximize(mathopt.fast_sum(demand[r] / scale[r] * v for r, v in enumerate(charge)))
+    result = mathopt.solve(model, mathopt.SolverType.GLOP)
+    if not result.has_primal_feasible_solution():
+        return np.asarray(1.0 / scale)
+    found: Floats = np.array([result.variable_values(v) for v in charge]) / scale * 1e6
+    return found
+
+
+class Packer:
+    """Packs a stock into new nodes. ``rates``: float64[R], what resources cost; ``rng``: noise in it, so that another
+    packing is another."""
+
+    def __init__(self, local: Local, rates: Floats, rng: np.random.Generator, over: Callable[[], bool]) -> None:
+        self.local, self.rates, self.rng, self.over = local, rates, rng, over
+        self.worth: Floats = local.demand @ rates
+
+    def pack(self, stock: Stock, bought: Ints | None = None) -> list[Bought] | None:
+        """Return nodes that hold the stock (used up), or None: there is none for some pod, or time is up. ``bought``: nodes by brand that
+        count for what is allowed."""
+        local, nodes = self.local, []
+        counts = np.zeros(len(local.price), dtype=np.int64) if bought is None else bought.copy()
+        order = np.argsort(-self.worth * self.rng.uniform(0.9, 1.1, len(self.worth)), kind="stable")
+        while stock.any():
+            if self.over():
+                return None
+            here = stock.free[order] > 0
+            there = stock.tied[order].any(axis=1)
+            g = int(order[np.flatnonzero(here | there)[0]])
+            node = self._open(g, stock, counts)
+            if node is None:
+                return None
+            for h, k in node.pods.items():
+                stock.take(h, int(local.place[node.brand]), k)
+            counts[node.brand] += 1
+            nodes.append(node)
+        return nodes
+
+    def _open(self, g: int, stock: Stock, counts: Ints) -> Bought | None:
+        local = self.local
+        open_ = local.most[g] > 0
+        if local.tied[g]:
+            open_ &= local.place == int(np.flatnonzero(stock.tied[g])[0])
+        brands = [b for b in np.flatnonzero(open_).tolist() if self._allowed(counts, b)]
+        if not brands:
+            return None
+        waiting = self.worth @ stock.tied
+        seen: dict[object, int] = {}
+        for b in sorted(brands, key=lambda b: -waiting[local.place[b]]):  # of equal ones that of the place where most waits
+            seen.setdefault((*local.room[b].tolist(), int(local.price[b])), b)
+        full = {b: float(local.price[b]) / max(1.0, float(local.room[b] @ self.rates)) for b in seen.values()}
+        chosen = sorted(full, key=lambda b: (full[b], -local.price[b]))[:TRIED]
+        filled = [Bought(b, self._fill(b, g, stock)) for b in chosen]
+        return min(filled, key=self._waste)
+
+    def _allowed(self, counts: Ints, b: int) -> bool:
+        counts[b] += 1
+        fine = self.local.allowed(counts)
+        counts[b] -= 1
+        return fine
+
+    def _waste(self, node: Bought) -> float:
+        """The part of a node's price that its pods are not worth."""
+        price = float(self.local.price[node.brand])
+        return 1.0 - float(sum(self.worth[g] * k for g, k in node.pods.items())) / price if price else 0.0
+
+    def _available(self, b: int, stock: Stock) -> Ints:
+        return np.minimum(stock.at(int(self.local.place[b])), self.local.most[:, b])
+
+    def _fill(self, b: int, g: int, stock: Stock) -> dict[int, int]:
+        """Fill a node greedily: what is worth most and is most like what is left of the node."""
+        local = self.local
+        left, free = self._available(b, stock), local.room[b].copy()
+        candidates = np.flatnonzero(left)
+        if len(candidates) > WIDTH:
+            candidates = candidates[self.rng.integers(len(candidates), size=WIDTH)]
+            drawn = np.zeros_like(left)
+            drawn[candidates] = left[candidates]
+            drawn[g] = left[g]
+            left, candidates = drawn, np.flatnonzero(drawn)
+        scale = 1.0 / np.maximum(local.room[b], 1)
+        demand, worth = local.demand[candidates], self.worth[candidates]
+        pods: dict[int, int] = {}
+        first = g
+        while True:
+            pods[g] = pods.get(g, 0) + 1
+            free -= local.demand[g]
+            left[g] -= 1
+            if g in local.enemies:
+                left[list(local.enemies[g])] = 0
+            fits = (left[candidates] > 0) & (demand <= free).all(axis=1)
+            candidates, demand, worth = candidates[fits], demand[fits], worth[fits]
+            if not len(candidates):
+                return self._exchange(pods, first, left, free)
+            g = int(candidates[np.argmax(worth * (0.2 + demand @ (free * scale * scale)))])
+
+    def _exchange(self, pods: dict[int, int], first: int, left: Ints, free: Ints) -> dict[int, int]:
+        """Put pods of more worth in the place of others, one for one, and more where there is room, until nothing is gained."""
+        local = self.local
+        waiting = np.flatnonzero(left > 0)
+        for _ in range(EXCHANGES):
+            inside = np.array([0, *(g for g in pods if g != first or pods[g] > 1)], dtype=np.int64)  # the first stands for nothing at all
+            demand, worth = local.demand[inside], self.worth[inside]
+            demand[0], worth[0] = 0, 0.0
+            rest = free + demand
+            gain = np.where((local.demand[waiting][None, :, :] <= rest[:, None, :]).all(axis=2), self.worth[waiting] - worth[:, None], -1.0)
+            i, j = np.unravel_index(int(np.argmax(gain)), gain.shape) if gain.size else (0, 0)
+            if not gain.size or gain[i, j] <= 1e-9:
+                return pods
+            new, old = int(waiting[j]), int(inside[i])
+            kept = pods.keys() - ({old} if i and pods[old] == 1 else set())
+            if new in local.enemies and local.enemies[new] & kept:
+                left[new] = 0
+            else:
+                if i:
+                    pods[old] -= 1
+                    left[old] += 1
+                    free += local.demand[old]
+                    if not pods[old]:
+                        del pods[old]
+                    waiting = np.union1d(waiting, [old])
+                pods[new] = pods.get(new, 0) + 1
+                left[new] -= 1
+                free -= local.demand[new]
+            waiting = waiting[left[waiting] > 0]
+        return pods
+
+
+def forbid(model: cp_model.CpModel, variables: dict[int, cp_model.IntVar], local: Local) -> None:
+    """Keep classes apart that must not be on one node."""
+    concerned = [g for g in variables if g in local.enemies and local.enemies[g] & variables.keys()]
+    literals = {}
+    for g in concerned:
+        literals[g] = model.new_bool_var("")
+        model.add(variables[g] == 0).only_enforce_if(~literals[g])
+    for g in concerned:
+        for h in sorted(local.enemies[g]):
+            if h > g and h in literals:
+                model.add_bool_or([~literals[g], ~literals[h]])
+            elif h == g:
+                model.add(variables[g] <= 1)

@@ -1,0 +1,173 @@
+"""A purchase with what is on each of its nodes, and which changes of it keep every rule between nodes as it is.
+
+Classes that a rule ties to domains other than nodes (spread, affinity or anti-affinity over zones, for one) keep their numbers in each
+domain when nodes are packed anew; all others go where they fit. So what was found to obey the rules goes on to obey them, but for
+rules over hostnames, which are looked at node by node as far as they can be; the trial of a plan has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import gcd
+
+import numpy as np
+
+from models.catalogue.catalogue import Catalogue
+from models.cluster.cluster import Cluster, Ints
+from models.kube.objects import pod_key
+from models.kube.selectors import Bools
+from solver.capacity.size.menu import HOSTNAME, Menu
+from solver.capacity.size.options import SizeOptions
+from solver.capacity.size.trial import Start, Trial
+
+
+@dataclass
+class Bought:
+    """A node bought: its brand and its pods by class."""
+
+    brand: int
+    pods: dict[int, int]
+
+
+@dataclass
+class Plan:
+    """``nodes``: those bought; ``there``: pods by class on nodes that are there, by name."""
+
+    nodes: list[Bought]
+    there: dict[str, dict[int, int]] = field(default_factory=dict)
+
+
+@dataclass
+class Local:
+    """What packing asks of the menu, in small numbers. Shapes: G classes, B brands, R resources with pod slots last.
+
+    Attributes:
+        demand, room: int64[G, R] and int64[B, R], each resource in the largest unit that all demands are a multiple of.
+        most: int64[G, B].
+        price: int64[B], millionths.
+        place: int64[B]: the domains of a brand, numbered.
+        tied: bool[G]: the class keeps its numbers by place.
+        enemies: Classes that must not be on a node with a class, for classes that have some.
+    """
+
+    demand: Ints
+    room: Ints
+    most: Ints
+    price: Ints
+    place: Ints
+    tied: Bools
+    enemies: dict[int, frozenset[int]]
+    allowed: Allowance
+
+
+@dataclass
+class Allowance:
+    """What the catalogue and the question allow. ``shape``: int64[B], the shapes numbered; ``most``: int64 by shape; ``excess``:
+    int64 by shape, see :attr:`models.catalogue.catalogue.Catalogue.excess`."""
+
+    shape: Ints
+    most: Ints
+    excess: Ints
+    kinds: int | None
+
+    def __call__(self, counts: Ints) -> bool:
+        """Return whether a purchase is allowed, int64[B]."""
+        by_shape = np.bincount(self.shape, weights=counts, minlength=len(self.most)).astype(np.int64)
+        if self.kinds is not None and np.count_nonzero(by_shape) > self.kinds:
+            return False
+        within = bool((by_shape <= self.most).all())
+        return within and int(self.excess @ by_shape) <= 0
+
+
+def local(menu: Menu, catalogue: Catalogue, asked: SizeOptions) -> Local:
+    """Return what packing asks of the menu."""
+    cluster = menu.cluster
+    units = np.array([gcd(*column.tolist()) or 1 for column in menu.demand.T], dtype=np.int64)
+    nodes = [brand.node for brand in menu.brands]
+    codes = np.array([cluster.domains(key)[0][nodes] for key in menu.keys], dtype=np.int64).reshape(len(menu.keys), len(nodes))
+    place = np.unique(codes.T, axis=0, return_inverse=True)[1].reshape(-1) if menu.keys else np.zeros(len(nodes), dtype=np.int64)
+    names = list(dict.fromkeys(brand.offers[0].shape.name for brand in menu.brands))
+    allowed = Allowance(
+        np.array([names.index(brand.offers[0].shape.name) for brand in menu.brands], dtype=np.int64),
+        np.array([catalogue.most.get(name, 2**40) for name in names], dtype=np.int64),
+        np.array([catalogue.excess[name] for name in names], dtype=np.int64),
+        asked.kinds,
+    )
+    price = np.array([brand.price for brand in menu.brands], dtype=np.int64)
+    return Local(menu.demand // units, menu.room // units, menu.most, price, place, _tied(cluster), _enemies(cluster), allowed)
+
+
+def _tied(cluster: Cluster) -> Bools:
+    """bool[G]: classes of rules between domains that are more than nodes, and those that such rules count."""
+    found = np.array([bool(cls.claims) for cls in cluster.classes], dtype=bool)
+    for g, cls in enumerate(cluster.classes):
+        terms = [(term.matcher, term.key) for term in cls.anti]
+        terms += [(spread.matcher, spread.key) for spread in cls.spread if spread.matcher is not None]
+        if cls.affinity is not None:
+            terms += [(cls.affinity.full, key) for key in cls.affinity.keys]
+        for matcher, key in terms:
+            if key != HOSTNAME:
+                found[g] = True
+                found |= cluster.matches(matcher)
+    for gang in cluster.gangs:
+        if gang.key is not None:
+            found[list(gang.classes)] = True
+    return found
+
+
+def _enemies(cluster: Cluster) -> dict[int, frozenset[int]]:
+    found: dict[int, set[int]] = {}
+    for g, cls in enumerate(cluster.classes):
+        for term in cls.anti:
+            if term.key == HOSTNAME:
+                for h in cluster.matching(term.matcher).tolist():
+                    found.setdefault(g, set()).add(h)
+                    found.setdefault(h, set()).add(g)
+    ports = {g: {(protocol, number) for _, protocol, number in cls.ports} for g, cls in enumerate(cluster.classes) if cls.ports}
+    for g, own in ports.items():
+        found.setdefault(g, set()).update(h for h, others in ports.items() if own & others)
+    return {g: frozenset(others) for g, others in found.items()}
+
+
+def plan_of(trial: Trial, menu: Menu) -> Plan:
+    """Return the plan that a complete trial is."""
+    home = {key: g for g, keys in enumerate(menu.keys_of_pods) for key in keys}
+    cluster, counts = trial.cluster, trial.answer.counts
+    pods: dict[str, dict[int, int]] = {}
+    for g, cls in enumerate(cluster.classes):
+        dealt = iter(cls.pods)
+        for n in np.flatnonzero(counts[g]).tolist():
+            here = pods.setdefault(cluster.nodes.names[n], {})
+            for _ in range(int(counts[g, n])):
+                own = home.get(pod_key(cluster.snapshot.pods[next(dealt)]))
+                if own is not None:
+                    here[own] = here.get(own, 0) + 1
+    brand_of = {(offer.shape.name, offer.zone): b for b, brand in enumerate(menu.brands) for offer in brand.offers}
+    brands = [brand_of[offer.shape.name, offer.zone] for offer, count in trial.bought for _ in range(count)]
+    nodes = [Bought(b, pods.pop(name, {})) for b, name in zip(brands, trial.names, strict=True)]
+    return Plan(nodes, pods)
+
+
+def counts_of(plan: Plan, brands: int) -> list[int]:
+    """Return nodes by brand."""
+    return [int(count) for count in by_brand(plan.nodes, brands)]
+
+
+def start_of(plan: Plan, menu: Menu) -> Start:
+    """Return the plan as the start of its trial."""
+    by_brand: list[list[dict[int, int]]] = [[] for _ in menu.brands]
+    for node in plan.nodes:
+        by_brand[node.brand].append(node.pods)
+    ordered = [pods for brand in by_brand for pods in brand]
+    return Start(menu.keys_of_pods, ordered, plan.there)
+
+
+def cost_of(plan: Plan, local_: Local) -> int:
+    """Return what the nodes cost, millionths."""
+    return sum(int(local_.price[node.brand]) for node in plan.nodes)
+
+
+def by_brand(nodes: Sequence[Bought], brands: int) -> Ints:
+    """Return int64[B], nodes by brand."""
+    return np.bincount(np.array([node.brand for node in nodes], dtype=np.int64), minlength=brands).astype(np.int64)

@@ -1,0 +1,45 @@
+"""Where pods of classes that rules tie to zones and the like may begin: a guess that a trial corrects."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from solver.capacity.size.menu import HOSTNAME, Menu
+from solver.capacity.size.packing import Stock
+from solver.capacity.size.plan import Local
+
+
+def guess(menu: Menu, local: Local, count: Ints) -> Stock:
+    """Return all pods, those of tied classes spread evenly over the places that they reach, or together where they want to be."""
+    places = int(local.place.max(initial=0)) + 1
+    found = Stock(np.where(local.tied, 0, count), np.zeros((len(count), places), dtype=np.int64))
+    reach = np.zeros((len(count), places), dtype=bool)
+    for p in range(places):
+        reach[:, p] = (local.most[:, local.place == p] > 0).any(axis=1)
+    classes = menu.cluster.classes
+    wanting = [g for g in np.flatnonzero(local.tied).tolist() if _keys(menu, g)]
+    others = [g for g in np.flatnonzero(local.tied).tolist() if not _keys(menu, g)]
+    filled = np.zeros(places, dtype=np.int64)
+    for g in [*others, *wanting]:
+        open_ = np.flatnonzero(reach[g])
+        if not len(open_) or not count[g]:
+            continue
+        affinity = classes[g].affinity
+        if g in wanting and affinity is not None:
+            near = np.flatnonzero(found.tied[menu.cluster.matching(affinity.full)].sum(axis=0)[open_])
+            open_ = open_[near] if len(near) else open_[:1]
+        elif (gang := classes[g].gang) is not None and menu.cluster.gangs[gang].key is not None:
+            held = np.flatnonzero(found.tied[list(menu.cluster.gangs[gang].classes)].sum(axis=0)[open_])
+            open_ = open_[held[:1]] if len(held) else open_[:1]
+        each, more = divmod(int(count[g]), len(open_))
+        found.tied[g, open_] += each
+        emptiest = open_[np.argsort(filled[open_], kind="stable")][:more]
+        found.tied[g, emptiest] += 1
+        filled += found.tied[g] * max(1, int(local.demand[g, 0]))
+    return found
+
+
+def _keys(menu: Menu, g: int) -> bool:
+    affinity = menu.cluster.classes[g].affinity
+    return affinity is not None and any(key != HOSTNAME for key in affinity.keys)

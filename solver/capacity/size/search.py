@@ -1,0 +1,357 @@
+"""The search for the cheapest purchase: proposals of the relaxation are tried, what fails is cut off, until bound and incumbent meet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import ceil, gcd
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.catalogue.catalogue import Catalogue, Offer
+from models.kube.objects import pod_key
+from solver.capacity.size.improve import Improver
+from solver.capacity.size.master import Master, ceilings, groups_of
+from solver.capacity.size.menu import HOSTNAME, Menu, unlimited
+from solver.capacity.size.options import SizeOptions
+from solver.capacity.size.packing import Packer, Stock, values
+from solver.capacity.size.plan import Bought, Plan, cost_of, counts_of, local, plan_of, start_of
+from solver.capacity.size.quotas import guess
+from solver.capacity.size.relaxation import least_cost
+from solver.capacity.size.trial import Start, Trial, attempt
+from solver.capacity.size.world import World
+from solver.cpsat.run import CpSat
+from solver.runtime.deadline import Deadline
+from solver.runtime.run_context import RunContext
+
+#: Share of the time that is left for one solve of the relaxation, and for one trial.
+SOLVE = 0.25
+TRY = 0.3
+#: The same for a trial of the nodes that are there, where they cannot do.
+HASTE = 0.08
+#: (class, brand) pairs up to which the relaxation is solved in whole numbers, and pods up to which nothing else is done before.
+WHOLE = 6_000
+FEW = 40
+#: Shares of the time that is left: for the linear relaxation, for whole numbers where packing has an incumbent, between trials of packings.
+LINEAR = 0.15
+MASTER = 0.2
+BETWEEN = 0.4
+#: Nodes that are tried at once where it is asked whether anything does.
+ALL = 150
+#: Times a trial so far that are kept for another one, and that there must be for several.
+AGAIN, SEVERAL = 1.5, 8
+#: Packings from different prices at most, the share of the time for them, and deterministic seconds of one for each pod.
+PACKINGS = 8
+PACK = 0.15
+PACKING = 5e-4
+#: Rates are counted in parts of this power of two.
+SHIFT = 20
+
+
+@dataclass
+class Found:
+    """The state of the search: the best purchase that was tried with success, and bounds. Costs in millionths."""
+
+    trial: Trial | None = None
+    cost: int = 0
+    count: int = 0
+    bound: int = 0
+    least: int = 0  # nodes at least, at the cost of the incumbent
+    infeasible: bool = False
+    refuted: Trial | None = None  # what leaves pods though more of everything is bought than could be of use
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def proved(self) -> bool:
+        """Return whether nothing is cheaper."""
+        return self.trial is not None and self.cost <= self.bound
+
+    @property
+    def optimal(self) -> bool:
+        return self.trial is not None and self.cost == self.bound and self.count == self.least
+
+
+class Search:
+    """One search. ``menu``: what can be bought."""
+
+    def __init__(self, world: World, menu: Menu, catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> None:
+        self.world, self.menu, self.catalogue, self.asked, self.context = world, menu, catalogue, asked, context
+        self.found = Found()
+        self.cpsat = CpSat(context)
+        self.local = local(menu, catalogue, asked)
+        self.monotone = not any(s.key == HOSTNAME for cls in menu.cluster.classes for s in cls.spread)
+        self.pairs = int(np.count_nonzero(menu.most)) + int(np.count_nonzero(menu.limits[:, menu.there].any(axis=1)))
+
+    def run(self) -> Found:
+        """Search until cost and number of nodes are proved, or time is up."""
+        found = self.found
+        if int(self.menu.count.sum()) > FEW and self.menu.brands:
+            self._pack()
+        if self.pairs <= WHOLE and not self.context.over():
+            self.master = Master(self.menu, self.catalogue, self.asked)
+            end = self.context.deadline.left() * (1 - MASTER) if self.plan is not None else 0.0
+            self._costs(lambda: self.context.deadline.left() <= end)
+            if found.trial is not None and found.cost == found.bound and self.master.sound:
+                self._counts()
+        if self.plan is not None and not found.proved:
+            self._improve()
+        return found
+
+    # --- packing ----------------------------------------------------------------------------------------------------------------
+
+    plan: Plan | None = None
+    _asked_all = False
+    _tried = 0.0  # seconds of the longest trial
+
+    def _pack(self) -> None:
+        """A bound by linear relaxation, and an incumbent by packing node after node."""
+        menu, context = self.menu, self.context
+        self.rng = np.random.default_rng(context.options.seed)
+        stock, plan = guess(menu, self.local, menu.count), Plan([])
+        if len(menu.there):
+            there = sum((group.room for group in groups_of(menu)), np.zeros(menu.demand.shape[1], dtype=np.int64))
+            enough = bool((menu.demand.T @ menu.count <= there).all())
+            trial = self._attempt([0] * len(menu.brands), share=TRY if enough else HASTE)
+            plan = plan_of(trial, menu)
+            if trial.complete:
+                self._adopt(trial)
+                return
+            placed = np.zeros(len(menu.count), dtype=np.int64)
+            for pods in plan.there.values():
+                for g, k in pods.items():
+                    placed[g] += k
+            stock = guess(menu, self.local, menu.count - placed)
+        self.rates = values(self.local, menu.count)
+        packer = Packer(self.local, self.rates, self.rng, context.stop.is_set)  # without a packing there is no answer at all
+        self._charge()
+        nodes = self._best(packer, stock)
+        context.report("pack", detail=None if nodes is None else f"{len(nodes)} nodes")
+        if nodes is not None:
+            plan.nodes = nodes
+            counts = counts_of(plan, len(menu.brands))
+            self.last = self._attempt(counts, start_of(plan, menu))
+            if self.last.complete:
+                self._adopt(self.last)
+            else:
+                self._grow(counts)
+        if self.found.trial is not None:
+            self.plan = plan_of(self.found.trial, menu)
+        self._linear()
+
+    def _charge(self) -> None:
+        """A bound that needs no linear program over classes: what all resources cost together that nodes which are there do not have."""
+        menu, rates = self.menu, self.rates
+        units = np.array([gcd(*column.tolist()) or 1 for column in menu.demand.T], dtype=np.int64)
+        there = np.zeros(len(rates), dtype=np.int64)
+        for group in groups_of(menu):
+            there += group.room // units
+        needed = np.maximum(self.local.demand.T @ menu.count - there, 0)
+        charged = [max(0, int(rate * 2**SHIFT)) for rate in rates.tolist()]
+        worth = [sum(c * r for c, r in zip(charged, row, strict=True)) for row in self.local.room.tolist()]
+        most = max((Fraction(w, p << SHIFT) for w, p in zip(worth, self.local.price.tolist(), strict=True) if p), default=Fraction(1))
+        free = any(w and not p for w, p in zip(worth, self.local.price.tolist(), strict=True))
+        total = Fraction(sum(c * n for c, n in zip(charged, needed.tolist(), strict=True)), 1 << SHIFT) / max(most, Fraction(1))
+        self.found.bound = max(self.found.bound, 0 if free else ceil(total))
+
+    def _best(self, packer: Packer, stock: Stock) -> list[Bought] | None:
+        """The best of some packings, in a part of the time."""
+        best: list[Bought] | None = None
+        until = self.context.deadline.left() * (1 - PACK)
+        for _ in range(PACKINGS):
+            began = self.context.deadline.left()
+            self.context.deadline.charge(PACKING * int(self.menu.count.sum()))
+            nodes = packer.pack(Stock(stock.free.copy(), stock.tied.copy()))
+            if nodes is not None and (best is None or cost_of(Plan(nodes), self.local) < cost_of(Plan(best), self.local)):
+                best = nodes
+            left = self.context.deadline.left()
+            if nodes is None or left - (began - left) < until or self.context.over():
+                break
+        return best
+
+    def _linear(self) -> None:
+        """The bound of the linear relaxation."""
+        if self.found.proved:
+            return
+        seconds = self.context.deadline.left() * LINEAR
+        price = np.array([max(1, brand.price) for brand in self.menu.brands], dtype=np.int64)
+        ceiling = np.array(ceilings(self.menu, self.catalogue, self.asked), dtype=np.int64)
+        if self.found.trial is not None:
+            ceiling = np.minimum(ceiling, self.found.cost // price + 1)
+        options = self.context.options
+        bound = least_cost(self.menu, self.catalogue, ceiling, seconds=seconds, deterministic=options.deterministic, stop=self.context.stop)
+        self.context.deadline.charge(seconds)
+        self.found.bound = max(self.found.bound, bound if self.found.trial is None else min(bound, self.found.cost))
+        self._report()
+
+    def _improve(self) -> None:
+        """Neighbourhoods, with a trial from time to time."""
+        assert self.plan is not None
+        improver = Improver(self.local, self.rates, self.cpsat, self.rng)
+        while not self.context.over() and not self.found.proved:
+            left = self.context.deadline.left()
+            if left < AGAIN * self._tried:
+                return
+            end = AGAIN * self._tried if left < SEVERAL * self._tried else left * (1 - BETWEEN)
+            cost = cost_of(self.plan, self.local)
+
+            def over(end: float = end) -> bool:
+                plan = self.plan
+                assert plan is not None
+                met = cost_of(plan, self.local) <= self.found.bound
+                return met or self.context.over() or self.context.deadline.left() <= end
+
+            def better() -> None:
+                assert self.plan is not None
+                self.context.report("improve", detail=f"{cost_of(self.plan, self.local) / 1e6:.4f}")
+
+            if not improver.run(self.plan, over, better) or cost_of(self.plan, self.local) >= cost:
+                continue
+            trial = self._attempt(counts_of(self.plan, len(self.menu.brands)), start_of(self.plan, self.menu))
+            if trial.complete:
+                self._adopt(trial)
+            elif self.found.trial is not None:
+                self.plan = plan_of(self.found.trial, self.menu)
+
+    # --- costs ------------------------------------------------------------------------------------------------------------------
+
+    def _costs(self, over: Callable[[], bool]) -> None:
+        found, master = self.found, self.master
+        while not self.context.over() and not over():
+            answer = master.cheapest(self.cpsat, self.context.deadline.left() * SOLVE)
+            if answer.status == cp_model.INFEASIBLE:
+                if found.trial is not None and master.sound:
+                    found.bound = found.cost
+                found.infeasible = found.trial is None and master.sound
+                return
+            if answer.bound is not None and master.sound:
+                found.bound = max(found.bound, answer.bound * master.unit)
+            self._report()
+            if answer.solution is None or (found.trial is not None and found.bound >= found.cost):
+                return
+            proposal = master.nodes(answer.solution)
+            if answer.status == cp_model.OPTIMAL and answer.bound is not None:
+                fewest = master.fewest(self.cpsat, answer.bound, self.context.deadline.left() * SOLVE)
+                proposal = proposal if fewest.solution is None else master.nodes(fewest.solution)
+            if master.packs(proposal, self.cpsat, self.context.deadline.left() * TRY) and not self._try(proposal):
+                if found.trial is None and self._refuted():
+                    found.infeasible = True
+                    return
+                self._grow(proposal)
+
+    def _refuted(self) -> bool:
+        """Return whether not even as many nodes of everything as there are pods hold everything, proved: then nothing does."""
+        counts = [min(self.master.pods, ceiling) for ceiling in self.master.ceiling]
+        if self._asked_all or not self.monotone or self.menu.fragile or sum(counts) > ALL or self.asked.survive is not None:
+            return False
+        self._asked_all = True
+        trial = self._attempt(counts, free=True)
+        self.found.refuted = trial if trial.refuted else None
+        return trial.refuted
+
+    def _counts(self) -> None:
+        """Fewer nodes at the same cost."""
+        found, master = self.found, self.master
+        while not self.context.over():
+            answer = master.fewest(self.cpsat, found.cost // master.unit, self.context.deadline.left() * SOLVE)
+            if answer.status == cp_model.INFEASIBLE and master.sound:
+                found.least = found.count
+            if answer.bound is not None and master.sound:
+                found.least = max(found.least, min(found.count, answer.bound))
+            if answer.solution is None or found.least >= found.count:
+                return
+            proposal = master.nodes(answer.solution)
+            if master.packs(proposal, self.cpsat, self.context.deadline.left() * TRY):
+                self._try(proposal)
+
+    # --- trials -----------------------------------------------------------------------------------------------------------------
+
+    def _try(self, counts: Sequence[int], start: Start | None = None) -> bool:
+        """Try a purchase, nodes by brand; whether everything found a place. What fails is cut off."""
+        trial = self._attempt(counts, start)
+        if trial.complete:
+            self._adopt(trial)
+        else:
+            self.master.cut(counts, below=self.monotone, proved=trial.refuted)
+        self.last = trial
+        return trial.complete
+
+    def _attempt(self, counts: Sequence[int], start: Start | None = None, *, free: bool = False, share: float = TRY) -> Trial:
+        began = _now()
+        seconds = max(1.0, self.context.deadline.left() * share)
+        options = replace(self.context.options, time_limit=seconds)
+        context = RunContext(options, Deadline(options, _now()), self.context.stop)
+        bought = self.menu.purchase(counts)
+        trial = attempt(self.world, [(unlimited(offer), k) for offer, k in bought] if free else bought, context, start)
+        self.context.deadline.charge(context.deadline.elapsed())
+        self._tried = max(self._tried, _now() - began)
+        return trial
+
+    def _adopt(self, trial: Trial) -> None:
+        cost, count = sum(o.cost * k for o, k in trial.bought), sum(k for _, k in trial.bought)
+        found = self.found
+        if found.trial is None or (cost, count) < (found.cost, found.count):
+            found.trial, found.cost, found.count = trial, cost, count
+            self._report()
+
+    def _grow(self, counts: Sequence[int]) -> None:
+        """Buy more until everything fits, where nothing is known that does."""
+        counts = list(counts)
+        while self.found.trial is None and not self.context.over():
+            trial = self.last
+            home = {key: g for g, keys in enumerate(self.menu.keys_of_pods) for key in keys}
+            placed = trial.answer.counts.sum(axis=1)
+            left: dict[int, int] = {}
+            for cls, done in zip(trial.cluster.classes, placed.tolist(), strict=True):
+                for i in cls.pods[done:]:
+                    g = home.get(pod_key(trial.cluster.snapshot.pods[i]))  # None: a pod that comes with a node
+                    if g is not None:
+                        left[g] = left.get(g, 0) + 1
+            plan = plan_of(trial, self.menu)
+            for g, pods in left.items():
+                takes = [b for b in range(len(counts)) if self.menu.most[g, b] and counts[b] < self._ceiling(b)]
+                takes.sort(key=lambda b: self.menu.brands[b].price / int(self.menu.most[g, b]))
+                # Which place a tied class lacks is not known: a node in each, and what is of no use is given back later.
+                for b in {int(self.local.place[b]): b for b in reversed(takes)}.values() if self.local.tied[g] else takes[:1]:
+                    more = min(self._ceiling(b) - counts[b], -(-pods // int(self.menu.most[g, b])))
+                    counts[b] += more
+                    plan.nodes += [Bought(b, {}) for _ in range(more)]
+            if len(plan.nodes) == sum(count for _, count in trial.bought) or not self._allows(counts):
+                return
+            self.last = self._attempt(counts, start_of(plan, self.menu))
+            if self.last.complete:
+                self._adopt(self.last)
+
+    def _ceiling(self, b: int) -> int:
+        return self.catalogue.most.get(self.menu.brands[b].offers[0].shape.name, int(self.menu.count.sum()) + 1)
+
+    def _allows(self, counts: Sequence[int]) -> bool:
+        """Return whether the catalogue and the question allow a purchase."""
+        by_shape: dict[str, int] = {}
+        for brand, count in zip(self.menu.brands, counts, strict=True):
+            if count:
+                name = brand.offers[0].shape.name
+                by_shape[name] = by_shape.get(name, 0) + count
+        return (
+            all(by_shape.get(name, 0) <= most for name, most in self.catalogue.most.items())
+            and self.catalogue.within_spot(by_shape)
+            and (self.asked.kinds is None or len(by_shape) <= self.asked.kinds)
+        )
+
+    def _report(self) -> None:
+        found = self.found
+        if found.trial is not None:
+            self.context.report("search", "cost", found.cost, found.bound)
+        else:
+            self.context.report("search", detail="no purchase yet that holds everything")
+
+
+def spent(bought: Sequence[tuple[Offer, int]]) -> int:
+    """Return what a purchase costs, in millionths."""
+    return sum(offer.cost * count for offer, count in bought)
+
+
+def _now() -> float:
+    return time.monotonic()

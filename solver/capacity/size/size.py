@@ -1,0 +1,255 @@
+"""From a snapshot and a catalogue to a verified Sizing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from checker.capacity.sizing import verify_sizing
+from checker.violation import insist
+from models.catalogue.catalogue import Catalogue
+from models.catalogue.money import number
+from models.cluster import unmodelled
+from models.documents import placement as doc
+from models.documents.policy import DEFAULT
+from models.documents.sizing import Cost, Purchase, Sizing
+from models.documents.survival import Survival
+from models.edits.binding import bound_as
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.size.accounts import account, notes, replaced
+from solver.capacity.size.menu import Menu, menu
+from solver.capacity.size.misfits import misfits
+from solver.capacity.size.options import SizeOptions
+from solver.capacity.size.search import Found, Search, spent
+from solver.capacity.size.surviving import ROUNDS, certificate, together
+from solver.capacity.size.trial import Start, Trial, attempt
+from solver.capacity.size.world import World, world
+from solver.objective.tie_break import choose
+from solver.runtime.deadline import Deadline
+from solver.runtime.options import OnProgress, Options
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
+from solver.solve import document, improve_later
+
+#: What comes after the search takes up to so many times as long as compiling.
+CHECKING = 1.5
+#: Share of the time for preferences in the placement that is shown.
+LATER = 0.05
+#: (class, node) pairs above which preferences are left as they are: looking at them once takes longer than that share.
+LARGE = 1_000_000
+#: Share of the time for what failures ask for.
+CERTIFYING = 0.5
+#: Causes that are looked for, where some pods fit nothing.
+CAUSES = 8
+
+
+def size(
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    asked: SizeOptions,
+    options: Options,
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> Sizing:
+    """Find the cheapest nodes that hold everything that waits. ``snapshot``: before manifests and the edits of ``options``. ``stop`` may
+    be set from another thread or a signal handler: the best answer so far is returned. ``began``: when the caller began.
+
+    Raises:
+        InputError: quantities that cannot be summed, edits that cannot be made.
+        InternalFault: the independent checker found the result invalid.
+    """
+    started = time.monotonic()
+    report = ProgressReporter(on_progress, started)
+    report("compile")
+    if asked.mode == "from-scratch":
+        options = replace(options, from_scratch=True)
+    cluster = world(snapshot, asked, options.edits)
+    offered = menu(cluster, catalogue, options, asked.survive.key if asked.survive is not None else None)
+    pods, shapes = int(offered.count.sum()), len(offered.brands)
+    report("compile", detail=f"{pods} pods in {offered.cluster.n_classes} classes, {len(catalogue.offers)} offers of which {shapes} differ")
+    compiled = time.monotonic()
+    checking = min(CHECKING * (compiled - started), (options.time_limit or 0.0) / 3)
+    clock = (started if began is None else began) - checking
+    context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
+    later = min(10.0, (options.time_limit or 100.0) * LATER)
+    if asked.survive is not None:
+        later += (options.time_limit or 100.0) * CERTIFYING
+    hopeless = offered.hopeless()
+    found = Found(infeasible=True) if hopeless else _search(cluster, offered, catalogue, asked, context, clock - later)
+    solved = time.monotonic()
+    placement = None if found.trial is None else _placement(cluster, found.trial, options, context)
+    survival = None
+    if found.trial is not None and placement is not None and asked.survive is not None:
+        placement, survival = _survive(cluster, found, placement, catalogue, asked, context)
+    result = _sizing(cluster, catalogue, asked, options, found)
+    result.placement, result.survival = placement, survival
+    result.unmodelled = _unmodelled(cluster, options) if placement is None else placement.unmodelled
+    report("verify")
+    if found.trial is not None:
+        account(result, found.trial.expansion.snapshot)
+        insist(verify_sizing(snapshot, found.trial.expansion.snapshot, result))
+    elif hopeless:
+        result.misfits = misfits(offered.cluster, offered.active, offered.shapes, hopeless)
+        result.causes = _causes(offered, hopeless, context)
+    elif found.refuted is not None:
+        result.causes = _together(found.refuted, context)
+    elif found.infeasible:
+        result.notes.append(
+            "every pod fits on some node: it is rules between pods, or what the catalogue and the question allow, that leave no way"
+        )
+    if not options.deterministic:
+        result.seconds = doc.Seconds(
+            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
+        )
+    return result
+
+
+def _search(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptions, context: RunContext, clock: float) -> Found:
+    return Search(cluster, offered, catalogue, asked, context.until(Deadline(context.options, clock))).run()
+
+
+def _survive(
+    cluster: World, found: Found, placement: doc.Placement, catalogue: Catalogue, asked: SizeOptions, context: RunContext
+) -> tuple[doc.Placement | None, Survival | None]:
+    """The placement and the certificate of what is bought in the end: the incumbent (changed) with what failures ask for besides. Without a
+    certificate there is no purchase."""
+    why: str | None = "no certificate was found in time (--time-limit)"
+    for _ in range(ROUNDS):
+        assert found.trial is not None
+        survival, more, why = certificate(found.trial, placement, catalogue, asked, context)
+        if survival is not None:
+            return placement, survival
+        if more is None or context.stop.is_set():
+            break
+        start = Start([[entry.pod] for entry in placement.assignments], [], placed_at(placement))
+        trial = attempt(cluster, together(found.trial.bought, more), context, start)
+        if not trial.complete:
+            why = "with more nodes not everything fits: a spread constraint counts them"
+            break
+        found.trial, found.cost, found.count = trial, spent(trial.bought), sum(count for _, count in trial.bought)
+        found.least = 0
+        placement = document(trial.cluster, _shown(cluster, trial, context.options), trial.answer)
+    found.trial, found.cost, found.count, found.least = None, 0, 0, 0
+    found.notes.append(f"--survive: {why}")
+    return None, None
+
+
+def placed_at(placement: doc.Placement) -> dict[str, dict[int, int]]:
+    """Return the pods on each node, each a class of its own."""
+    found: dict[str, dict[int, int]] = {}
+    for i, entry in enumerate(placement.assignments):
+        found.setdefault(entry.node, {})[i] = 1
+    return found
+
+
+def _sizing(cluster: World, catalogue: Catalogue, asked: SizeOptions, options: Options, found: Found) -> Sizing:
+    trial = found.trial
+    snapshot = cluster.before.snapshot if trial is None else trial.expansion.snapshot
+    edits = cluster.base if trial is None else cluster.edits(trial.bought)
+    bought: dict[tuple[str, str], Purchase] = {}
+    names = iter(() if trial is None else trial.names)
+    for offer, count in () if trial is None else trial.bought:
+        empty = Purchase(offer.shape.name, offer.zone, 0, float(number(offer.cost)), [])
+        own = bought.setdefault((offer.shape.name, offer.zone), empty)
+        own.count += count
+        own.nodes += [next(names) for _ in range(count)]
+    return Sizing(
+        snapshot=reference(snapshot, options, cluster, edits),
+        mode=asked.mode,
+        status="infeasible" if found.infeasible else "unknown" if trial is None else "optimal" if found.optimal else "feasible",
+        buy=list(bought.values()),
+        cost=Cost(float(number(found.cost)), float(number(0 if found.infeasible else found.bound))),
+        nodes=doc.TierResult("nodes", found.count, found.least),
+        pool=asked.pool,
+        removed=list(cluster.removed),
+        kinds=asked.kinds,
+        mostSpot=catalogue.most_spot,
+        replaced=replaced([n for n in cluster.snapshot.nodes if n.metadata.name in set(cluster.removed)], catalogue)
+        if cluster.removed
+        else None,
+        policy=options.policy if options.policy != DEFAULT else None,
+        notes=[*catalogue.notes, *found.notes, *notes(cluster.snapshot, cluster.removed, include_gated=options.include_gated)],
+    )
+
+
+def _unmodelled(cluster: World, options: Options) -> list[doc.Unmodelled]:
+    """What is not modelled of the pods that are to be placed, where no placement says it."""
+    snapshot = cluster.before.snapshot
+    pending = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated).pending
+    named = unmodelled.find(snapshot, (snapshot.pods[i] for i in pending), tiers=options.policy.networkTiers)
+    return [*options.unmodelled, *cluster.before.unmodelled, *named]
+
+
+def reference(snapshot: Snapshot, options: Options, cluster: World, edits: doc.Edits) -> doc.SnapshotRef:
+    """Return which cluster an answer is about."""
+    pending = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated).pending
+    return doc.SnapshotRef(
+        snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(pending),
+        fromScratch=options.from_scratch, includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
+        kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
+        workloads=list(cluster.before.workloads), edits=edits,
+    )  # fmt: skip
+
+
+def _placement(cluster: World, trial: Trial, options: Options, context: RunContext) -> doc.Placement:
+    """The placement that proves a purchase, its preferences improved."""
+    shown = _shown(cluster, trial, options)
+    if trial.answer.counts.any() and not context.over() and int(np.count_nonzero(trial.limits)) <= LARGE:
+        seconds = min((options.time_limit or 100.0) * LATER, 10.0, max(0.1, context.deadline.left()))
+        limited = replace(shown, time_limit=seconds)
+        strategy = choose(trial.cluster, options.policy.strategy) if options.search_strategy else None
+        within = RunContext(limited, Deadline(limited, time.monotonic()), context.stop, context.report)
+        improve_later(trial.objective, trial.limits, trial.answer, strategy, within)
+    return document(trial.cluster, shown, trial.answer)
+
+
+def _shown(cluster: World, trial: Trial, options: Options) -> Options:
+    """The options of the placement of a trial."""
+    return replace(
+        options,
+        edits=cluster.edits(trial.bought),
+        workloads=tuple(trial.expansion.workloads),
+        unmodelled=(*options.unmodelled, *trial.expansion.unmodelled),
+    )
+
+
+def _together(trial: Trial, context: RunContext) -> list[doc.Cause]:
+    """Why pods are left however much is bought."""
+    from solver.explain.unplaced import explain_left, left_of
+
+    cluster, taken = trial.cluster, [0] * trial.cluster.n_classes
+    placed = []
+    for g, n, k in trial.answer.sequence:
+        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
+        taken[g] += k
+    before = bound_as(cluster.snapshot, [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName])
+    limited = replace(context.options, time_limit=10.0)
+    found = explain_left(before, left_of(cluster, taken)[:CAUSES], placed, RunContext.start(limited, context.stop))
+    for _, cause in found:
+        cause.waysOut = []  # they would count nodes that nobody has bought
+    return [cause for _, cause in found]
+
+
+def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc.Cause]:
+    """Why pods fit no node, there or offered."""
+    from solver.explain.conflict.minimal_conflict import minimal_cause
+    from solver.explain.conflict.placement_question import PlacementQuestion
+
+    found, options = [], context.options
+    snapshot = offered.cluster.snapshot
+    for g in hopeless[:CAUSES]:
+        pods = offered.cluster.classes[g].pods
+        question = PlacementQuestion(snapshot, (pods[0],), 1, options.exempt, options.policy)
+        limited = replace(options, time_limit=5.0)
+        cause = minimal_cause(question, RunContext.start(limited, context.stop))
+        if cause is not None:
+            cause.pods, cause.alone = [pod_key(snapshot.pods[i]) for i in pods], True
+            found.append(cause)
+    return found

@@ -1,0 +1,87 @@
+"""What is bought beyond the cheapest purchase so that failures are survived: sized, certified, added to, and certified again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+
+from models.catalogue.catalogue import Catalogue, Offer
+from models.documents.placement import Placement
+from models.documents.survival import Survival
+from models.edits.binding import placed_as
+from models.snapshot.snapshot import InputError
+from solver.capacity.size.options import SizeOptions
+from solver.capacity.size.trial import Trial
+from solver.capacity.survive.answer import Wishes, answer
+from solver.runtime.run_context import RunContext
+
+#: Certificates, each with what the last one lacked.
+ROUNDS = 4
+#: Share of the time that is left for one of them.
+SHARE = 0.6
+
+Bought = list[tuple[Offer, int]]
+
+
+def certificate(
+    trial: Trial, placement: Placement, catalogue: Catalogue, asked: SizeOptions, context: RunContext
+) -> tuple[Survival | None, Bought | None, str | None]:
+    """Return the certificate of a placement; else what to buy besides, as far as that is known; and why there is neither."""
+    assert asked.survive is not None
+    options = replace(context.options, time_limit=max(1.0, context.deadline.left() * SHARE), edits=placement.snapshot.edits)
+    left = _left(trial.bought, catalogue, asked)
+    try:
+        found = answer(
+            placed_as(trial.expansion.snapshot, placement),
+            asked.survive,
+            replace(options, workloads=tuple(placement.snapshot.workloads)),
+            Wishes(ways=False, remedy=bool(left.shapes), catalogue=left),
+            stop=context.stop,
+        )
+    except InputError as error:
+        return None, None, error.problems[0]
+    if found.certified:
+        return found, None, None
+    if found.remedy is None or not found.remedy.certified:
+        worst = ", ".join(found.counterexamples[0].failed) if found.counterexamples else "some failures"
+        return None, None, f"no purchase was found that survives the failure of {worst}"
+    offers = {f"{offer.shape.name}@{offer.zone}": offer for offer in catalogue.offers}
+    parts = [text.partition(":") for text in found.remedy.buy]
+    more = [(offers[name], int(count)) for count, _, name in parts]
+    if not _allowed([*trial.bought, *more], catalogue, asked):
+        return None, None, "what would survive is more than the catalogue or the question allows"
+    return None, more, None
+
+
+def together(bought: Bought, more: Bought) -> Bought:
+    """Return both as one purchase, in which nodes keep the names that they have in the first."""
+    found = {(offer.shape.name, offer.zone): (offer, count) for offer, count in bought}
+    for offer, count in more:
+        _, before = found.get((offer.shape.name, offer.zone), (offer, 0))
+        found[offer.shape.name, offer.zone] = offer, before + count
+    return list(found.values())
+
+
+def _left(bought: Bought, catalogue: Catalogue, asked: SizeOptions) -> Catalogue:
+    """Return what can still be bought."""
+    held: Mapping[str, int] = Counter(dict.fromkeys(catalogue.shapes, 0)) + Counter(
+        {name: sum(count for offer, count in bought if offer.shape.name == name) for name in catalogue.shapes}
+    )
+    full = asked.kinds is not None and len(held) >= asked.kinds
+    shapes = {
+        name: shape if shape.most is None else msgspec.structs.replace(shape, most=shape.most - held.get(name, 0))
+        for name, shape in catalogue.shapes.items()
+        if not full or name in held
+    }
+    return replace(catalogue, shapes={name: shape for name, shape in shapes.items() if shape.most != 0})
+
+
+def _allowed(bought: Bought, catalogue: Catalogue, asked: SizeOptions) -> bool:
+    held: Counter[str] = Counter()
+    for offer, count in bought:
+        held[offer.shape.name] += count
+    most = all(held[name] <= limit for name, limit in catalogue.most.items())
+    return most and catalogue.within_spot(held) and (asked.kinds is None or len(held) <= asked.kinds)

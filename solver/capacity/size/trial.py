@@ -1,0 +1,99 @@
+"""A purchase, tried: the cluster with these nodes, and whether everything that waits finds a place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from models.catalogue.catalogue import Offer
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.workloads.expand import Expansion
+from solver import rules
+from solver.bind_order.order import most_in_order
+from solver.capacity.size.world import World
+from solver.objective.preferences import Objective
+from solver.placed_tiers import Answer, PlacedSearch
+from solver.rules.eligibility import possible
+from solver.runtime.run_context import RunContext
+
+
+@dataclass
+class Start:
+    """A packing of the menu's classes: ``pods``: keys of each class's pods; ``bought``: pods by class for each node bought, in the order
+    of the purchase; ``there``: the same by name of nodes that are there."""
+
+    pods: list[list[str]]
+    bought: Sequence[Mapping[int, int]]
+    there: Mapping[str, Mapping[int, int]]
+
+    def counts(self, cluster: Cluster, names: Sequence[str]) -> Ints:
+        """Return int64[G, N] of the cluster of a purchase, whose classes may be others: the pods are the same."""
+        home = {pod_key(cluster.snapshot.pods[i]): g for g, cls in enumerate(cluster.classes) for i in cls.pods}
+        place = {name: n for n, name in enumerate(cluster.nodes.names)}
+        left = [iter(keys) for keys in self.pods]
+        found = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+        for name, pods in (*zip(names, self.bought, strict=False), *self.there.items()):
+            for g, k in pods.items():
+                for key in islice(left[g], k):
+                    found[home[key], place[name]] += 1
+        return found
+
+
+@dataclass
+class Trial:
+    """What became of a purchase. ``refuted``: proved that not everything fits; ``names``: of the nodes bought, in their order."""
+
+    bought: list[tuple[Offer, int]]
+    expansion: Expansion
+    cluster: Cluster
+    limits: Ints
+    objective: Objective
+    answer: Answer
+    names: list[str]
+
+    @property
+    def complete(self) -> bool:
+        return int(self.answer.counts.sum()) == len(self.cluster.scope.pending)
+
+    @property
+    def refuted(self) -> bool:
+        return sum(self.answer.bounds.values()) < len(self.cluster.scope.pending)
+
+
+class _Started(PlacedSearch):
+    """The search from a placement that is at hand, as much of it as has a bind order."""
+
+    start: Ints | None = None
+
+    def _construct(self, bounds: dict[int, int]) -> Answer:
+        if self.start is None:
+            return super()._construct(bounds)
+        counts, found = most_in_order(self.cluster, self.start, {}, seed=self.options.seed)
+        if found.sequence is None:
+            return super()._construct(bounds)
+        from solver.construction.greedy import complete
+
+        counts, sequence = complete(self.cluster, self.limits, counts, found.sequence)
+        return Answer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())
+
+
+def attempt(world: World, bought: Sequence[tuple[Offer, int]], context: RunContext, start: Start | None = None) -> Trial:
+    """Place what waits on the cluster with a purchase. ``start``: a packing that is likely to do."""
+    options = context.options
+    expansion = world.expanded(bought)
+    scope = select(expansion.snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
+    cluster = compile_cluster(expansion.snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
+    active = rules.build(cluster)
+    limits = possible(cluster, active)
+    objective = Objective(cluster, active)
+    names = world.new_nodes(expansion.snapshot)
+    search = _Started(objective, active, limits, context)
+    if start is not None:
+        search.start = np.minimum(start.counts(cluster, names), limits)
+    return Trial(list(bought), expansion, cluster, limits, objective, search.run(), names)

@@ -1,0 +1,73 @@
+"""The cluster that a purchase makes: which nodes go, which pods wait, and what is bought."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from models.catalogue.catalogue import Offer
+from models.documents.placement import Edits
+from models.edits.edits import apply
+from models.snapshot.snapshot import Snapshot
+from models.workloads.expand import Expansion
+from solver.capacity.size.options import SizeOptions
+
+#: Labels of nodes that run the control plane: they stay whatever is built anew.
+_ROLES = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "controlplane"))
+
+
+@dataclass(frozen=True)
+class World:
+    """A snapshot before edits, what the caller edits, and what the question takes away.
+
+    Attributes:
+        snapshot, manifests: As they were read.
+        base: Edits of the caller, with the nodes that go.
+        removed: Names of nodes that go.
+        before: The cluster with ``base``, nothing bought.
+    """
+
+    snapshot: Snapshot
+    manifests: Snapshot | None
+    base: Edits
+    removed: tuple[str, ...]
+    before: Expansion
+
+    def edits(self, bought: Sequence[tuple[Offer, int]]) -> Edits:
+        """Return the edits that make the cluster with a purchase."""
+        chosen = [(offer, count) for offer, count in bought if count]
+        known = {shape.name for shape in self.base.shapes}
+        shapes = {offer.shape.name: offer.shape for offer, _ in chosen if offer.shape.name not in known}
+        return msgspec.structs.replace(
+            self.base,
+            buy=[*self.base.buy, *(f"{count}:{offer.shape.name}@{offer.zone}" for offer, count in chosen)],
+            shapes=[*self.base.shapes, *shapes.values()],
+        )
+
+    def expanded(self, bought: Sequence[tuple[Offer, int]]) -> Expansion:
+        """Return the cluster with a purchase. Its new nodes are in the order of the purchase."""
+        return apply(self.snapshot, self.manifests, self.edits(bought)) if any(count for _, count in bought) else self.before
+
+    def new_nodes(self, snapshot: Snapshot) -> list[str]:
+        """Return the names of the nodes of a cluster that are bought, in their order."""
+        known = {node.metadata.name for node in self.before.snapshot.nodes}
+        return [node.metadata.name or "" for node in snapshot.nodes if node.metadata.name not in known]
+
+
+def world(snapshot: Snapshot, asked: SizeOptions, edits: Edits | None) -> World:
+    """Return what purchases are tried on.
+
+    Raises:
+        InputError: edits that cannot be made.
+    """
+    base = edits or Edits()
+    gone = asked.gone if asked.mode == "replace" else ()
+    if asked.mode == "from-scratch":
+        gone = tuple(
+            node.metadata.name or "" for node in snapshot.nodes if not any(role in (node.metadata.labels or {}) for role in _ROLES)
+        )
+    if asked.mode != "add":
+        base = msgspec.structs.replace(base, removeNodes=[*base.removeNodes, *gone], rehouse=True)
+    return World(snapshot, asked.manifests, base, gone, apply(snapshot, asked.manifests, base))

@@ -1,0 +1,110 @@
+"""The whole answer of ``kubestow survive``: the certificate, and for what does not survive why, what else breaks and what would help."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+
+from models.catalogue.catalogue import Catalogue
+from models.documents.placement import Placement
+from models.documents.survival import Survival, SurvivalRemedy
+from models.edits.binding import placed_as
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.survive.consequences import Stakes
+from solver.capacity.survive.failures import domains
+from solver.capacity.survive.offers import offers
+from solver.capacity.survive.options import SurviveOptions
+from solver.capacity.survive.remedy import find
+from solver.capacity.survive.survive import survive
+from solver.capacity.survive.ways_out import find_ways
+from solver.runtime.deadline import Deadline
+from solver.runtime.options import OnProgress, Options
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
+from solver.solve import place
+
+#: The share of the time limit for the certificate where a remedy is looked for after it, and where not.
+_CERTIFICATE, _ALONE = 0.6, 0.9
+#: The share for placing what waits first.
+_PLACING = 0.2
+#: The share of what is left then for ways out.
+_WAYS = 0.3
+#: Seconds for these at most.
+_MOST = 15.0
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is to be said beside the certificate: changes that would help after one failure (``ways``), and the nodes that would help after
+    all of them, bought of a ``catalogue`` or, without one, like those that are there."""
+
+    place: bool = False
+    ways: bool = True
+    remedy: bool = True
+    catalogue: Catalogue | None = None
+
+
+def answer(
+    snapshot: Snapshot,
+    asked: SurviveOptions,
+    options: Options,
+    wishes: Wishes = Wishes(),
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> Survival:
+    """Return what :func:`survive` does, with causes, consequences and a remedy.
+
+    Raises:
+        InputError, InternalFault: as :func:`survive`.
+    """
+    started = time.monotonic() if began is None else began
+    stop = stop or threading.Event()
+    first = None
+    if wishes.place:
+        snapshot, first = _placed(snapshot, options, on_progress, stop)
+    limit = options.time_limit
+    until = limit if limit is None else limit * (_CERTIFICATE if wishes.remedy else _ALONE)
+    found = survive(snapshot, asked, replace(options, time_limit=until), on_progress=on_progress, stop=stop, began=started)
+    found.placement = first
+    nodes, stakes = domains(snapshot, asked), Stakes(snapshot)
+    found.exposed = stakes.over_all(nodes, asked.at_once)
+    for each in found.counterexamples:
+        each.consequences = stakes.of((name for failed in each.failed for name in nodes[failed]), each.pending)
+    context = RunContext(options, Deadline(options, started), stop, ProgressReporter(on_progress, started))
+    if wishes.ways and found.counterexamples:
+        seconds = min(_MOST, (_MOST if limit is None else max(0.0, context.deadline.left())) * (_WAYS if wishes.remedy else 1))
+        part = replace(options, time_limit=max(seconds, 1.0))
+        find_ways(snapshot, found.counterexamples, nodes, asked, replace(context, options=part, deadline=Deadline(part, time.monotonic())))
+    if wishes.remedy and any(each.least for each in found.counterexamples) and not context.over():
+        found.remedy = _remedy(snapshot, asked, found, wishes.catalogue, context)
+        if found.remedy is not None and select(snapshot, include_gated=options.include_gated).pending:
+            found.notes.append(
+                "pods that are pending already are left out of the remedy as well: they may take the room of its nodes first"
+            )
+    return found
+
+
+def _placed(
+    snapshot: Snapshot, options: Options, on_progress: OnProgress | None, stop: threading.Event
+) -> tuple[Snapshot, Placement | None]:
+    """Return a snapshot in which what waits runs where it is placed, with the placement; None where nothing waits."""
+    if not select(snapshot, include_gated=options.include_gated).pending:
+        return snapshot, None
+    seconds = None if options.time_limit is None else options.time_limit * _PLACING
+    placement = place(snapshot, replace(options, time_limit=seconds, causes=False), on_progress=on_progress, stop=stop)
+    return placed_as(snapshot, placement), placement
+
+
+def _remedy(
+    snapshot: Snapshot, asked: SurviveOptions, found: Survival, catalogue: Catalogue | None, context: RunContext
+) -> SurvivalRemedy | None:
+    context.report("remedy")
+    if asked.at_once > 1 and found.scenarios.open:
+        found.notes.append("no remedy is looked for: not every failure was decided in time (--time-limit)")
+        return None
+    kinds = offers(snapshot, asked, found, context, catalogue)
+    return find(snapshot, asked, kinds, found, context, catalogue)

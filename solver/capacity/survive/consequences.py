@@ -1,0 +1,178 @@
+"""What a failure does beside leaving pods pending: budgets that fall short, majorities that are gone, pods that nothing makes again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import comb
+from typing import Final, Literal
+
+from models.disruption.pod_disruption_budgets import budgets, is_healthy
+from models.documents.survival import Consequence, Exposure
+from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import named
+from solver.capacity.survive.failures import is_bare
+
+#: A StatefulSet of fewer pods has no majority that outlives one of them.
+_QUORUM: Final = 3
+#: Pods that a sentence names.
+_NAMED: Final = 3
+_ETCD: Final = "etcd"
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Pods of which so many have to run. ``pods``: indices of those that count; ``have``: how many there are now, which may be more or
+    fewer than ``pods`` where a status says so; ``members``: of a quorum."""
+
+    kind: Literal["PodDisruptionBudget", "quorum"]
+    object: str
+    pods: tuple[int, ...]
+    have: int
+    needed: int
+    members: int = 0
+
+    def broken(self, lost: int) -> bool:
+        """Return whether losing so many pods breaks what holds now."""
+        return self.have - lost < self.needed <= self.have
+
+    def sentence(self, lost: int) -> str:
+        """Return what losing so many pods means."""
+        left = max(0, self.have - lost)
+        verb = "is" if left == 1 else "are"
+        if self.kind == "quorum":
+            return f"{left} of its {self.members} members {verb} left, and a majority takes {self.needed}"
+        return f"{left} healthy pod{'' if left == 1 else 's'} of the {self.needed} that it demands {verb} left"
+
+
+class Stakes:
+    """What failures of nodes can break in a snapshot.
+
+    A quorum is that of each StatefulSet of three pods or more, whether its software needs one or not, and that of etcd's static pods.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._pods = snapshot.pods
+        self._groups = [*_budgets(snapshot), *_quorums(snapshot)]
+        self._of_node: dict[str, dict[int, int]] = {}
+        for k, group in enumerate(self._groups):
+            for i in group.pods:
+                counts = self._of_node.setdefault(snapshot.pods[i].spec.nodeName or "", {})
+                counts[k] = counts.get(k, 0) + 1
+        self._lost: dict[str, list[str]] = {}
+        for pod in snapshot.pods:
+            if pod.spec.nodeName and is_bare(pod):
+                self._lost.setdefault(pod.spec.nodeName or "", []).append(pod_key(pod))
+
+    def of(self, nodes: Iterable[str], pending: Collection[str] = ()) -> list[Consequence]:
+        """Return what the failure of these nodes does. ``pending``: pods that stay pending after it (namespace/name)."""
+        lost: Counter[int] = Counter()
+        gone: list[str] = []
+        for node in nodes:
+            lost.update(self._of_node.get(node, {}))
+            gone += self._lost.get(node, ())
+        waiting, found = frozenset(pending), []
+        for k, group in enumerate(self._groups):
+            if group.broken(lost[k]):
+                stay = sum(pod_key(self._pods[i]) in waiting for i in group.pods) if waiting else 0
+                rest = f"; {stay} of its pods stay{'s' if stay == 1 else ''} pending" if stay else ""
+                found.append(Consequence(group.kind, group.object, group.sentence(lost[k]) + rest))
+        return found + ([Consequence("lost", _pods(gone), _gone(gone))] if gone else [])
+
+    def over_all(self, domains: Mapping[str, Iterable[str]], at_once: int) -> list[Exposure]:
+        """Return what some failure of ``at_once`` of these domains does, and how many of all such failures do: what breaks most often
+        first, then bare pods. ``domains``: the names of the nodes of each."""
+        lost: dict[int, Counter[str]] = {}
+        gone: dict[str, list[str]] = {}
+        for name, nodes in domains.items():
+            for node in nodes:
+                for k, count in self._of_node.get(node, {}).items():
+                    lost.setdefault(k, Counter())[name] += count
+                if node in self._lost:
+                    gone.setdefault(name, []).extend(self._lost[node])
+        found = []
+        for k, counts in sorted(lost.items()):
+            group = self._groups[k]
+            worst = _worst(counts, at_once)
+            most = sum(counts[name] for name in worst)
+            if group.broken(most):
+                failures = subsets(counts.values(), len(domains), at_once, group.have - group.needed + 1)
+                found.append(Exposure(group.kind, group.object, failures, worst, group.sentence(most)))
+        found.sort(key=lambda exposure: -exposure.failures)
+        if gone:
+            worst = _worst(Counter({name: len(pods) for name, pods in gone.items()}), at_once)
+            failures = comb(len(domains), at_once) - comb(len(domains) - len(gone), at_once)
+            everyone = [pod for pods in gone.values() for pod in pods]
+            found.append(Exposure("lost", _pods(everyone), failures, worst, _gone([pod for name in worst for pod in gone[name]])))
+        return found
+
+
+def subsets(counts: Iterable[int], domains: int, at_once: int, threshold: int) -> int:
+    """Return how many of the sets of ``at_once`` of ``domains`` domains have counts that sum up to ``threshold`` or more; domains that are
+    not among ``counts`` have none."""
+    kinds = Counter(counts)
+    kinds[0] += domains - kinds.total()
+    ways = {(0, 0): 1}  # (domains taken, their sum, no more than the threshold) -> sets
+    for count, number in kinds.items():
+        more: dict[tuple[int, int], int] = {}
+        for (taken, total), sets in ways.items():
+            for k in range(min(number, at_once - taken) + 1):
+                key = taken + k, min(threshold, total + k * count)
+                more[key] = more.get(key, 0) + sets * comb(number, k)
+        ways = more
+    return ways.get((at_once, threshold), 0)
+
+
+def _worst(counts: Counter[str], at_once: int) -> list[str]:
+    return sorted(sorted(counts), key=lambda name: -counts[name])[:at_once]
+
+
+def _budgets(snapshot: Snapshot) -> Iterator[_Group]:
+    for budget in budgets(snapshot):
+        pods = tuple(i for i in budget.pods if is_healthy(snapshot.pods[i]))
+        if pods and budget.desired > 0:
+            yield _Group("PodDisruptionBudget", f"PodDisruptionBudget {budget.name}", pods, budget.healthy, budget.desired)
+
+
+def _quorums(snapshot: Snapshot) -> Iterator[_Group]:
+    stateful: dict[tuple[str, str], list[int]] = {}
+    etcd: dict[str, list[int]] = {}
+    for i, pod in enumerate(snapshot.pods):
+        if not pod.spec.nodeName or is_terminal(pod) or is_terminating(pod):
+            continue
+        owner, namespace = controller_of(pod), pod.metadata.namespace or "default"
+        if owner is not None and owner.kind == "StatefulSet":
+            stateful.setdefault((namespace, owner.name), []).append(i)
+        elif is_mirror(pod) and (name := _etcd(pod)) is not None:
+            etcd.setdefault(f"{namespace}/{name}", []).append(i)
+    for name, pods in etcd.items():
+        yield _Group("quorum", f"etcd {name}", tuple(pods), len(pods), len(pods) // 2 + 1, len(pods))
+    for (namespace, name), pods in stateful.items():
+        found = named(snapshot, "StatefulSet", namespace, name)
+        members = len(pods) if found is None or found.spec is None else max(len(pods), found.spec.replicas)
+        if members >= _QUORUM:
+            yield _Group("quorum", f"StatefulSet {namespace}/{name}", tuple(pods), len(pods), members // 2 + 1, members)
+
+
+def _etcd(pod: Pod) -> str | None:
+    """Return what a static pod calls the etcd that it is a member of: by the label of kubeadm, kops, Talos or OpenShift, else by its own
+    name less that of its node."""
+    labels = pod.metadata.labels or {}
+    own = (pod.metadata.name or "").removesuffix(f"-{pod.spec.nodeName}")
+    for name in (labels.get("component"), labels.get("k8s-app"), labels.get("app"), own):
+        if name is not None and (name == _ETCD or name.startswith(("etcd-manager-", "etcd-events"))):
+            return name
+    return None
+
+
+def _pods(pods: Iterable[str]) -> str:
+    return f"Pod {','.join(pods)}"
+
+
+def _gone(pods: list[str]) -> str:
+    more = f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else ""
+    what = "pod that no controller makes again is" if len(pods) == 1 else "pods that no controller makes again are"
+    return f"{len(pods)} {what} gone: {', '.join(pods[:_NAMED])}{more}"

@@ -1,0 +1,120 @@
+"""One failure: do all pods that must come back find a place?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents import placement as doc
+from models.documents.policy import Policy, without_preferences
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver import rules
+from solver.capacity.survive.failures import after
+from solver.capacity.survive.options import SurviveOptions
+from solver.construction.greedy import construct
+from solver.objective.preferences import Objective
+from solver.placed_tiers import Answer, PlacedSearch
+from solver.rules.eligibility import demand_with_slots, fits, possible, room_with_slots
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
+from solver.solve import assignments_of
+
+By = Literal["nothing", "bound", "composition", "search", "solver"]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What is known of a failure. ``most``: no more pods come back, proved; ``assignments``: of the most that were found, in bind order;
+    ``left``: pods (namespace/name) that stay pending then. ``by``: what decided it, None while nothing has."""
+
+    displaced: int
+    most: int
+    assignments: list[doc.Assignment] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    preempted: list[str] = field(default_factory=list)
+    by: By | None = None
+
+    @property
+    def survives(self) -> bool:
+        return self.by is not None and not self.left
+
+    @property
+    def least(self) -> int:
+        """So many pods stay pending at least."""
+        return self.displaced - self.most
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more pods come back than were found to."""
+        return self.most == len(self.assignments)
+
+
+def hard(policy: Policy) -> Policy:
+    """Return a policy without preferences: they decide nothing here."""
+    return without_preferences(policy, "none")
+
+
+def compiled(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, options: Options) -> Cluster:
+    """Return the instance of what a failure leaves, compiled from its objects."""
+    left = after(snapshot, gone, asked).snapshot
+    return compile_cluster(left, select(left), daemon_namespaces=options.exempt, policy=hard(options.policy))
+
+
+def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: bool = False, keys: Sequence[str] = ()) -> Verdict:
+    """Decide an instance whose pending pods are those that must come back. ``quick``: by bounds and construction alone, which fills nodes
+    evenly if ``even``. ``keys``: of all pods of its snapshot, where they are at hand."""
+    waiting = len(cluster.scope.pending)
+    if not waiting:
+        return Verdict(0, 0, by="nothing")
+    active = rules.build(cluster)
+    limits = possible(cluster, active)
+    most = _most(cluster, limits)
+    if quick:
+        built = construct(cluster, active, limits, context, even=even)
+        answer = Answer(built.counts, built.sequence, {0: most}, "greedy")
+    else:
+        answer = PlacedSearch(Objective(cluster, active), active, limits, context).run()
+        answer.bounds = {p: min(bound, most) for p, bound in answer.bounds.items()}
+    verdict = verdict_of(cluster, answer, keys or [pod_key(pod) for pod in cluster.snapshot.pods])
+    if most < waiting:
+        verdict.by = "bound"
+    elif not verdict.left:
+        verdict.by = "search" if answer.engine == "greedy" else "solver"
+    elif verdict.most < waiting:
+        verdict.by = "solver"
+    return verdict
+
+
+def _most(cluster: Cluster, limits: Ints) -> int:
+    """Return a bound on the pods that come back: those that fit anywhere by themselves, without so many of the largest that the others ask
+    for no more of any resource than all nodes together that take any of them have left."""
+    could = fits(cluster, limits)
+    usable = limits.any(axis=0)
+    demand = demand_with_slots(cluster)
+    room = np.maximum(room_with_slots(cluster)[usable], 0)
+    total = int(could.sum())
+    most = total
+    for r in range(demand.shape[1]):
+        over = int(demand[:, r] @ could) - int(room[:, r].sum())
+        gone = 0
+        for g in np.argsort(-demand[:, r], kind="stable").tolist() if over > 0 else ():
+            size = int(demand[g, r])
+            here = min(int(could[g]), -(-over // size)) if over > 0 and size else 0
+            gone, over = gone + here, over - here * size
+        most = min(most, total - gone)
+    return most
+
+
+def verdict_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> Verdict:
+    """Return what an answer says of the pods that must come back."""
+    placed, dealt = assignments_of(cluster, answer, keys)
+    left = sorted(i for g, cls in enumerate(cluster.classes) for i in cls.pods[dealt[g] :])
+    most = max(sum(answer.bounds.values()), len(placed))
+    return Verdict(len(cluster.scope.pending), most, placed, [keys[i] for i in left])

@@ -1,0 +1,96 @@
+"""Failures that are equal: nodes that could change places, with all that runs on them, without a difference to any rule."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from solver import rules
+from solver.capacity.survive.instance import Instance
+from solver.rules.volumes import VolumeBinding, VolumeZone
+
+
+def group(instance: Instance, nodes: Mapping[str, Sequence[str]], at_once: int) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return one of each kind of failure, in the order of ``nodes`` (those of each domain), with those that are equal to it.
+
+    Two domains are equal if their nodes can be paired so that those of each pair could change places; so are combinations of as many
+    domains of each kind.
+    """
+    kinds = _kinds(instance) if not instance.special else list(range(instance.cluster.n_nodes))
+    of: dict[str, int] = {}
+    numbers: dict[Hashable, int] = {}
+    for name, members in nodes.items():
+        sign = tuple(sorted(kinds[n] for n in instance.nodes(members).tolist()))
+        of[name] = numbers.setdefault(sign, len(numbers))
+    found: dict[tuple[int, ...], list[tuple[str, ...]]] = {}
+    for failed in combinations(nodes, at_once):
+        found.setdefault(tuple(sorted(of[name] for name in failed)), []).append(failed)
+    return {listed[0]: listed[1:] for listed in found.values()}
+
+
+def _kinds(instance: Instance) -> list[int]:
+    """Return a number per node, equal for nodes that could change places. The key whose domains fail is left out where domains change
+    places as a whole."""
+    cluster = instance.cluster
+    parts: list[list[Hashable]] = [[] for _ in range(cluster.n_nodes)]
+    table = np.concatenate([cluster.free, cluster.slots[:, None], _verdicts(cluster), *_codes(cluster, instance.asked.key)], axis=1)
+    for n, row in enumerate(np.ascontiguousarray(table)):
+        parts[n].append(row.tobytes())
+    for p in range(len(cluster.matchers.profiles)):
+        hits = np.zeros(len(cluster.matchers.profiles), dtype=bool)
+        hits[p] = True
+        for settled, placed in enumerate((cluster._placed, cluster._settled)):
+            per_node = placed.per_node(hits)
+            for n in np.flatnonzero(per_node).tolist():
+                parts[n].append((p, settled, int(per_node[n])))
+    for k, fixed in enumerate(cluster.fixed_anti):
+        for n in fixed.nodes.tolist():
+            parts[n].append(k)
+    for port, holders in cluster.fixed_ports.items():
+        for n in holders.tolist():
+            parts[n].append(port)
+    for key, users in cluster.fixed_claims.items():
+        for n in sorted(users):
+            parts[n].append(key)
+    for n, back in enumerate(instance.returning):
+        parts[n].append(tuple(sorted(back)))
+        if n in cluster.trees or not instance.derivable([n]):
+            parts[n].append(("alone", n))
+    for n, name in enumerate(cluster.nodes.names):
+        csi = cluster.snapshot.csi_nodes.get(name)
+        drivers = (csi.spec.drivers if csi is not None and csi.spec is not None else None) or ()
+        parts[n].append(tuple(sorted((d.name, d.allocatable.count if d.allocatable is not None else None) for d in drivers)))
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(tuple(listed), len(numbers)) for listed in parts]
+
+
+def _verdicts(cluster: Cluster) -> Ints:
+    """Return int64[N, …]: what labels, taints and volumes say of each node to each class, and where spread constraints count it."""
+    active = [rule for rule in rules.build(cluster) if rule.static or isinstance(rule, VolumeBinding | VolumeZone)]
+    columns = [*cluster.node_sets]
+    for g, cls in enumerate(cluster.classes):
+        never = np.zeros(cluster.n_nodes, dtype=bool)
+        for rule in active:
+            never = never | rule.never(g)
+        columns.append(never)
+        for claim in map(cluster.volumes.claim, cls.claims):
+            columns += [claim.binding, claim.zone, *(cluster.volumes.reach(volume) for volume in claim.volumes)]
+            columns += [claim.provision] if claim.provision is not None else []
+    return np.array(columns, dtype=np.int64).reshape(-1, cluster.n_nodes).T
+
+
+def _codes(cluster: Cluster, but: str | None) -> list[Ints]:
+    """Return int64[N, 1] for each topology key that a rule reads: the domain, the same number for all domains of one node."""
+    keys = {term.key for cls in cluster.classes for term in cls.anti} | {fixed.term.key for fixed in cluster.fixed_anti}
+    keys |= {spread.key for cls in cluster.classes for spread in cls.spread}
+    keys |= {key for cls in cluster.classes if cls.affinity is not None for key in cls.affinity.keys}
+    found: list[Ints] = []
+    for key in sorted(keys):
+        codes, size = cluster.domains(key)
+        alone = np.append(np.bincount(codes[codes >= 0], minlength=size) == 1, False)[codes]
+        column = np.where(alone, -2, codes).astype(np.int64)
+        found.append((np.where(column >= 0, -3, column) if key == but else column)[:, None])
+    return found

@@ -1,0 +1,79 @@
+"""Failures of a snapshot: which nodes each takes, and the snapshot that it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import comb
+from typing import Final
+
+import msgspec
+
+from models.edits import nodes as edits_nodes
+from models.kube import objects
+from models.kube.lenient_decode import shorten
+from models.snapshot.scope import is_replicated
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.daemon_sets import is_daemon
+from solver.capacity.survive.options import SurviveOptions
+
+#: More combinations than this are never looked at, whatever the time.
+MOST: Final = 1_000_000
+_change = msgspec.structs.replace
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What a failure leaves. ``snapshot``: without the nodes, where the pods that must come back (``back``, indices into its pods) wait,
+    and no other pod does. All of them have priority 0, since none of them is worth more than another here."""
+
+    snapshot: Snapshot
+    back: list[int]
+
+
+def domains(snapshot: Snapshot, asked: SurviveOptions) -> dict[str, list[str]]:
+    """Return the nodes of each node or domain that can fail, in the order of the snapshot's nodes. Nodes without the key do not fail.
+
+    Raises:
+        InputError: there are fewer than fail at once, or too many combinations of them.
+    """
+    found: dict[str, list[str]] = {}
+    for node in snapshot.nodes:
+        name = node.metadata.name or ""
+        value = name if asked.key is None else (node.metadata.labels or {}).get(asked.key)
+        if value is not None:
+            found.setdefault(value, []).append(name)
+    if len(found) < asked.at_once:
+        plural = "" if len(found) == 1 else "s"
+        what = f"node{plural}" if asked.key is None else f"value{plural} of the node label {shorten(asked.key)}"
+        raise InputError([f"--fail {shorten(asked.fail)} --at-once {asked.at_once}: the snapshot has {len(found) or 'no'} {what}"])
+    if (count := comb(len(found), asked.at_once)) > MOST:
+        raise InputError([f"--at-once {asked.at_once}: {count} combinations of {len(found)}, expected at most {MOST}"])
+    return found
+
+
+def returns(pod: objects.Pod, asked: SurviveOptions) -> bool:
+    """Return whether a pod is of a priority that must come back."""
+    return asked.priority is None or (pod.spec.priority or 0) >= asked.priority
+
+
+def after(snapshot: Snapshot, gone: Collection[str], asked: SurviveOptions) -> After:
+    """Return what the failure of some nodes leaves; pods that wait already are left out, and so are those that need not come back."""
+    edited = snapshot.copy()
+    edited.pods = [pod for pod in snapshot.pods if pod.spec.nodeName or objects.is_terminal(pod)]
+    edits_nodes.remove(edited, gone)
+    pods, back = [], []
+    for pod in edited.pods:
+        if pod.spec.nodeName or objects.is_terminal(pod):
+            pods.append(pod)
+        elif returns(pod, asked):
+            back.append(len(pods))
+            pods.append(_change(pod, spec=_change(pod.spec, priority=0, schedulingGates=None)))
+    edited.pods = pods
+    edited.to_create = []
+    return After(edited, back)
+
+
+def is_bare(pod: objects.Pod) -> bool:
+    """Return whether a running pod is lost with its node: no controller makes it anew, and no kubelet or DaemonSet owns it."""
+    return not (is_replicated(pod) or is_daemon(pod) or objects.is_terminating(pod) or objects.is_terminal(pod))

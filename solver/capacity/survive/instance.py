@@ -1,0 +1,167 @@
+"""A snapshot compiled once for all failures: what each of them leaves is derived, not compiled again.
+
+Every pod that could have to come back stands there twice: where it runs, as a fixed pod, and as a pending one of its class. A failure
+takes the fixed pods of its nodes away, closes these nodes, and leaves of the pending ones those that ran there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, FixedTerm, Ints, PlacedPods, PodClass
+from models.cluster.compile import compile_cluster
+from models.kube.objects import Pod, pod_key
+from models.kube.pod_spec import SELECTED_NODE, claim_keys
+from models.kube.selectors import Bools
+from models.snapshot.scope import Scope, select
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.survive.decide import compiled, hard
+from solver.capacity.survive.failures import after, is_bare
+from solver.capacity.survive.options import SurviveOptions
+from solver.runtime.options import Options
+
+_NONE: Final[tuple[int, ...]] = ()
+
+
+class _Remaining(PlacedPods):
+    """Fixed pods on nodes that have not failed."""
+
+    def __init__(self, all_: PlacedPods, gone: Ints) -> None:
+        self._all, self._gone = all_, gone
+
+    def per_node(self, hits: Bools) -> Ints:
+        total = self._all.per_node(hits)
+        total[self._gone] = 0
+        return total
+
+
+class Instance:
+    """``cluster``: all classes of pods that could have to come back (``scope.pending``), against all that runs. ``returning``: by node, the
+    classes of those that run there, one entry a pod. ``pods``: all that could have to come back, as they would wait; ``special``: those of
+    them with devices or of a gang; ``bare``: pods that no controller makes anew."""
+
+    def __init__(self, snapshot: Snapshot, asked: SurviveOptions, options: Options) -> None:
+        self.snapshot, self.asked, self.options = snapshot, asked, options
+        names = [node.metadata.name or "" for node in snapshot.nodes]
+        self._index = {name: n for n, name in enumerate(names)}
+        self._twins(names)
+        self.cluster = compile_cluster(self._both, self._scope, daemon_namespaces=options.exempt, policy=hard(options.policy))
+        self.bare = [pod_key(pod) for pod in self._both.pods[: len(self._scope.fixed)] if is_bare(pod)]
+        cluster = self.cluster
+        of = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
+        odd = self._odd() | {i for cls in cluster.classes if cls.gang is not None or cls.devices is not None for i in cls.pods}
+        self.special = {i for i in self._twin if i in odd or i not in of}
+        self._here: list[list[tuple[int, int]]] = [[] for _ in names]  # by node, (class, pod)
+        self._uncommon: set[int] = set()  # nodes whose failure cannot be derived
+        for i, n in self._twin.items():
+            if i in self.special:
+                self._uncommon.add(n)
+            else:
+                self._here[n].append((of[i], i))
+        self.returning = [[g for g, _ in here] for here in self._here]
+        self._anti = [(cluster.matches(fixed.term.matcher), fixed) for fixed in cluster.fixed_anti]
+        self._choosing = self._selected()
+
+    def _twins(self, names: Sequence[str]) -> None:
+        """Pair the pods that could have to come back with those that run; by twin, the node."""
+        snapshot = self.snapshot
+        running = select(snapshot).fixed
+        left = after(snapshot, set(names), self.asked)
+        at = {pod_key(snapshot.pods[i]): self._index[snapshot.pods[i].spec.nodeName or ""] for i in running}
+        self._both = snapshot.copy()
+        self._both.to_create = []
+        self._both.pods = [snapshot.pods[i] for i in running]
+        self._twin: dict[int, int] = {}
+        self.pods = [left.snapshot.pods[b] for b in left.back]
+        for b in left.back:
+            pod = left.snapshot.pods[b]
+            self._twin[len(self._both.pods)] = at[pod_key(pod)]
+            self._both.pods.append(pod)
+        waiting = [i for i in self._twin if not self._both.pods[i].spec.resourceClaims]
+        self._scope = Scope(fixed=list(range(len(running))), pending=waiting)
+
+    def _odd(self) -> set[int]:
+        """Return twins that belong to gangs."""
+        from models.gangs import markers
+
+        found = markers.members(self._both.pods, self._twin)
+        return {i for members in found.values() for i in members}
+
+    def _selected(self) -> dict[str, list[int]]:
+        """Return by node that a provisioner was told the twins whose volume it makes there: that is taken back when the node fails."""
+        found: dict[str, list[int]] = {}
+        claims = self.snapshot.persistent_volume_claims
+        for i in self._scope.pending:
+            pod: Pod = self._both.pods[i]
+            for key in claim_keys(pod) if pod.spec.volumes else ():
+                claim = claims.get(key)
+                node = (claim.metadata.annotations or {}).get(SELECTED_NODE) if claim is not None else None
+                if node is not None:
+                    found.setdefault(node, []).append(i)
+        return found
+
+    # --- one failure ------------------------------------------------------------------------------------------------------------
+
+    def nodes(self, names: Sequence[str]) -> Ints:
+        """Return the indices of nodes."""
+        return np.array([self._index[name] for name in names], dtype=np.int64)
+
+    def derivable(self, gone: Sequence[int]) -> bool:
+        """Return whether what the failure of some nodes leaves can be derived: no pod there has devices or is of a gang."""
+        if not self._uncommon.isdisjoint(gone):
+            return False
+        if not self._choosing:
+            return True
+        names = self.cluster.nodes.names
+        back = {i for n in gone for _, i in self._here[n]}
+        return not any(back.intersection(self._choosing.get(names[n], _NONE)) for n in gone)
+
+    def left(self, names: Sequence[str], only: Container[int] | None = None) -> Cluster:
+        """Return the instance of what the failure of some nodes leaves; ``only``: with these classes of those that come back, ascending."""
+        gone = self.nodes(names)
+        if not self.derivable(gone.tolist()):
+            return compiled(self.snapshot, names, self.asked, self.options)
+        base = self.cluster
+        back: dict[int, list[int]] = {}
+        for n in gone.tolist():
+            for g, i in self._here[n]:
+                if only is None or g in only:
+                    back.setdefault(g, []).append(i)
+        classes = sorted(back)
+        pods: list[PodClass] = [replace(base.classes[g], pods=sorted(back[g])) for g in classes]
+        chosen = np.array(classes, dtype=np.int64)
+        out = np.zeros(base.n_nodes, dtype=bool)
+        out[gone] = True
+        free, slots = base.free.copy(), base.slots.copy()
+        free[gone], slots[gone] = np.minimum(free[gone], 0), np.minimum(slots[gone], 0)
+        anti = [
+            FixedTerm(fixed.term, stay)
+            for matches, fixed in self._anti
+            if matches[chosen].any() and len(stay := fixed.nodes[~out[fixed.nodes]])
+        ]
+        return replace(
+            base,
+            scope=Scope(fixed=base.scope.fixed, pending=sorted(i for listed in back.values() for i in listed)),
+            free=free,
+            slots=slots,
+            classes=pods,
+            demand=base.demand[chosen],
+            supposed=base.supposed[chosen],
+            count=np.array([cls.count for cls in pods], dtype=np.int64),
+            priority=base.priority[chosen],
+            profile=base.profile[chosen],
+            node_sets=[mask & ~out for mask in base.node_sets],
+            fixed_anti=anti,
+            fixed_ports={port: nodes[~out[nodes]] for port, nodes in base.fixed_ports.items()},
+            fixed_claims={key: users for key, nodes in base.fixed_claims.items() if (users := {n for n in nodes if not out[n]})},
+            declared=[],
+            gangs=[],
+            devices=None,
+            _placed=_Remaining(base._placed, gone),
+            _settled=_Remaining(base._settled, gone),
+            _by_profile=None,
+        )

@@ -1,0 +1,142 @@
+"""The kinds of nodes that a remedy may add: clones of nodes that are there, or what a catalogue offers; and the room that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from models.catalogue.catalogue import Catalogue
+from models.cluster.cluster import Cluster
+from models.documents.catalogue import Shape
+from models.documents.placement import Edits
+from models.documents.survival import Survival
+from models.edits.edits import apply
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.survive.options import ZONE_KEY, SurviveOptions
+from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.explain.remedy.add_nodes import HOSTNAME, shapes
+from solver.rules.node_static import NodeAffinity, TaintToleration
+from solver.runtime.run_context import RunContext
+
+#: Kinds of nodes that are tried.
+_KINDS: Final = 24
+#: The resource of pods per node.
+_SLOTS: Final = "pods"
+#: More nodes than any purchase has.
+_ANY: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A kind of node. ``text``: the node that it is like, or SHAPE@ZONE; ``cost``: 1, or millionths per hour; ``domain``: with which of
+    the failing domains it fails; ``most``: nodes of the shape, over all zones."""
+
+    text: str
+    cost: int = 1
+    domain: str | None = None
+    shape: Shape | None = None
+    most: int = _ANY
+
+
+@dataclass(frozen=True)
+class Room:
+    """The room that pods lack after a failure: ``lacking`` by resource, of which each offer gives ``gives[offer]`` a node."""
+
+    lacking: tuple[int, ...]
+    gives: tuple[tuple[int, ...], ...]
+
+    def suffices(self, counts: Sequence[int]) -> bool:
+        """Return whether a purchase gives as much as is lacking; what does not suffice here never does."""
+        return all(need <= sum(n * g[r] for n, g in zip(counts, self.gives, strict=True)) for r, need in enumerate(self.lacking))
+
+    def needed(self, counts: Sequence[int], c: int) -> int:
+        """Return how many more nodes of an offer give what is still lacking, 1 where they never do."""
+        found = 1
+        for r, need in enumerate(self.lacking):
+            rest = need - sum(n * g[r] for n, g in zip(counts, self.gives, strict=True))
+            if rest > 0 and self.gives[c][r] > 0:
+                found = max(found, -(-rest // self.gives[c][r]))
+        return found
+
+
+def edits_of(offers: Sequence[Offer], counts: Sequence[int]) -> Edits:
+    """Return so many nodes of each offer as what-if edits."""
+    taken = [(n, offer) for n, offer in zip(counts, offers, strict=True) if n]
+    found: dict[str, Shape] = {offer.shape.name: offer.shape for _, offer in taken if offer.shape is not None}
+    return Edits(
+        addNodes=[f"{n}:{offer.text}" for n, offer in taken if offer.shape is None],
+        buy=[f"{n}:{offer.text}" for n, offer in taken if offer.shape is not None],
+        shapes=list(found.values()),
+    )
+
+
+def offers(snapshot: Snapshot, asked: SurviveOptions, found: Survival, context: RunContext, catalogue: Catalogue | None) -> list[Offer]:
+    """Return the kinds of nodes that could take some pod that stays pending, the cheapest first, then the smallest."""
+    if catalogue is not None:
+        listed = [
+            Offer(
+                f"{o.shape.name}@{o.zone}", o.cost, _domain(asked, o.shape, o.zone), o.shape, _ANY if o.shape.most is None else o.shape.most
+            )
+            for o in catalogue.offers
+        ]
+        return sorted((offer for offer in listed if offer.most), key=lambda offer: offer.cost)
+    wanted = {pod for each in found.counterexamples for pod in each.pending}
+    pods = tuple(i for i, pod in enumerate(snapshot.pods) if pod_key(pod) in wanted)
+    question = PlacementQuestion(snapshot, pods, len(pods), context.options.exempt, context.options.policy)
+    also = sorted({ZONE_KEY, *_volume_keys(snapshot)} | ({asked.key} if asked.key is not None else set()))
+    nodes = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
+    kinds = [shape.like for shape in shapes(question, question.cluster(), also)]
+    return [Offer(like, domain=None if asked.key is None else nodes[like].get(asked.key)) for like in kinds][:_KINDS]
+
+
+def _volume_keys(snapshot: Snapshot) -> set[str]:
+    """The labels by which volumes are held to places, but for those of single nodes: no new node has these."""
+    found: set[str] = set()
+    for volume in snapshot.persistent_volumes.values():
+        affinity = volume.spec.nodeAffinity if volume.spec is not None else None
+        terms = (affinity.required.nodeSelectorTerms if affinity is not None and affinity.required is not None else None) or ()
+        found.update(each.key for term in terms for each in term.matchExpressions or ())
+    return found - {HOSTNAME}
+
+
+def _domain(asked: SurviveOptions, shape: Shape, zone: str) -> str | None:
+    if asked.key is None:
+        return None
+    return shape.labels.get(asked.key, zone if asked.key == ZONE_KEY else None)
+
+
+def one_of_each(snapshot: Snapshot, kinds: Sequence[Offer]) -> tuple[Snapshot, list[str]]:
+    """Return the snapshot with a node of each kind, whatever the catalogue's quotas, and their names in the order of the kinds."""
+    edits = edits_of(kinds, [1] * len(kinds))
+    edits.shapes = [msgspec.structs.replace(shape, most=None) for shape in edits.shapes]
+    edited = apply(snapshot, None, edits).snapshot
+    return edited, [node.metadata.name or "" for node in edited.nodes[len(snapshot.nodes) :]]
+
+
+def room(before: Cluster, after: Cluster, fresh: Sequence[str]) -> Room:
+    """Return the room that the pods lack that come back after a failure: what they ask for in all, less what is free on nodes that are not
+    closed to all of them. It is never too much: other rules only keep pods away from more.
+
+    ``before``: what a failure leaves; ``after``: what it leaves where there is also a node of each kind, ``fresh`` their names.
+    """
+    free = np.maximum(before.free, 0)
+    closed = [NodeAffinity(before), TaintToleration(before)]
+    takes = np.zeros(before.n_nodes, dtype=bool)
+    for g in range(before.n_classes):
+        takes |= ~np.logical_or.reduce([rule.never(g) for rule in closed]) & (free >= before.demand[g]).all(axis=1) & (before.slots > 0)
+    asks = np.append((before.demand * before.count[:, None]).sum(axis=0), before.count.sum())
+    have = np.append(free[takes].sum(axis=0), np.maximum(before.slots, 0)[takes].sum())
+    lacking = dict(zip([*before.resources, _SLOTS], (asks - have).tolist(), strict=True))
+    row = {name: n for n, name in enumerate(after.nodes.names)}
+    gives: list[tuple[int, ...]] = []
+    for name in fresh:
+        n = row.get(name)  # None, or nothing free: it fails as well
+        given = {} if n is None else {resource: max(0, int(after.free[n, r])) for r, resource in enumerate(after.resources)}
+        given[_SLOTS] = 0 if n is None else max(0, int(after.slots[n]))
+        gives.append(tuple(given.get(resource, 0) for resource in lacking))
+    return Room(tuple(lacking.values()), tuple(gives))

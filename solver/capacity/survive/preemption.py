@@ -1,0 +1,196 @@
+"""A failure after which pods of lower priority may be preempted.
+
+As kube-scheduler could: a pod that comes back preempts pods of lower priority on its own node. Those that may be preempted are all below
+the priority that must come back, so they need not come back themselves. Pods of DaemonSets and static pods are never preempted: they would
+be made again at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver import rules
+from solver.bind_order.order import find_order
+from solver.capacity.survive.decide import Verdict, hard, verdict_of
+from solver.capacity.survive.failures import After, after
+from solver.capacity.survive.options import SurviveOptions
+from solver.cpsat.model import PlacementModel
+from solver.cpsat.run import CpSat
+from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.explain.remedy.preempt import encode, holders
+from solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem
+from solver.placed_tiers import Answer
+from solver.rules.eligibility import fits, possible
+from solver.runtime.run_context import RunContext
+
+#: Placements without a bind order that are cut off before the failure stays open.
+CUTS: Final = 20
+_change = msgspec.structs.replace
+
+
+@dataclass(slots=True)
+class _Model:
+    problem: EvictionProblem
+    encoding: PlacementModel
+    exact: bool  # no pod that could be preempted had to be set aside
+
+
+def decide_preempting(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, before: Verdict, context: RunContext) -> Verdict:
+    """Decide a failure that is not survived without preemption. ``before``: what is known without it."""
+    left = _at_their_priority(after(snapshot, gone, asked), asked)
+    options = context.options
+    question = PlacementQuestion(left.snapshot, tuple(left.back), len(left.back), options.exempt, hard(options.policy))
+    chosen = candidates(question)
+    if not chosen:
+        return before
+    known = replace(before, most=before.displaced, by=None)
+    held = bool(holders(question, chosen))  # devices: the model does not know that they come free
+    problem = eviction_problem(question, chosen)
+    if not held and (most := _fits(problem)) < before.displaced:
+        return replace(known, most=most, by="bound")
+    built = _build(question, problem, chosen, context)
+    if built is None:
+        return known
+    built.exact &= not held
+    return _search(built, left, known, context)
+
+
+def _at_their_priority(left: After, asked: SurviveOptions) -> After:
+    """The same, those that come back at the priority that all of them have at least."""
+    pods = list(left.snapshot.pods)
+    for i in left.back:
+        pods[i] = _change(pods[i], spec=_change(pods[i].spec, priority=asked.priority))
+    return After(replace(left.snapshot, pods=pods), left.back)
+
+
+def _fits(problem: EvictionProblem) -> int:
+    """How many of the pods fit anywhere with all others preempted, each kind by itself."""
+    could = fits(problem.cluster, possible(problem.cluster, rules.build(problem.cluster)))
+    return int(could[problem.own].sum())
+
+
+def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequence[int], context: RunContext) -> _Model | None:
+    """The model of what can be preempted, where pods that break rules among themselves as they run are left alone: the model would have
+    them go for nothing."""
+    exact = True
+    for _ in range(2):
+        encoding = encode(problem)
+        stay = encoding.model.clone()
+        for v in [encoding.left[g] for g in problem.victims]:
+            stay.add(v == 0)
+        for g in problem.own:
+            stay.add(encoding.left[g] == encoding.fits[g])
+        if CpSat(context).run(stay, context.deadline.left() / 4).solution is not None:
+            _on_their_nodes(problem, encoding)
+            return _Model(problem, encoding, exact)
+        trial = encoding.model.clone()
+        trial.add(encoding.sum(_own(encoding, problem)) == sum(encoding.fits[g] for g in problem.own))
+        trial.minimize(encoding.sum([encoding.left[g] for g in problem.victims]))
+        answer = CpSat(context).run(trial, context.deadline.left() / 4)
+        if answer.solution is None:
+            return None
+        odd = set(_gone(problem, encoding, answer.solution))
+        exact = False
+        chosen = [i for i in chosen if i not in odd]
+        if not chosen:
+            return None
+        problem = eviction_problem(question, chosen)
+    return None
+
+
+def _own(encoding: PlacementModel, problem: EvictionProblem) -> list[cp_model.IntVar]:
+    """How many pods of each class that has to come back stay pending."""
+    return [encoding.left[g] for g in problem.own]
+
+
+def _gone(problem: EvictionProblem, encoding: PlacementModel, solution: Sequence[int]) -> list[int]:
+    return [
+        i
+        for g in problem.victims
+        for n, pods in problem.at[g].items()
+        for i in pods[solution[encoding.x[g, n].index] :]
+    ]  # fmt: skip
+
+
+def _on_their_nodes(problem: EvictionProblem, encoding: PlacementModel) -> None:
+    """Pods are preempted only where a pod comes back that may preempt."""
+    preempting = [g for g in problem.own if problem.cluster.classes[g].pod.spec.preemptionPolicy != "Never"]
+    held: dict[int, list[int]] = {}
+    for g in problem.victims:
+        for n in problem.at[g]:
+            held.setdefault(n, []).append(g)
+    for n, classes in held.items():
+        stay = encoding.sum([encoding.x[g, n] for g in classes]) == sum(len(problem.at[g][n]) for g in classes)
+        arriving = encoding.any_of(encoding.cells(preempting, [n]))
+        constraint = encoding.model.add(stay)
+        if arriving is not None:
+            constraint.only_enforce_if(~arriving)
+
+
+def _search(built: _Model, left: After, before: Verdict, context: RunContext) -> Verdict:
+    """The most pods that come back, then the fewest that are preempted for it."""
+    problem, encoding = built.problem, built.encoding
+    unfit = before.displaced - sum(encoding.fits[g] for g in problem.own)
+    waiting, gone = encoding.sum(_own(encoding, problem)), encoding.sum([encoding.left[g] for g in problem.victims])
+    found, sure = replace(before, most=before.displaced - unfit if built.exact else before.displaced, by=None), built.exact
+    for _ in range(CUTS):
+        first = encoding.model.clone()
+        first.minimize(waiting)
+        answer = CpSat(context).run(first, context.deadline.left() / 2)
+        if answer.bound is not None and sure:
+            found.most = min(found.most, before.displaced - unfit - answer.bound)
+        if answer.solution is None:
+            break
+        solution = answer.solution
+        second = encoding.model.clone()
+        second.add(waiting <= sum(solution[v.index] for v in _own(encoding, problem)))
+        second.minimize(gone)
+        solution = CpSat(context).run(second, context.deadline.left() / 2).solution or solution
+        counts = encoding.counts(solution)
+        better, exhausted = _bound(built, left, counts, _gone(problem, encoding, solution), context)
+        if better is not None:
+            found.assignments, found.left, found.preempted = better.assignments, better.left, better.preempted
+            break
+        sure &= exhausted
+        encoding.forbid(counts, [*problem.own, *problem.victims])
+    found.by = "solver" if not found.left or found.most < found.displaced else None
+    return found
+
+
+def _bound(built: _Model, left: After, counts: Ints, gone: Sequence[int], context: RunContext) -> tuple[Verdict | None, bool]:
+    """The placement int64[G, N] of a solution in bind order, once all that are preempted are gone; None and whether there is no order."""
+    away = set(gone)
+    snapshot = replace(left.snapshot, pods=[pod for i, pod in enumerate(left.snapshot.pods) if i not in away])
+    options = context.options
+    cluster = compile_cluster(snapshot, select(snapshot), daemon_namespaces=options.exempt, policy=hard(options.policy))
+    placed = _as_classes_of(cluster, built.problem, left.snapshot, counts)
+    order = find_order(cluster, placed, seed=options.seed)
+    if order.sequence is None:
+        return None, order.exhausted
+    answer = Answer(placed, order.sequence, {0: int(placed.sum())}, "exact")
+    verdict = verdict_of(cluster, answer, [pod_key(pod) for pod in snapshot.pods])
+    verdict.preempted = sorted(pod_key(left.snapshot.pods[i]) for i in gone)
+    return verdict, True
+
+
+def _as_classes_of(cluster: Cluster, problem: EvictionProblem, snapshot: Snapshot, counts: Ints) -> Ints:
+    """The same pods on the same nodes by the classes of another instance, which may be fewer."""
+    of = {pod_key(cluster.snapshot.pods[i]): g for g, cls in enumerate(cluster.classes) for i in cls.pods}
+    found = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    for g in problem.own:
+        pods = iter(problem.cluster.classes[g].pods)
+        for n in np.flatnonzero(counts[g]).tolist():
+            for _ in range(int(counts[g, n])):
+                found[of[pod_key(snapshot.pods[next(pods)])], n] += 1
+    return found

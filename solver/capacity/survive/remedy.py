@@ -1,0 +1,352 @@
+"""The cheapest nodes with which every failure is survived, proved by running the certificate again with them.
+
+First nodes are added for one counterexample after the other until the certificate has none (the *growth*), then purchases are tried from
+the cheapest on, and each is refuted by a failure that it does not cure, or by the room that a failure lacks, until one is certified or the
+one at hand is no dearer.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import Final
+
+from models.catalogue import money
+from models.catalogue.catalogue import Catalogue
+from models.documents.survival import Survival, SurvivalRemedy
+from models.edits.edits import apply
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.survive.decide import Verdict, hard
+from solver.capacity.survive.failures import after, domains
+from solver.capacity.survive.offers import Offer, Room, edits_of, one_of_each, room
+from solver.capacity.survive.options import ZONE, SurviveOptions
+from solver.capacity.survive.search import Failed, FailureSearch
+from solver.capacity.survive.survive import survive
+from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.explain.remedy.smallest_working import least
+from solver.runtime.run_context import RunContext
+
+#: Failures decided, and certificates run, at most: what ends a run that no clock ends.
+_DECISIONS: Final = 2_000
+_CERTIFICATES: Final = 40
+#: The share of the time that is left for one failure, and for one certificate.
+_ONE, _ALL = 0.2, 0.6
+#: Deterministic seconds that bounds and construction of one failure count.
+_LOOK: Final = 5e-3
+#: Pods times nodes up to which a failure is asked about by one model.
+_SMALL: Final = 20_000
+#: Purchases whose clusters are kept compiled.
+_WORLDS: Final = 4
+#: Failures whose lack of room bounds the cost.
+_MEASURED: Final = 6
+#: Nodes of one kind that are added at once.
+_MOST: Final = 2_000
+
+Counts = tuple[int, ...]
+
+
+def find(
+    snapshot: Snapshot,
+    asked: SurviveOptions,
+    offers: Sequence[Offer],
+    found: Survival,
+    context: RunContext,
+    catalogue: Catalogue | None = None,
+) -> SurvivalRemedy | None:
+    """Return the cheapest nodes found that make a Survival certified, None if there are none; a note in ``found`` says why not.
+
+    ``offers``: the kinds of nodes that may be added; ``catalogue``: where they are from, None: clones.
+    """
+    if not offers:
+        found.notes.append("no remedy: no kind of node takes any of the pods that stay pending")
+        return None
+    failures = [tuple(each.failed) for each in found.counterexamples]
+    search = _Search(snapshot, asked, offers, context, catalogue, failures)
+    best = search.run()
+    if best is None:
+        found.notes.append(f"no remedy: {search.why or 'none was found in time (--time-limit)'}")
+        return None
+    return search.document(best)
+
+
+@dataclass
+class _Search:
+    """``known``: failures that some purchase did not survive, the last that refuted one first. ``floor``: no purchase that costs less is
+    certified, proved."""
+
+    snapshot: Snapshot
+    asked: SurviveOptions
+    offers: Sequence[Offer]
+    context: RunContext
+    catalogue: Catalogue | None
+    known: list[Failed]
+    why: str = ""
+    floor: int = 0
+    _worlds: dict[Counts, FailureSearch] = field(default_factory=dict)
+    _looks: dict[tuple[Counts, Failed], Verdict] = field(default_factory=dict)
+    _verdicts: dict[tuple[Counts, Failed], Verdict] = field(default_factory=dict)
+    _cured: dict[tuple[Counts, Failed], bool | None] = field(default_factory=dict)
+    _certified: dict[Counts, bool | None] = field(default_factory=dict)
+    _rooms: list[Room] = field(default_factory=list)
+
+    def run(self) -> Counts | None:
+        """Return the cheapest purchase found that is certified."""
+        if not self.asked.preemption and not self.context.over():  # what may be preempted is room, too
+            self._measure()
+        best = self._grown()
+        if best is None and not self.why and not self.context.over():
+            best = self._cheapest(None)
+        elif best is not None:
+            best = self._cheapest(self._reduced(best))
+        return best
+
+    def _measure(self) -> None:
+        """Learn what room the worst failures lack."""
+        base = self._world((0,) * len(self.offers))
+        edited, fresh = one_of_each(self.snapshot, self.offers)
+        more = FailureSearch(edited, self.asked, domains(edited, self.asked), self.context)
+        for failed in self.known[:_MEASURED]:
+            self._rooms.append(room(base.instance.left(base.gone(failed)), more.instance.left(more.gone(failed)), fresh))
+
+    def cost(self, counts: Counts) -> int:
+        """Return what a purchase costs: millionths per hour, or nodes."""
+        return sum(n * offer.cost for n, offer in zip(counts, self.offers, strict=True))
+
+    def document(self, counts: Counts) -> SurvivalRemedy:
+        """Return a purchase that is certified as it stands in a Survival."""
+        edits = edits_of(self.offers, counts)
+        cost, bound = self.cost(counts), min(self.floor, self.cost(counts))
+        options = [*chain(*(("--add-nodes", text) for text in edits.addNodes)), *chain(*(("--buy", text) for text in edits.buy))]
+        priced = bool(edits.buy)
+        return SurvivalRemedy(
+            list(edits.addNodes),
+            list(edits.buy),
+            list(edits.shapes),
+            cost=float(money.number(cost)) if priced else None,
+            bound=float(money.number(bound)) if priced else float(bound),
+            certified=True,
+            options=options,
+        )
+
+    # --- questions ------------------------------------------------------------------------------------------------------
+
+    def _world(self, counts: Counts) -> FailureSearch:
+        """The cluster with a purchase, compiled for all of its failures."""
+        if counts not in self._worlds:
+            edits = edits_of(self.offers, counts)
+            edited = apply(self.snapshot, None, edits).snapshot if any(counts) else self.snapshot
+            self._worlds[counts] = FailureSearch(edited, self.asked, domains(edited, self.asked), self.context)
+            while len(self._worlds) > _WORLDS:
+                self._worlds.pop(next(iter(self._worlds)))
+        return self._worlds[counts]
+
+    def _quick(self, counts: Counts, failed: Failed) -> Verdict | None:
+        """What bounds and construction say of a failure, with a purchase; None: without it there is no such failure."""
+        key = counts, failed
+        if key not in self._looks:
+            world = self._world(counts)
+            if any(name not in world.nodes for name in failed):
+                return None
+            self._looks[key] = world.decide(failed, self._part(_ONE), quick=True)
+            self.context.deadline.charge(_LOOK)
+            self.context.report("remedy", detail=f"{len(self._looks)} failures tried, now with {self._words(counts)}")
+        return self._looks[key]
+
+    def _left(self, counts: Counts, failed: Failed) -> int:
+        """How many pods stay pending in the best answer that is found."""
+        key = counts, failed
+        if key not in self._verdicts:
+            world, part = self._world(counts), self._part(_ONE)
+            verdict = world.decide(failed, part)
+            if self.asked.preemption and not verdict.survives:
+                from solver.capacity.survive.preemption import decide_preempting
+
+                verdict = decide_preempting(world.snapshot, world.gone(failed), self.asked, verdict, part)
+            self._verdicts[key] = verdict
+            self.context.deadline.charge(part.deadline.elapsed())
+        return len(self._verdicts[key].left)
+
+    def _cures(self, counts: Counts, failed: Failed) -> bool | None:
+        """Whether all pods come back after a failure, with a purchase; None: not known."""
+        key = counts, failed
+        if key not in self._cured:
+            if self.context.over() or len(self._looks) > _DECISIONS:
+                return None
+            self._cured[key] = self._decided(counts, failed)
+        return self._cured[key]
+
+    def _decided(self, counts: Counts, failed: Failed) -> bool | None:
+        look = self._quick(counts, failed)
+        if look is None or look.survives:
+            return True
+        if not self.asked.preemption:
+            if look.least:
+                return False
+            world = self._world(counts)
+            if look.displaced * len(world.snapshot.nodes) <= _SMALL:  # a model of its own is sooner answered than a whole search
+                left, options = after(world.snapshot, world.gone(failed), self.asked), self.context.options
+                question = PlacementQuestion(left.snapshot, tuple(left.back), len(left.back), options.exempt, hard(options.policy))
+                part = self._part(_ONE)
+                feasible = question.feasible(part)
+                self.context.deadline.charge(part.deadline.elapsed())
+                return feasible
+        if not self._left(counts, failed):
+            return True
+        return False if self._verdicts[counts, failed].least else None
+
+    def _refuted(self, counts: Counts) -> bool | None:
+        """Whether a known failure is not survived; None: not known of one."""
+        if any(not each.suffices(counts) for each in self._rooms):
+            return True
+        unsure = False
+        for failed in self.known:
+            cures = self._cures(counts, failed)
+            if cures is False:
+                self.known.remove(failed)
+                self.known.insert(0, failed)
+                return True
+            unsure |= cures is None
+        return None if unsure else False
+
+    def _certifies(self, counts: Counts) -> bool | None:
+        """Run the certificate with a purchase, and keep what it does not survive; None: not known."""
+        if counts not in self._certified:
+            if self.context.over() or len(self._certified) >= _CERTIFICATES:
+                return None
+            part = replace(self._part(_ALL).options, causes=False)
+            self.context.deadline.charge(part.time_limit or 0.0)
+            self.context.report("remedy", detail=f"the certificate with {self._words(counts)}")
+            found = survive(self._world(counts).snapshot, self.asked, part, stop=self.context.stop)
+            new = [tuple(each.failed) for each in found.counterexamples]
+            self.known[:0] = [failed for failed in new if failed not in self.known]
+            self._certified[counts] = True if found.certified else False if new else None
+        return self._certified[counts]
+
+    def _part(self, share: float) -> RunContext:
+        left = max(0.5, self.context.deadline.left() * share)
+        return RunContext.start(replace(self.context.options, time_limit=left), self.context.stop)
+
+    def _words(self, counts: Counts) -> str:
+        return ", ".join(f"{n}:{offer.text}" for n, offer in zip(counts, self.offers, strict=True) if n) or "no more nodes"
+
+    # --- growth ---------------------------------------------------------------------------------------------------------
+
+    def _grown(self) -> Counts | None:
+        """A purchase that is certified, counterexample by counterexample."""
+        counts: Counts = (0,) * len(self.offers)
+        while not self.context.over():
+            failed = next((each for each in self.known if self._cures(counts, each) is not True), None)
+            if failed is None:
+                certified = self._certifies(counts)
+                if certified is not False:
+                    return counts if certified and self._allowed(counts) else None
+                continue
+            more = self._cure(counts, failed)
+            if more is None:
+                return None
+            counts = more
+        return None
+
+    def _cure(self, counts: Counts, failed: Failed) -> Counts | None:
+        """A purchase with more nodes after which fewer pods stay pending after a failure, none if one kind of node suffices for that."""
+        before = self._quick(counts, failed)
+        best: Counts | None = None
+        rest: list[tuple[int, Counts]] = []
+        for c, offer in enumerate(self.offers):
+            if before is None or offer.domain in failed:
+                continue
+            most = min(_MOST, before.displaced, offer.most - self._of_shape(counts, c))
+            if best is not None:
+                most = min(most, (self.cost(best) - 1 - self.cost(counts)) // max(1, offer.cost))
+            if most <= 0:
+                continue
+            with_more = partial(self._with, counts, c)
+            number = least(lambda n, w=with_more: self._cures(w(n), failed), 1, most, self._guess(counts, c))  # type: ignore[misc]
+            if number is not None and self._allowed(with_more(number[0])):
+                best = with_more(number[0])
+            elif best is None:
+                rest.append((max(1, offer.cost), with_more(1)))
+        if best is None and before is not None and not self.context.over():
+            return self._partly(counts, failed, rest)
+        return best
+
+    def _partly(self, counts: Counts, failed: Failed, rest: Sequence[tuple[int, Counts]]) -> Counts | None:
+        """The one of some purchases with which most pods more come back for their price."""
+        before = self._left(counts, failed)
+        gains = [((before - self._left(more, failed)) * 10**9 // cost, more) for cost, more in rest if not self.context.over()]
+        gain, more = max(gains, default=(0, counts))
+        if gain > 0:
+            return more
+        if not self.context.over():
+            left = self._verdicts[counts, failed].left
+            self.why = f"no kind of node that was tried brings {left[0] if left else 'pods'} back where {self._named(failed)}"
+        return None
+
+    def _named(self, failed: Failed) -> str:
+        key = "zone" if self.asked.fail == ZONE else self.asked.key or "node"
+        return f"{key} {', '.join(failed)} {'fail' if len(failed) > 1 else 'fails'}"
+
+    def _guess(self, counts: Counts, c: int) -> int:
+        return max([1, *(each.needed(counts, c) for each in self._rooms)])
+
+    def _with(self, counts: Counts, c: int, more: int) -> Counts:
+        return (*counts[:c], counts[c] + more, *counts[c + 1 :])
+
+    def _of_shape(self, counts: Counts, c: int) -> int:
+        """Nodes of an offer's shape, in all zones."""
+        shape = self.offers[c].shape
+        return counts[c] if shape is None else sum(n for n, offer in zip(counts, self.offers, strict=True) if offer.shape == shape)
+
+    def _allowed(self, counts: Counts) -> bool:
+        """Whether the catalogue lets so many be bought."""
+        held: Counter[str] = Counter()
+        for n, offer in zip(counts, self.offers, strict=True):
+            if offer.shape is not None:
+                held[offer.shape.name] += n
+        within = self.catalogue is None or self.catalogue.within_spot(held)
+        return within and all(self._of_shape(counts, c) <= offer.most for c, offer in enumerate(self.offers))
+
+    # --- cheaper --------------------------------------------------------------------------------------------------------
+
+    def _reduced(self, counts: Counts) -> Counts:
+        """Without nodes that are not needed, the dearest first."""
+        order = sorted(range(len(self.offers)), key=lambda c: -self.offers[c].cost)
+        for c in order:
+            while counts[c]:
+                fewer = self._with(counts, c, -1)
+                if not self._allowed(fewer) or self._refuted(fewer) is not False or not self._certifies(fewer):
+                    break
+                counts = fewer
+        return counts
+
+    def _cheapest(self, best: Counts | None) -> Counts | None:
+        """The cheapest purchase that is certified, as far as time allows; ``floor`` says how far."""
+        sure = True
+        for counts in self._ascending():
+            cost = self.cost(counts)
+            if sure:
+                self.floor = cost
+            if (best is not None and cost >= self.cost(best)) or self.context.over() or len(self._looks) > _DECISIONS:
+                break
+            refuted = self._refuted(counts) or not self._allowed(counts)
+            certified = False if refuted else self._certifies(counts)
+            if certified:
+                return counts
+            sure &= certified is False
+        return best
+
+    def _ascending(self) -> Iterator[Counts]:
+        """Every purchase once, by cost, then by the number of its nodes."""
+        start: Counts = (0,) * len(self.offers)
+        heap: list[tuple[int, int, Counts, int]] = [(0, 0, start, 0)]  # numbers below zero: of equal ones more of the first offers
+        while heap:
+            cost, number, below, first = heapq.heappop(heap)
+            counts = tuple(-n for n in below)
+            yield counts
+            for c in range(first, len(self.offers)):
+                if self._of_shape(counts, c) < self.offers[c].most:
+                    heapq.heappush(heap, (cost + self.offers[c].cost, number + 1, self._with(below, c, -1), c))

@@ -1,0 +1,174 @@
+"""From a snapshot to a verified Survival: every failure of nodes or domains, and what does not come back after it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from checker.capacity.survival import verify_survival
+from checker.violation import insist
+from models.cluster import unmodelled
+from models.documents import placement as doc
+from models.documents import survival as docs
+from models.documents.policy import DEFAULT
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.survive.decide import Verdict
+from solver.capacity.survive.failures import domains
+from solver.capacity.survive.options import SurviveOptions
+from solver.capacity.survive.search import Failed, FailureSearch, Found
+from solver.runtime.deadline import Deadline
+from solver.runtime.options import OnProgress, Options
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
+
+#: The share of the time limit that is kept for the check.
+CHECKING: Final = 0.15
+#: Counterexamples that are explained, the worst first, ...
+EXPLAINED: Final = 5
+#: ... the share of the time that is left for each of them, and the most seconds.
+CAUSE: Final = 0.3
+LONG: Final = 10.0
+#: Pods named in a note.
+_NAMED: Final = 3
+
+
+def survive(
+    snapshot: Snapshot,
+    asked: SurviveOptions,
+    options: Options,
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> docs.Survival:
+    """Return what comes back after every failure. ``stop`` may be set from another thread or a signal handler: what is certain so far is
+    returned. ``began``: when the caller began, on the monotonic clock; the time limit counts from there.
+
+    Raises:
+        InputError: no such domains, fewer of them than fail at once, or quantities that cannot be summed.
+        InternalFault: the independent checker found the result invalid.
+    """
+    started = time.monotonic()
+    report = ProgressReporter(on_progress, started)
+    report("compile")
+    nodes = domains(snapshot, asked)
+    clock = (started if began is None else began) - (options.time_limit or 0.0) * CHECKING
+    context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
+    search = FailureSearch(snapshot, asked, nodes, context)
+    cluster = search.instance.cluster
+    report("compile", detail=f"{len(cluster.scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes")
+    compiled = time.monotonic()
+    found = search.run()
+    causes = _causes(search, found) if options.causes and not asked.preemption else {}
+    solved = time.monotonic()
+    result = _document(search, found, causes)
+    report("verify")
+    insist(verify_survival(snapshot, result))
+    if not options.deterministic:
+        result.seconds = doc.Seconds(
+            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
+        )
+    return result
+
+
+def _causes(search: FailureSearch, found: Found) -> dict[Failed, doc.Cause]:
+    """Why pods stay pending after the worst failures, within the time that is left."""
+    from solver.capacity.survive.causes import cause_of
+
+    causes = {}
+    for failed in found.worst()[:EXPLAINED]:
+        if search.context.over():
+            break
+        search.context.report("causes")
+        limit = search.context.deadline.left() * CAUSE if search.context.options.time_limit is not None else LONG
+        cause = cause_of(search.snapshot, search.gone(failed), search.asked, found.verdicts[failed], search.part(min(limit, LONG)))
+        if cause is not None:
+            causes[failed] = cause
+    return causes
+
+
+def _document(search: FailureSearch, found: Found, causes: Mapping[Failed, doc.Cause]) -> docs.Survival:
+    snapshot, asked, options = search.snapshot, search.asked, search.context.options
+    outcomes = [_scenario(failed, others, found.verdicts.get(failed)) for failed, others in found.alike.items()]
+    kinds = [scenario.by for scenario in outcomes if scenario.outcome != "unknown"]
+    scope = select(snapshot)
+    worst = found.worst()
+    return docs.Survival(
+        snapshot=doc.SnapshotRef(
+            snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(scope.pending),
+            daemonNamespaces=list(options.exempt), kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
+            workloads=list(options.workloads), edits=options.edits,
+        ),
+        fail=asked.fail,
+        atOnce=asked.at_once,
+        priority=asked.priority,
+        preemption=asked.preemption,
+        certified=all(scenario.outcome == "survives" for scenario in outcomes),
+        scenarios=docs.Scenarios(
+            all=found.all,
+            distinct=len(outcomes),
+            bounded=sum(by in ("nothing", "bound") for by in kinds),
+            solved=sum(by in ("composition", "search", "solver") for by in kinds),
+            open=len(outcomes) - len(kinds),
+            composed=sum(by == "composition" for by in kinds),
+        ),
+        counterexamples=[
+            docs.Counterexample(list(failed), found.verdicts[failed].left, found.verdicts[failed].least, causes.get(failed))
+            for failed in worst
+        ],
+        outcomes=outcomes,
+        policy=options.policy if options.policy != DEFAULT else None,
+        unmodelled=[
+            *options.unmodelled,
+            *unmodelled.find(snapshot, search.instance.pods, tiers=options.policy.networkTiers),
+        ],
+        notes=_notes(search),
+    )  # fmt: skip
+
+
+def _scenario(failed: Failed, alike: Sequence[Failed], verdict: Verdict | None) -> docs.Scenario:
+    outcome: docs.Outcome = "unknown"
+    if verdict is not None and verdict.by is not None:
+        outcome = "survives" if verdict.survives else "pending"
+    survives = verdict is not None and outcome == "survives"
+    return docs.Scenario(
+        list(failed),
+        outcome,
+        (verdict.by if verdict is not None else None) or "nothing",
+        verdict.displaced if verdict is not None else 0,
+        verdict.least if verdict is not None and outcome == "pending" else 0,
+        [list(other) for other in alike],
+        assignments=verdict.assignments if verdict is not None and survives else [],
+        preempted=verdict.preempted if verdict is not None and survives else [],
+    )
+
+
+def _notes(search: FailureSearch) -> list[str]:
+    asked, snapshot = search.asked, search.snapshot
+    found = []
+    waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot, include_gated=True).pending]
+    if waiting:
+        some = ", ".join(waiting[:_NAMED]) + (", …" if len(waiting) > _NAMED else "")
+        found.append(f"{len(waiting)} pod{_s(waiting)} pending already {'is' if len(waiting) == 1 else 'are'} left out: {some}")
+    lost = search.instance.bare
+    if lost:
+        some = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
+        found.append(f"{len(lost)} running pod{_s(lost)} that no controller makes anew would be lost with the node: {some}")
+    keyless = len(snapshot.nodes) - sum(len(members) for members in search.nodes.values())
+    if keyless:
+        found.append(
+            f"{keyless} node{'s' if keyless > 1 else ''} without the label {asked.key} never fail{'s' if keyless == 1 else ''} here"
+        )
+    if asked.preemption and asked.priority is None:
+        found.append("without a priority every pod must come back, so none is preempted")
+    if search.context.stop.is_set():
+        found.append("interrupted: failures whose outcome is unknown were not decided")
+    return found
+
+
+def _s(listed: Sequence[str]) -> str:
+    return "" if len(listed) == 1 else "s"

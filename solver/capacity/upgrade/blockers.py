@@ -1,0 +1,198 @@
+"""What keeps nodes of a pool from being drained: for good, whatever is done before, or as things are when nothing moves any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.disruption.pod_disruption_budgets import DisruptionBudget
+from models.documents.upgrade import Blocker
+from models.edits.upgrade import stays
+from models.kube import objects
+from models.kube.objects import Pod, pod_key
+from models.kube.pod_spec import claim_keys
+from solver.capacity.upgrade.course import Walk, open_, surging
+from solver.capacity.upgrade.pool import Pool
+from solver.capacity.upgrade.state import PoolState
+from solver.explain.conflict.wording import amount
+from solver.rebalance.problem.problem import Step
+from solver.rules.base import Rule
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.volumes import VolumeBinding
+
+_NO = {
+    "do-not-disrupt": "an annotation of it forbids to disrupt it",
+    "gang": "it is a member of a running gang, which would be taken apart",
+    "devices": "it holds devices, which plans do not move",
+}
+_Key = tuple[str, str, str, str, bool]
+
+
+class _Found:
+    """Blockers, one for each node, object and message, with their pods."""
+
+    def __init__(self) -> None:
+        self._found: dict[_Key, tuple[Blocker, list[str]]] = {}
+
+    def add(self, blocker: Blocker, pod: str) -> None:
+        key = (blocker.node, blocker.kind, blocker.object, blocker.message, blocker.proved)
+        self._found.setdefault(key, (blocker, []))[1].append(pod)
+
+    def all(self) -> list[Blocker]:
+        for blocker, pods in self._found.values():
+            blocker.pods = pods
+        return [blocker for blocker, _ in self._found.values()]
+
+
+# --- for good -----------------------------------------------------------------------------------------------------------------------
+
+
+def lasting(pool: Pool, state: PoolState) -> list[Blocker]:
+    """Return what keeps nodes of the pool from being drained whatever moves before; by node in its order."""
+    found = _Found()
+    refused = {key: entry.reason for entry in pool.problem.excluded for key in entry.pods}
+    budgets = _Budgets(pool)
+    names = pool.names
+    for pod in stays(pool.snapshot.pods, [names[n] for n in pool.old]):
+        why = refused.get(pod_key(pod))
+        node, key = pod.spec.nodeName or "", pod_key(pod)
+        if why == "budgets":
+            for guard in budgets.of(pod, node):
+                found.add(guard, key)
+            continue
+        if why == "bare":
+            message = f"bare pod {key}: no controller would make it again; delete it, or give it one"
+            found.add(Blocker(node, "barePod", f"Pod {key}", message, proved=True), key)
+        elif why == "owner":
+            owner = objects.controller_of(pod)
+            message = (
+                f"{key} is of {owner.kind if owner else ''} {owner.name if owner else ''}, which is not known to make it again elsewhere"
+            )
+            found.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=False), key)
+        elif why is not None:
+            message = f"{key} is not to be evicted: {_NO.get(why, why)}"
+            found.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=why == "do-not-disrupt"), key)
+    pods, end = pool.problem.cluster.snapshot.pods, pool.end()
+    homeless = pool.problem.movable.copy()
+    for g in np.flatnonzero(homeless).tolist():
+        homeless[g] = not (end & ~state.lasting(g) & ~state.fit.never(g)).any()
+    for n in pool.old if homeless.any() else ():
+        for g in np.flatnonzero(homeless & (state.counts[:, n] > 0)).tolist():
+            here = [pods[i] for i in pool.problem.cluster.classes[g].pods if pods[i].spec.nodeName == names[n]]
+            for pod in here:
+                found.add(_nowhere(pool, state, g, n, pod), pod_key(pod))
+    return sorted(found.all(), key=lambda blocker: names.index(blocker.node))
+
+
+class _Budgets:
+    """PodDisruptionBudgets that allow nothing, and whether they ever do."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._budgets = pool.problem.budgets
+        pods = pool.problem.cluster.snapshot.pods
+        self._of: dict[str, list[DisruptionBudget]] = {}
+        for budget in self._budgets:
+            for i in budget.pods:
+                self._of.setdefault(pod_key(pods[i]), []).append(budget)
+
+    def of(self, pod: Pod, node: str) -> list[Blocker]:
+        key = pod_key(pod)
+        several = self._of.get(key, [])
+        names = ", ".join(budget.name for budget in several)
+        if len(several) > 1:
+            message = f"{len(several)} PodDisruptionBudgets select the same pods ({names}), and the Eviction API refuses such pods"
+            return [Blocker(node, "PodDisruptionBudget", f"PodDisruptionBudget {b.name}", message, proved=True) for b in several]
+        return [Blocker(node, "PodDisruptionBudget", f"PodDisruptionBudget {b.name}", _allows_nothing(b), proved=b.never) for b in several]
+
+
+def _allows_nothing(budget: DisruptionBudget) -> str:
+    if budget.never:
+        return f"PodDisruptionBudget {budget.name} allows no disruption, even when all its pods are healthy"
+    return (
+        f"PodDisruptionBudget {budget.name} allows no disruption now: {budget.healthy} of its pods are healthy, it wants {budget.desired}"
+    )
+
+
+def _nowhere(pool: Pool, state: PoolState, g: int, n: int, pod: Pod) -> Blocker:
+    """Return why no node that stays or joins ever takes a pod."""
+    end, static = pool.end(), state.lasting(g)
+    node, key = pool.names[n], pod_key(pod)
+    if (end & ~static).any():
+        message = f"{key} asks for {_asks(pool, g)}: no node that stays or joins, and that it may use, has so much for it"
+        return Blocker(node, "room", f"Pod {key}", message, proved=True)
+    rules = [rule for rule in state.rules if rule is not state.fit and not isinstance(rule, InterPodAffinity)]
+    binding = next(rule for rule in rules if isinstance(rule, VolumeBinding))
+    if not (end & ~binding.never(g)).any() and (volumes := _tied(pool, pod)):
+        message = f"{key} keeps data in PersistentVolume {volumes[0]}, which no node that stays or joins can reach"
+        return Blocker(node, "localVolume", f"PersistentVolume {volumes[0]}", message, proved=True)
+    return Blocker(node, "rule", f"Pod {key}", f"{key} may use no node that stays or joins: {_words(rules, g, end)}", proved=True)
+
+
+def _tied(pool: Pool, pod: Pod) -> list[str]:
+    """Return the PersistentVolumes of a pod that only some nodes can use."""
+    snapshot, found = pool.snapshot, []
+    for key in claim_keys(pod):
+        claim = snapshot.persistent_volume_claims.get(key)
+        volume = snapshot.persistent_volumes.get((claim.spec.volumeName if claim and claim.spec else None) or "")
+        if volume is not None and volume.spec is not None and volume.spec.nodeAffinity is not None:
+            found.append(volume.metadata.name or "")
+    return found
+
+
+def _words(rules: Sequence[Rule], g: int, nodes: np.ndarray) -> str:
+    """Return the rules that reject a class on some nodes."""
+    words = []
+    for rule in rules:
+        rejected = rule.never(g) & nodes
+        if rejected.any():
+            words.append(f"{rule.name} ({rule.message(g, rejected)}) rejects it on {int(rejected.sum())} of {int(nodes.sum())}")
+    return "; ".join(words)
+
+
+def _asks(pool: Pool, g: int) -> str:
+    cluster = pool.problem.cluster
+    words = [amount(name, int(cluster.demand[g, r])) for r, name in enumerate(cluster.resources) if cluster.demand[g, r]]
+    return ", ".join(words) or "a place"
+
+
+# --- as things are ------------------------------------------------------------------------------------------------------------------
+
+
+def present(pool: Pool, walk: Walk, left: Sequence[int]) -> list[Blocker]:
+    """Return for each node that was not drained what is in the way in the state that the waves led to."""
+    return [blocker for n in left for blocker in [_stuck(pool, walk, n)] if blocker is not None]
+
+
+def _stuck(pool: Pool, walk: Walk, n: int) -> Blocker | None:
+    state = walk.state
+    before = state.present
+    state.begin(open_(before, [pool.new[m] for m in surging(state, walk.surge, [n])]))
+    state.cordoned[n] = True
+    steps: list[Step] = []
+    found = None
+    for g in walk.running(n):
+        mask = state.places(g, n)
+        if not mask.any():
+            found = _reason(pool, state, g, n)
+            break
+        walk.take(Step(g, n, walk.best(g, n, mask)), steps)
+    state.undo_all(steps, 0)
+    state.present = before
+    return found
+
+
+def _reason(pool: Pool, state: PoolState, g: int, n: int) -> Blocker:
+    cluster = pool.problem.cluster
+    i = next(i for i in cluster.classes[g].pods if i >= 0)
+    names, pods = pool.names, cluster.snapshot.pods
+    i = next((j for j in cluster.classes[g].pods if pods[j].spec.nodeName == names[n]), i)
+    key = pod_key(pods[i])
+    there = state.present & ~state.cordoned & ~state.lasting(g)
+    roomy = there & ~state.fit.rejects(g)
+    if there.any() and not roomy.any():
+        message = f"{key} asks for {_asks(pool, g)}: none of the {int(there.sum())} nodes that it may use then has so much free"
+        return Blocker(names[n], "room", f"Node {names[n]}", message, [key])
+    rules = [r.name for r in state.rules if r is not state.fit and (r.rejects(g) & (roomy if roomy.any() else state.present)).any()]
+    why = ", ".join(dict.fromkeys(rules)) or "rules of pods that run already"
+    return Blocker(names[n], "rule", f"Pod {key}", f"{key} may use no node with room for it then: {why}", [key])

@@ -1,0 +1,189 @@
+"""The waves of an upgrade: as many nodes at once as may be, their pods to new nodes first; what cannot be drained now is tried later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
+from solver.capacity.upgrade.pool import Pool
+from solver.capacity.upgrade.state import PoolState
+from solver.rebalance.problem.problem import Step
+
+#: Finds steps that empty a node where pod by pod none were found; None: none.
+Packer = Callable[[PoolState, int], list[Step] | None]
+
+
+@dataclass
+class WaveDraft:
+    """Nodes as indices. ``surge``, ``joined``: old nodes whose new ones join before the drain, and after it; ``steps``: pod by pod, each
+    accepted in its turn."""
+
+    drain: list[int]
+    surge: list[int]
+    joined: list[int]
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass
+class Course:
+    """``left``: nodes of the pool that no wave drains. ``proved``: that no course drains more than those that can be drained at all."""
+
+    waves: list[WaveDraft] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    proved: bool = False
+
+    @property
+    def moves(self) -> int:
+        """Moves of all waves."""
+        return sum(len(wave.steps) for wave in self.waves)
+
+
+class Walk:
+    """Takes the waves of one order of nodes. ``surge``: nodes that may be there beyond the pool; ``order``: nodes to be drained, those of
+    one domain next to each other; ``packer``: asked about nodes that resist; ``over``: returns whether to end; ``done``: hears how many
+    nodes are drained."""
+
+    def __init__(
+        self, state: PoolState, surge: int, packer: Packer | None, over: Callable[[], bool], done: Callable[[int], None] = lambda n: None
+    ) -> None:
+        self.state, self.pool, self.surge, self.packer, self.over, self._done = state, state.pool, surge, packer, over, done
+        cluster = self.pool.problem.cluster
+        self._size = np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
+        self.roomy = False  # whether pods go to the emptiest of equally welcome nodes, not to the fullest
+        self._share = (cluster.demand / self._size).max(axis=1, initial=0.0)
+        self._level = preference(self.pool)
+
+    def run(self, order: Sequence[int]) -> Course:
+        """Drain nodes until all are or no single one of a domain can be."""
+        course = Course()
+        for domain in dict.fromkeys(self.pool.domain[n] for n in order):
+            course.left += self._domain(course, [n for n in order if self.pool.domain[n] == domain])
+        return course
+
+    def _domain(self, course: Course, queue: list[int]) -> list[int]:
+        """Drain the nodes of one domain; those that are left."""
+        while queue and not self.over():
+            wave = self._several(queue) or self._single(queue)
+            if wave is None:
+                break
+            course.waves.append(wave)
+            tried = queue[: self._limit(queue)]
+            queue = [n for n in queue if n not in wave.drain]
+            behind = [n for n in tried if n in queue]
+            queue = [n for n in queue if n not in behind] + behind
+            self._done(sum(len(wave.drain) for wave in course.waves))
+        return queue
+
+    # --- one wave -------------------------------------------------------------------------------------------------------------------
+
+    def _limit(self, queue: Sequence[int]) -> int:
+        """How many nodes may be drained at once."""
+        return self.state.extra + len(surging(self.state, self.surge, queue)) + self.pool.unavailable
+
+    def _several(self, queue: Sequence[int]) -> WaveDraft | None:
+        """Drain as many as may be at once, or those of them that can be."""
+        most = self._limit(queue)
+        return self._wave(queue[:most], queue) if most > 1 < len(queue) else None
+
+    def _single(self, queue: Sequence[int]) -> WaveDraft | None:
+        """Drain the first that can be drained alone."""
+        for n in queue:
+            if self.over():
+                return None
+            wave = self._wave([n], [n, *(m for m in queue if m != n)])
+            if wave is not None:
+                return wave
+        return None
+
+    def _wave(self, nodes: Sequence[int], queue: Sequence[int]) -> WaveDraft | None:
+        state, new = self.state, self.pool.new
+        before = state.present
+        surge = surging(state, self.surge, queue)
+        state.begin(open_(before, [new[n] for n in surge]))
+        state.cordoned[list(nodes)] = True
+        steps: list[Step] = []
+        drained = [n for n in nodes if self._empty(n, steps)]
+        if not drained:
+            state.present = before
+            return None
+        joined = [n for n in drained if not state.present[new[n]]]
+        state.present = open_(state.present, [new[n] for n in joined], gone=drained)
+        return WaveDraft(drained, surge, joined, steps)
+
+    def _empty(self, n: int, steps: list[Step]) -> bool:
+        """Move all pods off a node that is cordoned, or leave it as it was."""
+        before = len(steps)
+        for g in self.running(n):
+            mask = self.state.places(g, n)
+            if not mask.any():
+                break
+            self.take(Step(g, n, self.best(g, n, mask)), steps)
+        else:
+            return True
+        self.state.undo_all(steps, before)
+        found = self.packer(self.state, n) if self.packer is not None else None
+        for step in found or ():
+            self.take(step, steps)
+        return found is not None
+
+    def take(self, step: Step, steps: list[Step]) -> None:
+        self.state.apply(step)
+        steps.append(step)
+
+    def running(self, n: int) -> list[int]:
+        """Return movable classes with pods on a node, one entry a pod, the largest first."""
+        counts = self.state.counts[:, n]
+        here = np.flatnonzero((counts > 0) & self.pool.problem.movable).tolist()
+        return [g for g in sorted(here, key=lambda g: (-self._share[g], g)) for _ in range(int(counts[g]))]
+
+    def best(self, g: int, a: int, mask: Bools) -> int:
+        """Return, of the nodes that take a pod, the one that stands in for its own, else the tightest of the most welcome."""
+        own = self.pool.new.get(a, -1)
+        if own >= 0 and mask[own]:
+            return own
+        nodes = np.flatnonzero(mask)
+        nodes = nodes[self._level[nodes] == self._level[nodes].max()]
+        left = (self.state.fit.free[nodes] / self._size).sum(axis=1)
+        return int(nodes[np.argmax(left) if self.roomy else np.argmin(left)])
+
+
+def surging(state: PoolState, surge: int, nodes: Sequence[int]) -> list[int]:
+    """Return, of nodes, those whose new ones may join now, in their order."""
+    room = surge - state.extra
+    return list(islice((n for n in nodes if not state.present[state.pool.new[n]]), max(0, room)))
+
+
+def preference(pool: Pool) -> Ints:
+    """int64[N]: how welcome a node is to pods that move: new ones most, then those outside the pool; from the others they move again."""
+    level = np.ones(pool.problem.cluster.n_nodes, dtype=np.int64)
+    level[pool.old] = 0
+    level[list(pool.new.values())] = 2
+    return level
+
+
+def open_(present: Bools, new: Sequence[int], gone: Sequence[int] = ()) -> Bools:
+    """Return bool[N]: the nodes that are there once some joined and others went."""
+    found = present.copy()
+    found[list(new)] = True
+    found[list(gone)] = False
+    return found
+
+
+def orders(pool: Pool, state: PoolState, nodes: Sequence[int]) -> list[list[int]]:
+    """Return orders of nodes that are worth a try, domain after domain: as they are listed; the emptiest first; the fullest first; those
+    of one size next to each other."""
+    share = pool.problem.cluster.demand / np.maximum(pool.problem.cluster.allocatable.max(axis=0, initial=1), 1)
+    load = (state.counts.T @ (share.sum(axis=1) * pool.problem.movable)).tolist()
+    pods = (pool.problem.movable @ state.counts).tolist()
+    domains = {domain: k for k, domain in enumerate(sorted({pool.domain[n] for n in pool.old}))}
+    size = pool.problem.cluster.allocatable.tolist()
+    keys: list[Callable[[int], object]] = [
+        lambda n: 0.0, lambda n: load[n], lambda n: -load[n], lambda n: pods[n], lambda n: (size[n], -load[n]),
+    ]  # fmt: skip
+    found = [sorted(nodes, key=lambda n, key=key: (domains[pool.domain[n]], key(n))) for key in keys]  # type: ignore[misc]
+    return [order for i, order in enumerate(found) if order not in found[:i]]

@@ -1,0 +1,144 @@
+"""The Upgrade document: waves with named pods, grouped inside each drain, and what a reader must know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from models.cluster import unmodelled
+from models.documents import placement as doc
+from models.documents.policy import DEFAULT
+from models.documents.upgrade import Blocker, Upgrade, UpgradeWave
+from models.edits.upgrade import stays
+from models.kube import objects
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.upgrade.course import Course, WaveDraft
+from solver.capacity.upgrade.pool import Pool, UpgradeOptions
+from solver.rebalance.named_moves import name_moves
+from solver.rebalance.problem.problem import Step
+from solver.rules.base import Rule
+
+#: Names that a note lists.
+LISTED = 3
+
+
+def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[Rule], blocked: Sequence[Blocker]) -> Upgrade:
+    """Return the document of a course. ``rules``: of the cluster, in any state."""
+    snapshot, options = pool.snapshot, asked.options
+    waves = _waves(pool, course, rules, asked.by)
+    moving = stays(snapshot.pods, [pool.names[n] for n in pool.old])
+    return Upgrade(
+        snapshot=doc.SnapshotRef(
+            snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(select(snapshot, include_gated=options.include_gated).pending),
+            includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
+            kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
+        ),
+        pool=asked.pool,
+        nodes=[pool.names[n] for n in pool.old],
+        maxUnavailable=pool.unavailable,
+        surge=pool.surge,
+        complete=sum(len(wave.drain) for wave in waves) == len(pool.old),
+        proved=course.proved,
+        waves=waves,
+        blocked=list(blocked),
+        by=asked.by,
+        to=_plain(asked.to),
+        policy=options.policy if options.policy != DEFAULT else None,
+        unmodelled=[
+            *unmodelled.find(snapshot, moving, tiers=options.policy.networkTiers),
+            *(
+                doc.Unmodelled(f"Node/{pool.names[n]}", "NodeResourceTopology", "the zones that running pods hold are not known")
+                for n in sorted(pool.problem.cluster.trees)
+            ),
+        ],
+        notes=_notes(snapshot, moving, waves),
+    )  # fmt: skip
+
+
+def _plain(to: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return dict(to) if to is not None else None
+
+
+def _waves(pool: Pool, course: Course, rules: Sequence[Rule], by: str | None) -> list[UpgradeWave]:
+    """Name the pods of all waves at once, as those that moved may move again."""
+    names = pool.names
+    grouped = [_grouped(pool, wave.steps, rules) for wave in course.waves]
+    flat = [steps for groups in grouped for steps in groups]
+    moves, _ = name_moves(pool.problem, flat, [False] * len(flat), lambda g, a, bound: f"{names[a]} is drained")
+    found, first = [], 0
+    waiting = iter(moves)
+    for number, (wave, groups) in enumerate(zip(course.waves, grouped, strict=True), 1):
+        mine = [next(waiting) for steps in groups for _ in steps]
+        for step, move in enumerate(mine, 1):
+            move.step, move.wave, move.stopover = step, move.wave - first, False
+        first += len(groups)
+        domain = f"{by}={pool.domain[wave.drain[0]]}" if by is not None else None
+        found.append(
+            UpgradeWave(
+                number, [names[n] for n in wave.drain], [pool.joining(n) for n in wave.surge], [pool.joining(n) for n in wave.joined],
+                mine, domain,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _grouped(pool: Pool, steps: Sequence[Step], rules: Sequence[Rule]) -> list[list[Step]]:
+    """Return the steps of a drain in waves that are safe in every order. Pods only leave the drained nodes and only come to others, so that
+    those which no rule but room concerns move at once, as far as their budgets allow; each other one by itself, in its turn."""
+    budgets, problem = pool.problem.budgets, pool.problem
+    waves: list[list[Step]] = []
+    used: list[Counter[int]] = []
+    alone: list[list[Step]] = []
+    first: dict[int, int] = {}  # by budget, the first wave that may have room for it
+    for step in steps:
+        cls = problem.cluster.classes[step.g]
+        concerned = any(not (rule.static or rule.name == "NodeResourcesFit") and rule.concerned(step.g) for rule in rules)
+        if concerned or cls.claims or cls.gang is not None:
+            alone.append([step])
+            continue
+        budget = problem.budget[step.g]
+        at = first.get(budget, 0) if budget is not None else 0
+        while budget is not None and at < len(waves) and used[at][budget] >= budgets[budget].allowed:
+            at += 1
+        if at == len(waves):
+            waves.append([])
+            used.append(Counter())
+        waves[at].append(step)
+        if budget is not None:
+            used[at][budget] += 1
+            first[budget] = at
+    return [*waves, *alone]
+
+
+def _notes(snapshot: Snapshot, moving: Sequence[objects.Pod], waves: Sequence[UpgradeWave]) -> list[str]:
+    found = ["where pods go is a way that gets through; the scheduler may choose other nodes for them"] if waves else []
+    local = [pod for pod in moving if _local(pod)]
+    if local:
+        found.append(
+            f"{len(local)} pods of the pool keep data in emptyDir or hostPath volumes, which they leave behind, as with "
+            f"kubectl drain --delete-emptydir-data ({_some(local)})"
+        )
+    waiting = [snapshot.pods[i] for i in select(snapshot).pending]
+    if waiting:
+        pods = f"{len(waiting)} pod{'s have' if len(waiting) > 1 else ' has'} no node"
+        found.append(f"{pods} ({_some(waiting)}): new nodes may be taken by what waits")
+    times = Counter(move.pod for wave in waves for move in wave.moves)
+    again = sum(k > 1 for k in times.values())
+    if again:
+        found.append(f"{again} pods move more than once: to nodes that are drained later")
+    return found
+
+
+def _local(pod: objects.Pod) -> bool:
+    return any(v.hostPath is not None or (v.emptyDir is not None and v.emptyDir.medium != "Memory") for v in pod.spec.volumes or ())
+
+
+def _some(pods: Sequence[objects.Pod]) -> str:
+    return ", ".join(objects.pod_key(pod) for pod in pods[:LISTED]) + (", …" if len(pods) > LISTED else "")
+
+
+def drained(waves: Sequence[WaveDraft]) -> int:
+    """Return how many nodes some waves drain."""
+    return sum(len(wave.drain) for wave in waves)

@@ -1,0 +1,113 @@
+"""Every course of a small upgrade, node by node: all orders of nodes, all destinations of their pods, until one empties the pool or none is
+left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from solver.capacity.upgrade.course import Course, WaveDraft, open_, preference, surging
+from solver.capacity.upgrade.state import PoolState
+from solver.rebalance.problem.problem import Step
+
+#: States that are looked at before giving up.
+STATES = 10_000
+#: Nodes that take one pod, and are looked at.
+_Key = tuple[object, ...]
+
+
+class Explorer:
+    """Depth first, with memory of states that lead nowhere. Waves are of one node: what several at once reach, they reach one after the
+    other, as a node that is not drained yet takes pods. ``surge``: nodes that may be there beyond the pool; ``charge``: called for
+    every state."""
+
+    def __init__(
+        self, state: PoolState, surge: int, over: Callable[[], bool], charge: Callable[[], None] = lambda: None, states: int = STATES
+    ) -> None:
+        self.state, self.pool, self.surge = state, state.pool, surge
+        self._over, self._charge, self._left = over, charge, states
+        self._dead: set[_Key] = set()
+        self._level = preference(self.pool)
+        self._all: list[int] = []
+        self._sizes: Counter[str] = Counter()
+        self.complete = True
+
+    def run(self, nodes: Sequence[int]) -> Course | None:
+        """Return a course that drains all of these nodes; None where there is none (``complete``), or none was found in time."""
+        waves: list[WaveDraft] = []
+        self._all = list(nodes)
+        self._sizes = Counter(self.pool.domain[n] for n in nodes)
+        return Course(waves, [], proved=True) if self._waves(list(nodes), waves) else None
+
+    def _stop(self) -> bool:
+        self._left -= 1
+        self._charge()
+        if self._left < 0 or self._over():
+            self.complete = False
+        return not self.complete
+
+    def _waves(self, left: list[int], waves: list[WaveDraft]) -> bool:
+        if not left:
+            return True
+        state, new = self.state, self.pool.new
+        key = ("waves", tuple(left), state.present.tobytes(), state.counts.tobytes())
+        if key in self._dead or self._stop():
+            return False
+        mark = state.mark()
+        for n in self._next_nodes(left):
+            wave = WaveDraft([n], surging(state, self.surge, [n, *(m for m in left if m != n)]), [])
+            state.begin(open_(mark.present, [new[m] for m in wave.surge]))
+            state.cordoned[n] = True
+            start = state.counts.tobytes() if state.holding else b""
+            if self._drain(n, start, wave.steps, lambda n=n, wave=wave: self._next(n, wave, left, waves)):  # type: ignore[misc]
+                return True
+            state.back_to(mark)
+            if not self.complete:
+                return False
+        self._dead.add(key)
+        return False
+
+    def _next_nodes(self, left: Sequence[int]) -> list[int]:
+        """Return the nodes of which one may be next: those of the domain that is on its way."""
+        domain = self.pool.domain
+        begun = {domain[n] for n in self._all} - {d for d, k in self._sizes.items() if sum(domain[n] == d for n in left) == k}
+        open_domains = {domain[n] for n in left} & begun or {domain[n] for n in left}
+        return [n for n in left if domain[n] in open_domains]
+
+    def _next(self, n: int, wave: WaveDraft, left: list[int], waves: list[WaveDraft]) -> bool:
+        """Go on once a node is empty; where that leads nowhere the state is left as it was then."""
+        mark = self.state.mark()
+        there, new = self.state.present, self.pool.new[n]
+        wave.joined = [] if there[new] else [n]
+        waves.append(wave)
+        self.state.present = open_(there, [new], gone=[n])
+        if self._waves([m for m in left if m != n], waves):
+            return True
+        waves.pop()
+        self.state.back_to(mark)
+        return False
+
+    def _drain(self, n: int, start: bytes, steps: list[Step], then: Callable[[], bool]) -> bool:
+        """Move the pods of a node, in every order to every place."""
+        classes = np.flatnonzero((self.state.counts[:, n] > 0) & self.pool.problem.movable).tolist()
+        if not classes:
+            return then()
+        key = ("drain", n, start, self.state.present.tobytes(), self.state.counts.tobytes())
+        if key in self._dead or self._stop():
+            return False
+        for g in classes:
+            nodes = np.flatnonzero(self.state.places(g, n))
+            for b in nodes[np.argsort(-self._level[nodes], kind="stable")].tolist():
+                step = Step(g, n, b)
+                self.state.apply(step)
+                steps.append(step)
+                if self._drain(n, start, steps, then):
+                    return True
+                steps.pop()
+                self.state.undo(step)
+                if not self.complete:
+                    return False
+        self._dead.add(key)
+        return False

@@ -1,0 +1,151 @@
+"""Whether the pods of one node find room on the others at once, by CP-SAT: a way, or the proof that there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
+from solver.capacity.upgrade.state import PoolState
+from solver.cpsat.run import CpSat
+from solver.rebalance.problem.problem import Step
+from solver.rules.eligibility import demand_with_slots, room_with_slots
+from solver.runtime.run_context import RunContext
+
+#: Seconds of one question, and (class, node) pairs up to which one is asked.
+SECONDS = 5.0
+PAIRS = 60_000
+#: (class, node) pairs up to which it is asked whether all pods of some nodes fit on fewer.
+SMALL = 2_000
+
+
+class Packing:
+    """Questions about a state, within the time of a run."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._cpsat = CpSat(context)
+
+    def steps(self, state: PoolState, n: int) -> list[Step] | None:
+        """Return accepted steps that empty a node which is cordoned, as far as one packing leads to some; the state is kept."""
+        pods = _pods(state, n)
+        found = self._solve(state, n, pods, {g: state.places(g, n) for g in pods})[1]
+        if found is None:
+            return None
+        taken: list[Step] = []
+        waiting = [Step(g, n, b) for g, b in found]
+        while waiting:
+            accepted = next((step for step in waiting if state.places(step.g, n)[step.b]), None)
+            if accepted is None:
+                break
+            state.apply(accepted)
+            taken.append(accepted)
+            waiting.remove(accepted)
+        steps = list(taken)
+        state.undo_all(taken, 0)
+        return None if waiting else steps
+
+    def never(self, state: PoolState, n: int, present: Bools) -> bool:
+        """Return whether it is proved that no drain empties node n from this state on, with these nodes there (bool[N]): for want of
+        resources on nodes that no rule about pod and node alone excludes."""
+        pods = _pods(state, n)
+        there = present.copy()
+        there[n] = False
+        masks = {g: there & ~state.lasting(g) for g in pods}
+        return self._solve(state, n, pods, masks)[0] == cp_model.INFEASIBLE
+
+    def confined(self, state: PoolState, n: int, surge: int) -> bool:
+        """Return whether it is proved that node n is never empty: the pods that can only use the nodes that one of its pods can use do not
+        fit there without it. Of the others either the old node or the new one is there, and ``surge`` more."""
+        pool, cluster, fit = state.pool, state.problem.cluster, state.fit
+        empty = room_with_slots(cluster)
+        demand = demand_with_slots(cluster)
+        movable = np.flatnonzero(state.problem.movable & state.counts.any(axis=1))
+        empty = np.maximum(empty, state.counts[movable].T @ demand[movable])  # pods stay on a node that has less than they ask for
+        usable = {h: ~(state.lasting(h) | fit.never(h)) for h in movable.tolist()}
+        total = np.zeros(
+            cluster.n_classes, dtype=np.int64
+        )  # pods that run where they would be accepted, or on n: the others stay elsewhere
+        for h, mask in usable.items():
+            total[h] = state.counts[h, mask].sum() + (0 if mask[n] else state.counts[h, n])
+        for mask in {usable[g].tobytes(): usable[g] for g in _pods(state, n)}.values():
+            inside = [h for h in movable.tolist() if not (usable[h] & ~mask).any()]
+            room = np.where(mask[:, None], np.maximum(empty, 0), 0)
+            old, new = np.array(list(pool.new)), np.array(list(pool.new.values()))
+            pairs = np.stack([room[old], room[new]])
+            pairs[0, old == n] = 0
+            own = pairs[1, old == n][0]
+            best = pairs.max(axis=0)
+            best[old == n] = 0
+            more = np.sort(np.concatenate([pairs.min(axis=0)[old != n], own[None]]), axis=0)[::-1][:surge].sum(axis=0)
+            rest = room.sum(axis=0) - room[old].sum(axis=0) - room[new].sum(axis=0)
+            wanted = (demand[inside] * total[inside, None]).sum(axis=0)
+            if (wanted > best.sum(axis=0) + rest + more).any():
+                return True
+            bins = [*best[old != n][best[old != n].any(axis=1)], *room[_outside(state) & mask]]
+            if not surge and self._overfull(demand[inside], total[inside], bins):
+                return True
+        return False
+
+    def _overfull(self, demand: Ints, pods: Ints, bins: list[Ints]) -> bool:
+        """Return whether pods of some classes are proved not to fit into bins."""
+        if not bins or len(demand) * len(bins) > SMALL or self._cpsat.done():
+            return False
+        model = cp_model.CpModel()
+        x = [[model.new_int_var(0, int(k), "") for _ in bins] for k in pods]
+        for row, k in zip(x, pods.tolist(), strict=True):
+            model.add(cp_model.LinearExpr.sum(row) == k)
+        for b, room in enumerate(bins):
+            for r in range(demand.shape[1]):
+                _row(model, [row[b] for row in x], demand[:, r].tolist(), int(room[r]))
+        answer = self._cpsat.run(model, min(SECONDS, self._context.deadline.left()), None, tight=False)
+        return answer.status == cp_model.INFEASIBLE
+
+    def _solve(
+        self, state: PoolState, n: int, pods: dict[int, int], masks: dict[int, Bools]
+    ) -> tuple[cp_model.CpSolverStatus, list[tuple[int, int]] | None]:
+        """Return what CP-SAT says, and (class, node) of each pod."""
+        cluster, room = state.problem.cluster, {g: np.where(masks[g], state.fit.room(g), 0) for g in pods}
+        if any(int(np.minimum(room[g], k).sum()) < k for g, k in pods.items()):
+            return cp_model.INFEASIBLE, None
+        if sum(int(np.count_nonzero(each)) for each in room.values()) > PAIRS or self._cpsat.done():
+            return cp_model.UNKNOWN, None
+        model = cp_model.CpModel()
+        x = {(g, b): model.new_int_var(0, min(k, int(room[g][b])), "") for g, k in pods.items() for b in np.flatnonzero(room[g]).tolist()}
+        by_node: dict[int, list[int]] = {}
+        for g, b in x:
+            by_node.setdefault(b, []).append(g)
+        for g, k in pods.items():
+            model.add(cp_model.LinearExpr.sum([x[g, b] for b in np.flatnonzero(room[g]).tolist()]) == k)
+        for b, here in by_node.items():
+            variables = [x[g, b] for g in here]
+            model.add(cp_model.LinearExpr.sum(variables) <= int(state.fit.slots[b]))
+            for r in range(len(cluster.resources)):
+                _row(model, variables, [int(cluster.demand[g, r]) for g in here], int(state.fit.free[b, r]))
+        answer = self._cpsat.run(model, min(SECONDS, self._context.deadline.left()), None, tight=False)
+        if answer.solution is None:
+            return answer.status, None
+        solution = answer.solution
+        return answer.status, [cell for cell, variable in x.items() for _ in range(solution[variable.index])]
+
+
+def _outside(state: PoolState) -> Bools:
+    """Return bool[N]: the nodes that are there all the time."""
+    return np.asarray(state.pool.start() & state.pool.end())
+
+
+def _row(model: cp_model.CpModel, variables: Sequence[cp_model.IntVar], demand: Sequence[int], free: int) -> None:
+    unit = gcd(*demand)
+    asking = [(variable, need // unit) for variable, need in zip(variables, demand, strict=True) if need]
+    if asking:
+        model.add(cp_model.LinearExpr.weighted_sum([v for v, _ in asking], [d for _, d in asking]) <= max(0, free) // unit)
+
+
+def _pods(state: PoolState, n: int) -> dict[int, int]:
+    """Movable classes with pods on a node, each with their number."""
+    here = np.flatnonzero((state.counts[:, n] > 0) & state.problem.movable)
+    return {g: int(state.counts[g, n]) for g in here.tolist()}

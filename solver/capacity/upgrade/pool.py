@@ -1,0 +1,142 @@
+"""The compiled instance of a node-pool upgrade: the cluster with all nodes that are ever there, the old ones of the pool and the new.
+
+Shapes: G classes, N nodes, as of models.cluster.cluster; the new nodes are behind all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from models.disruption.node_selection import parse, selected
+from models.disruption.pod_disruption_budgets import budgets
+from models.documents.rebalance_plan import Limits
+from models.documents.upgrade import NewNode
+from models.edits import upgrade as edits
+from models.kube.lenient_decode import shorten
+from models.kube.selectors import Bools
+from models.snapshot.snapshot import InputError, Snapshot
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import RebalanceProblem, read_problem
+from solver.runtime.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeOptions:
+    """What a node-pool upgrade is asked for. ``pool``: a label selector of nodes; ``max_unavailable``, ``surge``: a number of nodes, or a
+    percentage of the pool (``10%``); ``by``: the label whose domains are upgraded one after the other; ``to``: what is changed in a Node
+    (:mod:`models.edits.upgrade`)."""
+
+    pool: str
+    max_unavailable: str = "0"
+    surge: str = "1"
+    by: str | None = None
+    to: Mapping[str, Any] | None = None
+    options: Options = field(default_factory=Options)
+
+
+@dataclass
+class Pool:
+    """``old``: nodes of the pool, ascending; ``new``: by old node the one that stands in for it; ``names``: of all nodes. ``unavailable``,
+    ``surge``: numbers of nodes. ``domain``: by old node, its value of the label that the waves go by ("" without one)."""
+
+    snapshot: Snapshot
+    problem: RebalanceProblem
+    old: list[int]
+    new: dict[int, int]
+    unavailable: int
+    surge: int
+    domain: dict[int, str]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all nodes, the new ones last."""
+        return self.problem.cluster.nodes.names
+
+    def start(self) -> Bools:
+        """Return bool[N]: the nodes that are there before the first wave."""
+        found = np.ones(self.problem.cluster.n_nodes, dtype=bool)
+        found[list(self.new.values())] = False
+        return found
+
+    def end(self) -> Bools:
+        """Return bool[N]: the nodes that are there after the last one."""
+        found = np.ones(self.problem.cluster.n_nodes, dtype=bool)
+        found[self.old] = False
+        return found
+
+    def joining(self, old: int) -> NewNode:
+        """Return the node that stands in for one, as documents have it."""
+        return NewNode(self.names[self.new[old]], self.names[old])
+
+
+def read_pool(snapshot: Snapshot, asked: UpgradeOptions) -> Pool:
+    """Compile a snapshot with the new nodes of a pool.
+
+    Raises:
+        InputError: the selector is none or selects no node, none has the label to go by, or quantities and annotations cannot be read.
+    """
+    chosen = members(snapshot, asked.pool)
+    labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
+    if asked.by is not None and not any(asked.by in labels[name] for name in chosen):
+        raise InputError([f"--by {shorten(asked.by)}: no node of the pool has such a label"])
+    unavailable, surge = resolved(asked.max_unavailable, asked.surge, len(chosen))
+    taken = {node.metadata.name or "" for node in snapshot.nodes}
+    new = [NewNode(edits.new_name(taken, name), name) for name in chosen]
+    union = edits.with_new(snapshot, new, asked.to)
+    problem = read_problem(union, PlanOptions(limits=Limits(alsoMove=list(edits.LIFTED)), options=asked.options))
+    _hold_budgets(snapshot, problem)
+    index = {name: n for n, name in enumerate(problem.cluster.nodes.names)}
+    old = sorted(index[name] for name in chosen)
+    return Pool(
+        snapshot=snapshot,
+        problem=problem,
+        old=old,
+        new={index[each.like]: index[each.name] for each in new},
+        unavailable=unavailable,
+        surge=surge,
+        domain={index[name]: labels[name].get(asked.by, "") if asked.by is not None else "" for name in chosen},
+    )
+
+
+def _hold_budgets(snapshot: Snapshot, problem: RebalanceProblem) -> None:
+    """Let budgets allow what they do before the new nodes come, whose DaemonSet pods may count for one."""
+    before = {budget.name: budget.allowed for budget in budgets(snapshot)}
+    for b, budget in enumerate(problem.budgets):
+        most = max(1, before.get(budget.name, 0))
+        if budget.allowed > most:
+            problem.budgets[b] = replace(budget, allowed=most)
+
+
+def members(snapshot: Snapshot, pool: str) -> list[str]:
+    """Return the names of the nodes of a pool.
+
+    Raises:
+        InputError: the selector is none, or selects no node.
+    """
+    if parse(pool) is None:
+        raise InputError([f"--pool {shorten(pool)}: not a label selector, expected one such as pool=old,zone!=a"])
+    found = selected(snapshot, pool)
+    if not found:
+        raise InputError([f"--pool {shorten(pool)}: no node of the snapshot has such labels"])
+    return found
+
+
+def resolved(unavailable: str, surge: str, size: int) -> tuple[int, int]:
+    """Return both as numbers of nodes. As of a Deployment, percentages of the surge are rounded up, of what may be unavailable down, and
+    where both come out as none, one node may be.
+
+    Source: pkg/controller/deployment/util/deployment_util.go (ResolveFenceposts).
+    """
+    missing, more = _nodes(unavailable, size, up=False), _nodes(surge, size, up=True)
+    return (1, 0) if not missing and not more else (min(missing, size), min(more, size))
+
+
+def _nodes(text: str, size: int, *, up: bool) -> int:
+    number = text.removesuffix("%")
+    if number == text:
+        return int(text)
+    return (int(number) * size + (99 if up else 0)) // 100

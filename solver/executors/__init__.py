@@ -1,0 +1,4 @@
+"""Many solves that know nothing of each other, on executors as :mod:`concurrent.futures` has them: processes here, Dask workers elsewhere.
+
+Enter at :mod:`solver.executors.run` (``run``). It imports nothing else of the project; Dask is imported when it is asked for.
+"""

@@ -1,0 +1,115 @@
+"""The cheapest nodes of one offer of a catalogue, a shape in a zone, whose purchase makes room for a question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from models.catalogue import money
+from models.catalogue.catalogue import Catalogue, Offer
+from models.catalogue.nodes import Newcomers
+from models.documents.placement import Edits, Remedy
+from models.kube.objects import controller_of
+from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.explain.remedy.add_nodes import takers
+from solver.explain.remedy.apply import with_edits
+from solver.explain.remedy.smallest_working import least
+from solver.explain.remedy.time_slices import TimeSlices
+
+#: The share of its time that one question may take.
+_ONE: Final = 0.25
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """An offer that could take some pod of the question. ``most``: nodes of it that make sense or can be had; ``guess``: how many hold all
+    that is asked for in the resource that needs most."""
+
+    offer: Offer
+    most: int
+    guess: int
+
+
+def cheapest(question: PlacementQuestion, catalogue: Catalogue, clock: TimeSlices, share: float) -> Remedy | None:
+    """Return the remedy, or None: there is none, or none was found in time. The cost counts first, then the number of nodes. Argument
+    ``least`` says ``unproved`` where a cheaper purchase of one offer might do.
+
+    More nodes than pods are never asked for. ``share``: of the whole time, for all questions together.
+    """
+    if any((owner := controller_of(question.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in question.pods):
+        return None  # each new node would bring a pod more
+    section = clock.section(share)
+    best: tuple[int, int, Offer] | None = None
+    sure = True
+    for candidate in sorted(_candidates(question, catalogue), key=lambda each: (each.guess * each.offer.cost, each.guess)):
+        offer, most = candidate.offer, candidate.most
+        if best is not None:  # cheaper, or as cheap with fewer nodes
+            most = min(most, max((k for k in range(1, most + 1) if (k * offer.cost, k) < best[:2]), default=0))
+        if not most:
+            continue
+        answers: list[bool | None] = []
+
+        def works(count: int, offer: Offer = offer, answers: list[bool | None] = answers) -> bool | None:
+            answers.append(_works(question, offer, count, section))
+            return answers[-1]
+
+        number = least(works, 1, most, candidate.guess)
+        sure &= None not in answers
+        if number is not None:
+            best = (number[0] * offer.cost, number[0], offer)
+    return None if best is None else remedy_of(best[2], best[1], catalogue, sure=sure)
+
+
+def _works(question: PlacementQuestion, offer: Offer, count: int, section: TimeSlices) -> bool | None:
+    edits = Edits(buy=[f"{count}:{offer.shape.name}@{offer.zone}"], shapes=[offer.shape])
+    return section.ask(with_edits(question, edits), _ONE)
+
+
+def remedy_of(offer: Offer, count: int, catalogue: Catalogue, *, sure: bool = True) -> Remedy:
+    """Return the remedy of nodes of an offer."""
+    name, zone, cost = offer.shape.name, offer.zone, money.text(count * offer.cost)
+    message = f"add {count} node{'s' if count != 1 else ''} of shape {name} in zone {zone}, {cost} per hour"
+    arguments = {"count": str(count), "shape": name, "zone": zone, "price": cost, **({} if sure else {"least": "unproved"})}
+    return Remedy("buyNodes", message, arguments, ["--catalogue", catalogue.path, "--buy", f"{count}:{name}@{zone}"])
+
+
+def _candidates(question: PlacementQuestion, catalogue: Catalogue) -> list[_Candidate]:
+    """The offers whose empty nodes take some pod of the question, without those that another one betters in everything."""
+    snapshot = question.snapshot.copy()
+    newcomers = Newcomers(snapshot, question.snapshot)
+    quotas = catalogue.most
+    offers: dict[str, Offer] = {}
+    for offer in catalogue.offers:
+        if catalogue.excess[offer.shape.name] <= 0:  # all nodes that are bought are of one shape
+            offers |= dict.fromkeys(newcomers.buy(offer.shape, offer.zone, 1), offer)
+    probe = replace(question, snapshot=snapshot)
+    cluster = probe.cluster()
+    residents: dict[str, list[str]] = {}
+    for pod in snapshot.pods[len(question.snapshot.pods) :]:
+        owner = controller_of(pod)
+        residents.setdefault(pod.spec.nodeName or "", []).append(f"{pod.metadata.namespace}/{owner.name if owner else ''}")
+    total: list[int] = (cluster.demand * cluster.count[:, None]).sum(axis=0).tolist()
+    found: dict[object, list[tuple[tuple[int, ...], _Candidate]]] = {}
+    for n, signature, _ in takers(probe, cluster):
+        name = cluster.nodes.names[n]
+        if name not in offers:
+            continue
+        offer = offers[name]
+        free: list[int] = cluster.free[n].tolist()
+        guess = max([1, *(-(-asked // have) for asked, have in zip(total, free, strict=True) if asked and have > 0)])
+        most = min(question.needed, quotas.get(offer.shape.name, question.needed))
+        if most:
+            size = (*free, int(cluster.slots[n]), most, -offer.cost)
+            key = (signature, tuple(sorted(offer.shape.volumes.items())), tuple(residents.get(name, ())))
+            found.setdefault(key, []).append((size, _Candidate(offer, most, min(guess, most))))
+    return [candidate for members in found.values() for candidate in _best(members)]
+
+
+def _best(members: Sequence[tuple[tuple[int, ...], _Candidate]]) -> list[_Candidate]:
+    """Those of equal labels, taints and drivers of which no other has as much of everything for no more money."""
+    kept: list[tuple[tuple[int, ...], _Candidate]] = []
+    for size, candidate in sorted(members, key=lambda member: member[0], reverse=True):
+        if not any(all(theirs >= own for theirs, own in zip(other, size, strict=True)) for other, _ in kept):
+            kept.append((size, candidate))
+    return [candidate for _, candidate in kept]

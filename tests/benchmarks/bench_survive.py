@@ -1,0 +1,174 @@
+"""How long certificates of survival take, how many failures have to be solved for them, and whether `solve` agrees.
+
+    python tests/benchmarks/bench_survive.py [--only nodes,zones,pairs] [--sample 20] [--time-limit 60] [--seed 1] [--scale PERCENT]
+
+Each row is a worn cluster (`kubestow generate --worn`) in which every pod runs. Of the distinct failures some are decided by bounds, places
+of some are composed of those of smaller failures or built by construction, the rest is solved. A sample of the failures, survived or
+not, is decided once more: the nodes are removed as a what-if edit, the pods that wait then are placed by `solve`, and all of them have to
+find a place where the certificate says so, and not all where it says not. The table is Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from instances.generate.worn import Worn, worn
+from models.documents.placement import Edits
+from models.documents.policy import DEFAULT
+from models.documents.survival import Scenario, Survival
+from models.edits.edits import apply
+from models.snapshot.snapshot import Snapshot, from_objects
+from solver.capacity.survive.decide import hard
+from solver.capacity.survive.options import SurviveOptions
+from solver.capacity.survive.survive import survive
+from solver.runtime.options import Options
+from solver.solve import place
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cluster and what fails in it. ``name``: by which ``--only`` chooses it."""
+
+    name: str
+    cluster: Worn
+    fail: str
+    at_once: int = 1
+
+
+#: Of CPU 45 % are used where a third can be lost, 85 % where little can.
+CASES: Final = (
+    Case("nodes", Worn(1000, 15_000, fill=45), "node"),
+    Case("nodes", Worn(1000, 15_000, fill=85, gone=10), "node"),
+    Case("zones", Worn(1000, 15_000, fill=45), "zone"),
+    Case("zones", Worn(1000, 15_000, fill=55, zones=10), "zone"),
+    Case("zones", Worn(1000, 15_000, fill=85, gone=10), "zone"),
+    Case("pairs", Worn(200, 3_000, fill=45), "node", 2),
+    Case("pairs", Worn(200, 3_000, fill=85, gone=10), "node", 2),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row: the answer, how long it took (without reading) by the clock and in CPU time, and of how many failures of the sample `solve`
+    says the same."""
+
+    case: Case
+    found: Survival
+    seconds: float
+    cpu: float
+    sampled: int
+    agree: int
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row as texts."""
+        s, c = self.found.scenarios, self.case
+        lost = sum(1 + len(each.alike) for each in self.found.outcomes if each.outcome == "pending")
+        what = f"{c.fail}s" if c.at_once == 1 else f"{c.at_once} {c.fail}s at once"
+        where = f"{c.cluster.nodes:,} nodes, {c.cluster.pods:,} pods, {c.cluster.zones} zones, {c.cluster.fill} % of CPU"
+        built = sum(each.by == "search" for each in self.found.outcomes if each.outcome != "unknown")
+        numbers = (s.all, s.distinct, s.bounded, s.composed, built, s.solved - s.composed - built, s.open)
+        verdict = "certified" if self.found.certified else f"{lost:,} not survived"
+        return (
+            where,
+            what,
+            *(f"{number:,}" for number in numbers),
+            verdict,
+            f"{self.seconds:.1f} s",
+            f"{self.cpu:.1f} s",
+            f"{self.agree} of {self.sampled}",
+        )
+
+
+HEADER: Final = (
+    "cluster",
+    "fails",
+    "failures",
+    "distinct",
+    "by bounds",
+    "composed",
+    "built",
+    "solved",
+    "open",
+    "verdict",
+    "time",
+    "CPU",
+    "`solve` agrees",
+)
+
+
+def survives(snapshot: Snapshot, gone: Sequence[str], seconds: float) -> bool | None:
+    """Whether `solve` places all pods of removed nodes; None: it does not know."""
+    edited = apply(snapshot, None, Edits(removeNodes=list(gone))).snapshot
+    placed = place(edited, Options(time_limit=seconds, causes=False, policy=hard(DEFAULT)))
+    tiers = [tier for tier in placed.objective if tier.tier == "placed"]
+    if len(placed.assignments) == placed.snapshot.pending:
+        return True
+    return False if sum(tier.bound for tier in tiers) < placed.snapshot.pending else None
+
+
+def agreement(snapshot: Snapshot, case: Case, outcomes: Sequence[Scenario], number: int, seconds: float) -> tuple[int, int]:
+    """How many failures of a sample were decided again, and of how many the outcome is the same. Half are among those that are not
+    survived, where there are any; equal failures stand for themselves."""
+    random = Random(1)
+    every = [(failed, each.outcome) for each in outcomes if each.outcome != "unknown" for failed in (each.failed, *each.alike)]
+    lost = [entry for entry in every if entry[1] == "pending"]
+    chosen = random.sample(lost, min(len(lost), number // 2))
+    rest = [entry for entry in every if entry[1] == "survives"]
+    chosen += random.sample(rest, min(len(rest), number - len(chosen)))
+    sampled = agree = 0
+    for failed, outcome in chosen:
+        key = "topology.kubernetes.io/zone" if case.fail == "zone" else None
+        labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
+        gone = failed if key is None else [name for name, own in labels.items() if own.get(key) in failed]
+        again = survives(snapshot, gone, seconds)
+        if again is not None:
+            sampled += 1
+            agree += again == (outcome == "survives")
+    return sampled, agree
+
+
+def measure(case: Case, seconds: float, sample: int) -> Measured:
+    """Measure one row."""
+    snapshot = from_objects(list(worn(case.cluster).objects()))
+    started, cpu = time.monotonic(), time.process_time()
+    found = survive(snapshot, SurviveOptions(case.fail, case.at_once), Options(time_limit=seconds, causes=False))
+    took = time.monotonic() - started, time.process_time() - cpu
+    return Measured(case, found, *took, *agreement(snapshot, case, found.outcomes, sample, seconds))
+
+
+def cases(only: Sequence[str], seed: int, scale: int) -> Iterator[Case]:
+    """Yield the cases of these names, on clusters of ``scale`` per cent of the size."""
+    for case in CASES:
+        if not only or case.name in only:
+            c = case.cluster
+            size = {"nodes": max(c.zones, c.nodes * scale // 100), "pods": c.pods * scale // 100}
+            cluster = Worn(**size, seed=seed, zones=c.zones, fill=c.fill, gone=c.gone)
+            yield Case(case.name, cluster, case.fail, case.at_once)
+
+
+def main() -> None:
+    """Print the table, a row as soon as it is measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="nodes, zones, pairs; comma-separated")
+    parser.add_argument("--sample", type=int, default=20)
+    parser.add_argument("--time-limit", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scale", type=int, default=100)
+    options = parser.parse_args()
+    print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}", flush=True)
+    for case in cases([name for name in options.only.split(",") if name], options.seed, options.scale):
+        print(f"| {' | '.join(measure(case, options.time_limit, options.sample).cells())} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

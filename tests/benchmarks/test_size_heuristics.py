@@ -1,0 +1,60 @@
+"""The heuristics that sizes are compared with buy what holds everything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from models.catalogue import catalogue as catalogues
+from models.documents.placement import Edits
+from models.edits.edits import apply
+from models.snapshot.snapshot import from_objects
+from solver.runtime.options import Options
+from solver.solve import place
+from tests.benchmarks import size_instances
+from tests.benchmarks.bench_packing import PLACED_ONLY
+from tests.benchmarks.size_heuristics import by_price, provisioned
+from tests.objects import pod
+
+ZONES = ["a", "b"]
+
+
+def _catalogue(folder: Path, *shapes: object) -> catalogues.Catalogue:
+    file = folder / "catalogue.json"
+    file.write_text(json.dumps({"apiVersion": "kubestow.dev/v1alpha1", "kind": "Catalogue", "shapes": shapes}))
+    return catalogues.read(str(file))
+
+
+def _shape(name: str, cpu: int, price: float) -> dict[str, object]:
+    return {"name": name, "allocatable": {"cpu": cpu, "memory": f"{4 * cpu}Gi", "pods": 110}, "zones": ZONES, "price": price}
+
+
+def test_a_node_is_the_cheapest_shape_that_takes_what_came_to_it(tmp_path: Path) -> None:
+    offered = _catalogue(tmp_path, _shape("small", 2, 0.1), _shape("large", 8, 0.39))
+    found = provisioned(from_objects([pod(f"p{i}", cpu="1") for i in range(9)]), offered)
+    assert found.counts == {("large", "a"): 1, ("small", "a"): 1}  # what eight pods fill, and what the ninth opens
+    assert found.cost == 490_000
+    assert not found.left
+
+
+def test_the_best_price_is_of_what_waits(tmp_path: Path) -> None:
+    offered = _catalogue(tmp_path, _shape("small", 2, 0.11), _shape("large", 8, 0.4))
+    found = by_price(from_objects([pod(f"p{i}", cpu="1") for i in range(9)]), offered)
+    assert found.counts == {("large", "a"): 1, ("small", "a"): 1}  # two large ones are opened, of which one is made small
+    assert found.cost == 510_000
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(3))
+def test_they_buy_what_holds_everything(seed: int, tmp_path: Path) -> None:
+    objects, catalogue = size_instances.cluster(seed, 20, 160)
+    offered = _catalogue(tmp_path, *catalogue["shapes"])
+    snapshot = from_objects(objects)
+    for buy in (provisioned, by_price):
+        found = buy(snapshot, offered)
+        assert not found.left
+        edited = apply(snapshot, None, Edits(buy=found.edits, shapes=list(offered.shapes.values()))).snapshot
+        placement = place(edited, Options(time_limit=20, policy=PLACED_ONLY, causes=False))
+        assert len(placement.assignments) == placement.snapshot.pending > 100

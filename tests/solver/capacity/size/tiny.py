@@ -1,0 +1,122 @@
+"""Tiny random questions of what to buy, small enough to try every purchase."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import numpy as np
+
+from models.catalogue.catalogue import Catalogue, of_shapes
+from models.cluster.compile import compile_cluster
+from models.documents.catalogue import Price, Shape, ShapeTaint
+from models.documents.sizing import Mode
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot, from_objects
+from solver.capacity.size.options import SizeOptions
+from solver.capacity.size.world import world
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
+from solver.search.exact import Exact
+from tests import tiny
+
+Object = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
+KINDS = ("resources", "static", "ports", "affinity", "anti", "spread", "volumes", "mixed")
+MODES: tuple[Mode, ...] = ("add", "replace", "from-scratch")
+
+
+def question(seed: int, kind: str) -> tuple[Snapshot, Catalogue, SizeOptions]:
+    """Return a random cluster with pods that wait, at most four offers, and what is asked."""
+    rng = random.Random(f"size-{kind}-{seed}")
+    pods = rng.choice((3, 4, 5))
+    text = json.dumps(tiny.snapshot(seed, kind, nodes=rng.choice((1, 2)), pods=pods)).replace('"zone"', f'"{ZONE}"')
+    objects: list[Object] = json.loads(text)
+    mode = rng.choice(MODES)
+    if mode != "add":
+        _run(objects, rng)
+    names = [o["metadata"]["name"] for o in objects if o["kind"] == "Node"]
+    kinds = rng.choice((None, None, 1, 2))
+    gone = tuple(sorted(rng.sample(names, rng.randint(1, len(names))))) if mode == "replace" else ()
+    for found in objects:
+        if found["kind"] == "Node" and found["metadata"]["name"] in gone:
+            found["metadata"]["labels"]["pool"] = "old"
+    asked = SizeOptions(mode, pool="pool=old" if gone else None, gone=gone, kinds=kinds)
+    if mode == "from-scratch" and rng.random() < 0.3:
+        node = next(o for o in objects if o["kind"] == "Node")
+        node["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = ""
+    return from_objects(objects), catalogue(rng), asked
+
+
+def _run(objects: list[Object], rng: random.Random) -> None:
+    """Have some pods that run be of a controller, so that they are movable."""
+    for found in objects:
+        if found["kind"] == "Pod" and "nodeName" in found["spec"] and rng.random() < 0.6:
+            found["metadata"]["ownerReferences"] = [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
+            ]
+
+
+def catalogue(rng: random.Random) -> Catalogue:
+    """Return two or three shapes in one or two zones."""
+    shapes = []
+    offers = 0
+    for i in range(rng.choice((1, 2, 3))):
+        zones = tuple(rng.sample(("z1", "z2"), rng.choice((1, 2)) if offers < 3 else 1))
+        offers += len(zones)
+        by_zone: dict[str, Price] = {zone: rng.choice((1, 2, "1.5")) for zone in zones}
+        price: Price | dict[str, Price] = by_zone if rng.random() < 0.2 else rng.choice((1, 2, 3, "1.5"))
+        labels = {"disk": rng.choice(("ssd", "hdd"))} | ({"rack": rng.choice(("r1", "r2"))} if rng.random() < 0.5 else {})
+        shapes.append(
+            Shape(
+                f"s{i}",
+                {"cpu": rng.choice(("1", "2", "3", "4")), "memory": rng.choice(("2Gi", "4Gi", "8Gi")), "pods": rng.choice((2, 3, 10))},
+                zones,
+                price,
+                labels=labels,
+                taints=(ShapeTaint("dedicated", "NoSchedule", "x"),) if rng.random() < 0.1 else (),
+                most=rng.choice((None, None, 1, 2)),
+                spot=rng.random() < 0.3,
+                fixedPrice=rng.choice((0, 0, "0.5")),
+            )
+        )
+    problems: list[str] = []
+    found = Catalogue(of_shapes(shapes, problems), rng.choice((100, 100, 50)))
+    assert not problems, problems
+    return found
+
+
+def brute(snapshot: Snapshot, offered: Catalogue, asked: SizeOptions, options: Options, most: int) -> tuple[int, int] | None:
+    """Return cost and number of nodes of the cheapest purchase of at most so many nodes: all of them are tried, cheapest first."""
+    offers = offered.offers
+    cluster = world(snapshot, asked, options.edits)
+    tried = []
+    for counts in itertools.product(range(most + 1), repeat=len(offers)):
+        by_shape: dict[str, int] = {}
+        for offer, count in zip(offers, counts, strict=True):
+            if count:
+                by_shape[offer.shape.name] = by_shape.get(offer.shape.name, 0) + count
+        total = sum(counts)
+        cpu = {name: int(shape.allocatable["cpu"]) * by_shape.get(name, 0) for name, shape in offered.shapes.items()}
+        spot = sum(cpu[name] for name in offered.spot)
+        if (
+            total <= most
+            and all(by_shape.get(name, 0) <= limit for name, limit in offered.most.items())
+            and 100 * spot <= offered.most_spot * sum(cpu.values())
+            and (asked.kinds is None or len(by_shape) <= asked.kinds)
+        ):
+            tried.append((sum(o.cost * k for o, k in zip(offers, counts, strict=True)), total, counts))
+    for cost, total, counts in sorted(tried):
+        if holds(cluster.expanded(list(zip(offers, counts, strict=True))).snapshot, asked, options):
+            return cost, total
+    return None
+
+
+def holds(snapshot: Snapshot, asked: SizeOptions, options: Options) -> bool:
+    """Return whether everything that waits finds a place, by the exact engine alone."""
+    cluster = compile_cluster(snapshot, select(snapshot, from_scratch=asked.mode == "from-scratch"))
+    nothing = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    found = Exact(cluster, RunContext.start(options)).solve(nothing, [])
+    return int(found.counts.sum()) == len(cluster.scope.pending)

@@ -1,0 +1,160 @@
+"""Tasks through processes: lost ones, those that kill, stopping, and memory that does not grow with their number."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solver.executors.run import run
+from solver.executors.workers import Processes, SchedulerGone, jobs_and_share
+from tests.solver.executors import work
+
+
+class Inline:
+    """Workers that do a task when it is handed out."""
+
+    shared_fate = False
+    tries = 1
+    width = 2
+
+    def __init__(self) -> None:
+        self.handed_out = 0
+        self.gone: SchedulerGone | None = None
+
+    def share(self, path: str, digest: str) -> str:
+        return path
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        self.handed_out += 1
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*arguments))
+        except Exception as error:  # noqa: BLE001 it is the task's
+            future.set_exception(error)
+        return future
+
+    def is_lost(self, error: BaseException) -> bool:
+        return False
+
+    def mend(self) -> None:
+        raise AssertionError("nothing is lost")
+
+    def check(self) -> None:
+        if self.gone is not None:
+            raise self.gone
+
+    def close(self, *, now: bool) -> None:
+        return
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    workers = Processes(2)
+    yield workers
+    workers.close(now=True)
+
+
+def test_tasks_are_read_only_as_fast_as_they_are_done() -> None:
+    read = list[int]()
+
+    def tasks() -> Iterator[int]:
+        for number in range(10_000):
+            read.append(number)
+            yield number
+
+    workers = Inline()
+    for done, _each in enumerate(run(workers, work.square, tasks()), 1):
+        assert len(read) - done <= 2 * workers.width
+    assert workers.handed_out == 10_000
+
+
+def test_a_task_that_fails_is_told_and_ends_nothing() -> None:
+    done = work.by_task(run(Inline(), work.fail, range(20)))
+    assert {task for task, each in done.items() if each.error is not None} == {0, 5, 10, 15}
+    assert str(done[5].error) == "task 5"
+    assert not done[5].lost
+
+
+def test_what_is_done_is_told_before_that_the_workers_are_gone() -> None:
+    def work_or_gone(number: int) -> int:
+        if number == 2:
+            raise SchedulerGone("tcp://here: the Dask scheduler is gone")
+        return number
+
+    done, found = list[int](), run(Inline(), work_or_gone, range(100))
+    with pytest.raises(SchedulerGone, match="scheduler is gone"):
+        done.extend(each.task for each in found)
+    assert sorted(done) == [0, 1, 3]
+
+
+def test_after_a_stop_nothing_begins() -> None:
+    stop, began = threading.Event(), list[int]()
+    for each in run(Inline(), work.square, range(100), stop=stop, on_begin=began.append):
+        if each.task == 10:
+            stop.set()
+    assert len(began) < 20
+
+
+@pytest.mark.parametrize(
+    ("jobs", "workers", "found"), [(None, None, (8, 1)), (None, 4, (2, 4)), (2, None, (2, 4)), (16, None, (16, 1)), (2, 3, (2, 3))]
+)
+def test_cores_are_shared(jobs: int | None, workers: int | None, found: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solver.executors.workers.cores", lambda: 8)
+    assert jobs_and_share(jobs, workers) == found
+
+
+@pytest.mark.full
+def test_a_process_that_dies_loses_nothing_and_does_nothing_twice(processes: Processes, tmp_path: Path) -> None:
+    mark = str(tmp_path / "killed")
+    done = work.by_task(run(processes, work.kill_once, range(40), arguments=lambda task: (task, 17, mark)))
+    assert {task: each.value for task, each in done.items()} == {task: task for task in range(40)}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("killer", [0, 7, 19])
+def test_a_task_that_kills_its_process_is_charged_alone(processes: Processes, killer: int) -> None:
+    began: list[int] = []
+    done = work.by_task(run(processes, work.kill_always, range(20), arguments=lambda task: (task, killer), on_begin=began.append))
+    assert done.keys() == set(range(20))
+    assert [task for task, each in done.items() if each.lost] == [killer]
+    assert all(each.value == task for task, each in done.items() if task != killer)
+    assert sorted(began) == list(range(20))
+
+
+@pytest.mark.full
+def test_running_tasks_are_ended_when_all_is_stopped(processes: Processes, tmp_path: Path) -> None:
+    stop, started = threading.Event(), time.monotonic()
+    threading.Timer(1.5, stop.set).start()
+    left = list(run(processes, work.slow, [30.0] * 10, arguments=lambda seconds: (seconds, str(tmp_path), "ran"), stop=stop))
+    pool = list((processes._pool._processes or {}).values())
+    processes.close(now=True)
+    for process in pool:
+        process.join(10)
+    assert left == []
+    assert not any(process.is_alive() for process in pool)
+    assert list(tmp_path.iterdir()) == []
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.full
+def test_memory_does_not_grow_with_the_number_of_tasks(processes: Processes) -> None:
+    import tracemalloc
+
+    def tasks() -> Iterator[bytes]:
+        for _ in range(10_000):
+            yield bytes(10_000)
+
+    found = run(processes, work.empty, tasks())
+    next(found)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in found) == 9_999
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000  # the tasks are 100 MB
+    finally:
+        tracemalloc.stop()

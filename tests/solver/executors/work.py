@@ -1,0 +1,90 @@
+"""What tasks do in these tests; workers import it by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from solver.executors import files
+from solver.executors.files import Shared, local_path
+from solver.executors.run import Done
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def fail(number: int) -> int:
+    if number % 5 == 0:
+        raise ValueError(f"task {number}")
+    return number
+
+
+def slow(seconds: float, folder: str = "", name: str = "") -> str:
+    """Sleep, and leave a file that says that it ran to its end."""
+    time.sleep(seconds)
+    if folder:
+        with Path(folder, name).open("a", encoding="ascii") as stream:
+            stream.write("done\n")
+    return name
+
+
+def kill_once(number: int, killer: int, mark: str) -> int:
+    """Kill the worker the first time that the killer is tried."""
+    if number == killer and not os.path.exists(mark):
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.02)
+    return number
+
+
+def kill_always(number: int, killer: int) -> int:
+    if number == killer:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.02)
+    return number
+
+
+def size_of(number: int, shared: Shared | str) -> tuple[int, int, str]:
+    """Return a task's number, the size of a file, and where it was read."""
+    path = local_path(shared)
+    return number, sum(f.stat().st_size for f in Path(path).rglob("*")) if os.path.isdir(path) else os.path.getsize(path), path
+
+
+def hide() -> None:
+    """Make a worker see no file of another machine, as if it were one of its own."""
+    files._sees = lambda shared: False
+
+
+def burn(seconds: float) -> float:
+    """Compute for as many seconds of processor time."""
+    started, total = time.process_time(), 0
+    while time.process_time() - started < seconds:
+        total += sum(range(1000))
+    return seconds
+
+
+def empty(number: int) -> None:
+    return
+
+
+def pid(number: int) -> int:
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+def by_task(found: Iterator[Done[int, Any]]) -> dict[int, Done[int, Any]]:
+    """Return what came of each task; none comes twice."""
+    done: dict[int, Done[int, Any]] = {}
+    for each in found:
+        assert each.task not in done
+        done[each.task] = each
+    return done
