@@ -67,7 +67,9 @@ class Check(Doc, omit_defaults=True):
 def to_builtins(check: Check) -> dict[str, Any]:
     """Return plain dicts and lists, in the document's order."""
     plain: dict[str, Any] = msgspec.to_builtins(check)
-    head = {key: plain.pop(key, getattr(check, key)) for key in ("apiVersion", "kind", "snapshot", "files", "workloads", "counts", "faults")}
+    head = {
+        key: plain.pop(key, getattr(check, key)) for key in ("apiVersion", "kind", "snapshot", "files", "workloads", "counts", "faults")
+    }
     return head | plain
 
 
