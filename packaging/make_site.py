@@ -111,12 +111,13 @@ def main() -> int:
         (Path(name) / "make_slugs.py").write_text(_SLUGS, encoding="utf-8")
         (pages / "wide.css").write_text(".wy-nav-content { max-width: 1060px; }\n", encoding="utf-8")  # what commands print has 100 columns
         done = subprocess.run(
-            [sys.executable, "-c", _MKDOCS, "build", "--strict", "-q"],
-            cwd=name, check=False,
+            [sys.executable, "-c", _MKDOCS, "build", "--strict"], cwd=name, check=False, capture_output=True, encoding="utf-8"
         )  # fmt: skip
-    if done.returncode == 0:
-        print(f"{len(found)} pages in {site}")
-    return done.returncode and 1
+    if done.returncode != 0:
+        print(done.stdout + done.stderr, file=sys.stderr)
+        return 1
+    print(f"{len(found)} pages in {site}")
+    return 0
 
 
 #: mkdocs, which finds the module of anchors beside its settings.
