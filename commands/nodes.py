@@ -21,12 +21,13 @@ _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-
 )
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with such labels, and the pods on them: pool=old,zone!=a.")
 @options.output("table", "wide", "csv", "json", "yaml")
+@options.requests
 @options.versions
 @options.strict
 @options.max_input
 @options.noise()
 @bundled(streams=Streams)
-def nodes(streams: Streams, by: str, sort: str, selector: str | None) -> None:
+def nodes(streams: Streams, by: str, sort: str, selector: str | None, requests: tuple[str, ...]) -> None:
     """List nodes: requests, limits, what is free, and the largest pod that still fits.
 
     The largest pod is the CPU and memory that one more pod could request there, whatever rules say of it; of a zone, on any one node that
@@ -39,7 +40,8 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None) -> None:
     from report.documents import csv_rows, node_rows, results
     from report.terminal import nodes as terminal
 
-    snapshot = inputs.load(streams)
+    changes = inputs.what_if({"requests": requests}, streams)
+    snapshot = inputs.edit(inputs.load(streams), streams, changes).snapshot
     names = None if selector is None else selected(snapshot, selector)
     refuse(selector is not None and names is None, f"--selector: {selector!r} is no label selector such as pool=old,zone!=a")
     if names == []:

@@ -36,6 +36,7 @@ _GAIN = click.IntRange(0, 10**6)
 @click.option("--allow-eviction", "allowEviction", is_flag=True, help="Pods may go for good where moves alone do not reach a goal.")
 @click.option("--also-move", "alsoMove", multiple=True, type=click.Choice(["bare", "local-storage"]), help="Move such pods, too.")
 @click.option("--min-gain", "minGain", type=_GAIN, default=1, metavar="N", help="Points per move of the goal improve.")
+@options.requests
 @options.search
 @options.policy
 @options.scope
@@ -45,7 +46,13 @@ _GAIN = click.IntRange(0, 10**6)
 @options.noise()
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def rebalance(
-    streams: Streams, search: SearchChoices, choices: PolicyChoices, goals: tuple[str, ...], drain: tuple[str, ...], **limits: Any
+    streams: Streams,
+    search: SearchChoices,
+    choices: PolicyChoices,
+    goals: tuple[str, ...],
+    drain: tuple[str, ...],
+    requests: tuple[str, ...],
+    **limits: Any,
 ) -> None:
     """Plan which running pods move where, and in which order, such that nothing breaks on the way.
 
@@ -65,11 +72,13 @@ def rebalance(
     policy = inputs.read_policy(choices)
     prices = limits["maxFreed"] is not None and policy.priceLabel
     refuse(prices, "--max-freed counts nodes, and the policy's priceLabel sums their prices")
+    changes = inputs.what_if({"requests": requests}, streams)
     run = searching.Run(streams)
-    snapshot = inputs.load(streams, policy)
+    snapshot = inputs.edit(inputs.load(streams, policy), streams, changes).snapshot
     run.loaded = run.seconds()
     asked = PlanOptions(goals, drain, Limits(**limits), searching.search_options(search, choices, policy))
     plan = run.search(partial(find, snapshot, asked))
+    plan.snapshot.edits = changes
     run.accept(plan, snapshot)
     output.write_document(
         streams,

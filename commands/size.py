@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -64,6 +64,7 @@ class Asked:
 @options.search
 @options.manifests("-w", "--manifests", "--workload")
 @options.namespace
+@options.requests
 @options.policy
 @options.scope
 @options.versions
@@ -71,7 +72,7 @@ class Asked:
 @options.max_input
 @options.noise()
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, asked=Asked)
-def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked: Asked, catalogue: str, namespace: str | None) -> None:
+def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked: Asked, catalogue: str, **edits: Any) -> None:
     """Say which nodes of a catalogue hold everything at the least cost.
 
     Adds nodes for what is pending and for manifests given with -w; with --pool it replaces nodes, with --from-scratch all of them. A
@@ -86,7 +87,7 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked:
     from report.terminal.capacity import sizing as terminal
     from solver.capacity.size.size import size as engine
 
-    changes = inputs.what_if({"partial": False, "namespace": namespace}, streams)
+    changes = inputs.what_if(edits, streams)
     offered = inputs.read_catalogue(catalogue)
     assert offered is not None, "--catalogue is required"
     policy = inputs.read_policy(choices)

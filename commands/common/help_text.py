@@ -12,7 +12,7 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
     _OWN: (),
     "Manifests and what-if": (
         "manifests", "namespace", "allow_unknown_fields", "partial", "gates", "addNodes", "buy", "catalogue", "removeNodes",
-        "removeDomains", "replicas",
+        "removeDomains", "requests", "replicas",
     ),
     "Rules and preferences": (
         "kubernetes_version", "feature_gates", "policy_file", "strategy", "shorthand", "daemon_namespaces", "include_gated",

@@ -226,7 +226,7 @@ def read_catalogue(path: str | None) -> Catalogue | None:
 
 def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None, catalogue: Catalogue | None = None) -> Edits | None:
     """Return the what-if edits of the command line, None if there are none. ``others``: manifests beside those of -w."""
-    refuse(chosen["partial"] and not streams.manifests, "--partial needs manifests, given with -w")
+    refuse(chosen.get("partial") and not streams.manifests, "--partial needs manifests, given with -w")
     refuse(chosen.get("buy") and catalogue is None, "--buy needs a catalogue of nodes, given with --catalogue")
     refuse(
         chosen.get("namespace") and not any((*streams.manifests, *others)),
@@ -234,7 +234,11 @@ def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None, ca
     )
     if not any(chosen.values()):
         return None
-    edits = msgspec.convert(chosen, Edits)
+    edits = msgspec.convert({**chosen, "requests": []}, Edits)
+    if chosen.get("requests"):
+        from models.right_sizing.read import read as read_requests
+
+        edits.requests = checked(lambda: read_requests(chosen["requests"]))
     if catalogue is not None:
         edits.shapes = catalogue.used(edits.buy)
     return edits

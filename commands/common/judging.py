@@ -57,6 +57,7 @@ def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result,
 def judge(snapshot: Snapshot, result: Result, streams: Streams) -> Judged:
     """Check a result; a plan for another snapshot is not replayed."""
     if isinstance(result, RebalancePlan):
+        snapshot = edit(snapshot, streams, result.snapshot.edits).snapshot
         return Judged(snapshot, None, [*_plan_violations(snapshot, result), *_unsaid(snapshot, result)], not_checked(result))
     ref, manifests = result.snapshot, streams.manifests
     if ref.workloads and not manifests:

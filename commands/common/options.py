@@ -281,12 +281,20 @@ namespace: Decorator = click.option(
     help="Namespace of the manifests' objects that name none.  [default: default]",
 )
 
+requests: Decorator = click.option(
+    "--requests",
+    multiple=True,
+    metavar="[RESOURCE=]FILE",
+    help="With the requests that krr, VerticalPodAutoscalers or an answer of Prometheus (cpu=FILE, memory=FILE) recommend.",
+)
+
 #: What-if edits of nodes, called like the fields of :class:`models.documents.placement.Edits`.
 node_edits = _in_order(
     click.option("--add-nodes", "addNodes", multiple=True, metavar="N:LIKE_NODE", help="With N more nodes like an existing one."),
     click.option("--buy", multiple=True, metavar="N:SHAPE@ZONE", help="With N more nodes of a shape of --catalogue in a zone."),
     click.option("--remove-node", "removeNodes", multiple=True, metavar="NODE", help="Without this node."),
     click.option("--remove-domain", "removeDomains", multiple=True, metavar="KEY=VALUE", help="Without the nodes that carry this label."),
+    requests,
 )
 #: These and those of pods.
 edits = _in_order(

@@ -87,14 +87,15 @@ def waves(document: RebalancePlan | Placement, snapshot: Snapshot) -> list[list[
 
 
 def _obstacles(document: RebalancePlan | Placement) -> Iterator[str]:
-    ref = document.snapshot
+    ref, edits = document.snapshot, document.snapshot.edits
+    if edits is not None and edits.requests:
+        yield f"the {document.kind} is of pods with other requests (--requests), not of those in the snapshot"
     if isinstance(document, RebalancePlan):
         return
     if ref.rollout is not None:
         yield "a Placement of a rollout cannot be applied: the Deployment's own controller carries a rollout out"
     elif ref.workloads:
         yield f"the Placement is of manifests ({ref.workloads[0]}), whose pods no cluster has yet: see solve -f manifests"
-    edits = ref.edits
     if edits is not None and (edits.addNodes or edits.buy or edits.removeNodes or edits.removeDomains or edits.replicas):
         yield "the Placement is of a cluster with what-if edits, not of the one in the snapshot"
 

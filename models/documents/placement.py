@@ -27,6 +27,16 @@ class Doc(msgspec.Struct, omit_defaults=False, forbid_unknown_fields=False):
     """Base of all document types."""
 
 
+class ContainerRequests(Doc):
+    """Other requests of a container, in all pods of a workload."""
+
+    workload: Annotated[
+        str, Meta(description="`Kind namespace/name`; a pod stands for its workload, and of several the largest amounts count.")
+    ]
+    container: Annotated[str, Meta(description="The name of the container.")]
+    requests: Annotated[dict[str, str], Meta(description="What it requests: cpu and memory, as quantities.")]
+
+
 class Edits(Doc, omit_defaults=True):
     """What-if edits of a snapshot, each as the command line writes it."""
 
@@ -39,6 +49,7 @@ class Edits(Doc, omit_defaults=True):
     withoutPending: Annotated[bool, Meta(description="Whether pods that wait in the snapshot are left out.")] = False
     buy: Annotated[list[str], Meta(description="Nodes of a catalogue that are added: N:SHAPE@ZONE.")] = []
     shapes: Annotated[list[Shape], Meta(description="The shapes of these nodes, as the catalogue has them.")] = []
+    requests: Annotated[list[ContainerRequests], Meta(description="Other requests of containers; limits below them are raised.")] = []
     rehouse: Annotated[
         bool, Meta(description="Whether pods that no controller makes anew wait again, too, where their nodes are left out.")
     ] = False

@@ -1,6 +1,7 @@
 """What-if edits: the snapshot as it would be with other nodes, manifests and numbers of replicas.
 
-The result is a snapshot like any other. Order: pods that wait are left out, nodes, then manifests, then replicas.
+The result is a snapshot like any other. Order: requests, pods that wait are left out, nodes, then manifests, then
+replicas.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from models.catalogue.nodes import Newcomers
 from models.documents.catalogue import Shape
 from models.documents.placement import Edits
 from models.edits import nodes as edits_nodes
+from models.edits.requests import resize
 from models.kube import objects
 from models.kube.lenient_decode import did_you_mean, shorten
 from models.snapshot.snapshot import InputError, Snapshot
@@ -58,6 +60,9 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
     if problems:
         raise InputError(problems)
     edited = snapshot.copy()
+    if edits.requests:
+        manifests = manifests.copy() if manifests is not None else None
+        resize([edited, manifests] if manifests is not None else [edited], edits.requests)
     if edits.withoutPending:
         edited.pods = [pod for pod in edited.pods if pod.spec.nodeName or objects.is_terminal(pod)]
     edits_nodes.remove(edited, request.remove, rehouse=edits.rehouse)
@@ -83,6 +88,9 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
 def describe(edits: Edits) -> list[str]:
     """Return the edits in words, one sentence each, in the order in which they take effect."""
     found = ["without the pods that wait"] if edits.withoutPending else []
+    if edits.requests:
+        workloads = len({each.workload for each in edits.requests})
+        found.append(f"with other requests of {workloads} workload{'' if workloads == 1 else 's'}")
     if edits.removeNodes:
         found.append(f"without node{'s' if len(edits.removeNodes) > 1 else ''} {', '.join(edits.removeNodes)}")
     found += [f"without the nodes labelled {domain}" for domain in edits.removeDomains]

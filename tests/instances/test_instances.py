@@ -223,6 +223,8 @@ WITH = {
 ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True}
 
 #: Catalogues of nodes, no snapshots, and how many shapes and offers they have.
+#: Requests that other tools recommend, and the CPU that size-pool.yaml requests with them (mCPU): tests/commands/test_requests.py.
+RECOMMENDED = {"right-sizing/krr.json": 8220, "right-sizing/prometheus-cpu.json": 8700, "right-sizing/vertical-pod-autoscalers.yaml": 9480}
 CATALOGUES = {"catalogue.yaml": (6, 16), "karpenter-instance-types.json": (3, 5)}
 
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
@@ -309,7 +311,7 @@ def files() -> set[str]:
 
 
 def test_every_file_has_a_row() -> None:
-    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES}
+    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *RECOMMENDED}
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUES))

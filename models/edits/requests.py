@@ -1,0 +1,190 @@
+"""Other requests of containers, in running pods, in pods that wait and in the templates of workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from models.documents.placement import ContainerRequests
+from models.kube import kinds, objects, quantity
+from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import Owners
+from models.workloads.view import controller, listed
+
+_Wanted = dict[tuple[str, str], dict[str, str]]
+_change = msgspec.structs.replace
+
+
+def resize(snapshots: Sequence[Snapshot], given: Sequence[ContainerRequests]) -> None:
+    """Give containers other requests.
+
+    A pod stands for all pods of its workload; of several of them the largest amount counts, of several recommendations for a workload
+    the last. A limit that is below a request is raised to it. What pods were resized to while they ran counts no more. What names
+    nothing in the snapshots is said in ``warnings`` of the first one.
+
+    Args:
+        snapshots: the cluster and the manifests beside it; changed.
+    """
+    owners = [_Workloads(snapshot) for snapshot in snapshots]
+    wanted, lost = _settled(owners, given)
+    raised: set[tuple[str, str]] = set()
+    kept: set[str] = set()
+    for snapshot, known in zip(snapshots, owners, strict=True):
+        change = _Resizing(wanted, raised, kept)
+        snapshot.pods = [change.pod(pod, known.of(pod)) for pod in snapshot.pods]
+        for kind, objs in snapshot.workloads.items():
+            snapshot.workloads[kind] = [change.workload(obj, known.of_object(obj)) for obj in objs]
+    told = snapshots[0].warnings
+    told += _said("recommended requests are of what the snapshot does not have", lost)
+    told += _said("limits were raised to recommended requests", [f"{owner}: {container}" for owner, container in sorted(raised)])
+    told += _said("pod-level requests stay as they are, whatever is recommended for containers", sorted(kept))
+
+
+def _said(what: str, names: Sequence[str]) -> list[str]:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return [f"--requests: {what}: {', '.join(names[:3])}{more}"] if names else []
+
+
+class _Workloads:
+    """Who owns what, as texts: ``Kind namespace/name``; a CronJob owns the pods of its Jobs, a Deployment those of its ReplicaSets."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.owners = Owners(snapshot)
+        self._jobs: dict[str, str] = {}
+        for job in snapshot.workloads.get("Job", ()):
+            owner = controller(job)
+            if owner is not None:
+                namespace = job.metadata.namespace or "default"
+                self._jobs[f"Job {namespace}/{job.metadata.name}"] = f"{owner.kind} {namespace}/{owner.name}"
+        self.containers: dict[str, set[str]] = {}
+        self.by_pod: dict[str, str] = {}
+        for pod in snapshot.pods:
+            owner_of_it = self.by_pod[objects.pod_key(pod)] = self.of(pod)
+            self._note(owner_of_it, pod.spec)
+        for obj in listed(snapshot):
+            found = kinds.pod_template(obj)
+            if found is not None and found[1].spec is not None:
+                self._note(self.of_object(obj), found[1].spec)
+
+    def _note(self, owner: str, spec: objects.PodSpec) -> None:
+        names = self.containers.setdefault(owner, set())
+        names.update(container.name or "" for container in [*(spec.initContainers or ()), *(spec.containers or ())])
+
+    def of(self, pod: objects.Pod) -> str:
+        """Return the workload of a pod."""
+        owner = self.owners.of(pod)
+        return self._jobs.get(owner, owner)
+
+    def of_object(self, obj: Any) -> str:
+        """Return the workload that an object belongs to, or is."""
+        namespace, owner = obj.metadata.namespace or "default", controller(obj)
+        kind = type(obj).__name__
+        if owner is not None and (kind, owner.kind) in (("ReplicaSet", "Deployment"), ("Job", "CronJob")):
+            return f"{owner.kind} {namespace}/{owner.name}"
+        return f"{kind} {namespace}/{obj.metadata.name}"
+
+
+def _settled(owners: Sequence[_Workloads], given: Iterable[ContainerRequests]) -> tuple[_Wanted, list[str]]:
+    """Return the requests by workload and container, and what is nobody's."""
+    wanted: _Wanted = {}
+    by_pods: dict[tuple[str, str, str], bool] = {}
+    lost: dict[str, None] = {}
+    for each in given:
+        kind, _, key = each.workload.partition(" ")
+        owner: str | None = each.workload
+        if kind == "Pod":
+            owner = next((known.by_pod[key] for known in owners if key in known.by_pod), None)
+        if owner is None or not any(each.container in known.containers.get(owner, ()) for known in owners):
+            lost[f"{each.workload}: container {each.container}"] = None
+            continue
+        one_of_several = owner != each.workload
+        requests = wanted.setdefault((owner, each.container), {})
+        for resource, amount in each.requests.items():
+            place = (owner, each.container, resource)
+            others = one_of_several and by_pods.get(place, False)
+            if not others or quantity.parse(requests[resource]) < quantity.parse(amount):
+                requests[resource] = amount
+            by_pods[place] = one_of_several
+    return wanted, list(lost)
+
+
+class _Resizing:
+    """Changes pods and templates; equal parts that pods share are changed once, and shared again."""
+
+    def __init__(self, wanted: Mapping[tuple[str, str], dict[str, str]], raised: set[tuple[str, str]], kept: set[str]) -> None:
+        self._wanted, self._raised, self._kept = wanted, raised, kept
+        self._owners = {owner for owner, _ in wanted}
+        self._specs: dict[tuple[int, str], tuple[objects.PodSpec, objects.PodSpec]] = {}
+        self._statuses: dict[tuple[int, str], tuple[objects.PodStatus, objects.PodStatus]] = {}
+
+    def pod(self, pod: objects.Pod, owner: str) -> objects.Pod:
+        """Return a pod with the requests that its workload is to have."""
+        if owner not in self._owners:
+            return pod
+        return _change(pod, spec=self._spec(pod.spec, owner), status=self._status(pod, owner))
+
+    def workload(self, obj: Any, owner: str) -> Any:
+        """Return a workload whose template has the requests that it is to have."""
+        found = kinds.pod_template(obj)
+        if owner not in self._owners or found is None or found[1].spec is None:
+            return obj
+        path, template = found
+        return _within(obj, path.split("."), _change(template, spec=self._spec(found[1].spec, owner)))
+
+    def _spec(self, spec: objects.PodSpec, owner: str) -> objects.PodSpec:
+        known = self._specs.get((id(spec), owner))
+        if known is None:
+            if spec.resources is not None and spec.resources.requests:
+                self._kept.add(owner)
+            changed = _change(
+                spec,
+                containers=[self._container(each, owner) for each in spec.containers or ()],
+                initContainers=[self._container(each, owner) for each in spec.initContainers]
+                if spec.initContainers
+                else spec.initContainers,
+            )
+            known = self._specs[id(spec), owner] = (spec, changed)  # with the old one, whose id stays its own that way
+        return known[1]
+
+    def _container(self, container: objects.Container, owner: str) -> objects.Container:
+        asked = self._wanted.get((owner, container.name or ""))
+        if asked is None:
+            return container
+        resources = container.resources or objects.ResourceRequirements()
+        limits = dict(resources.limits or {})
+        for resource, amount in asked.items():
+            if resource in limits and quantity.parse(limits[resource]) < quantity.parse(amount):
+                limits[resource] = amount
+                self._raised.add((owner, container.name or ""))
+        return _change(container, resources=_change(resources, requests={**(resources.requests or {}), **asked}, limits=limits or None))
+
+    def _status(self, pod: objects.Pod, owner: str) -> objects.PodStatus | None:
+        """Without what the kubelet has allocated to containers that are asked for otherwise."""
+        status = pod.status
+        if status is None:
+            return None
+        known = self._statuses.get((id(status), owner))
+        if known is None:
+            fields: dict[str, Any] = {
+                name: self._cleared(getattr(status, name), owner) for name in ("containerStatuses", "initContainerStatuses")
+            }
+            if pod.spec.resources is None:  # else it is allocated to the pod
+                fields |= {"resources": None, "allocatedResources": None}
+            known = self._statuses[id(status), owner] = (status, _change(status, **fields))
+        return known[1]
+
+    def _cleared(self, statuses: list[objects.ContainerStatus] | None, owner: str) -> list[objects.ContainerStatus] | None:
+        if not statuses:
+            return statuses
+        return [
+            _change(each, resources=None, allocatedResources=None) if (owner, each.name or "") in self._wanted else each
+            for each in statuses
+        ]
+
+
+def _within(obj: Any, path: Sequence[str], value: Any) -> Any:
+    """Return a copy of an object with another value at a path of fields."""
+    first, *rest = path
+    return _change(obj, **{first: _within(getattr(obj, first), rest, value) if rest else value})

@@ -1,0 +1,59 @@
+"""What ``krr … -f json`` prints: a scan for each container of a workload, cores and bytes as numbers.
+
+Source: https://github.com/robusta-dev/krr, ``robusta_krr/core/models/result.py`` and ``objects.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from models.documents.placement import ContainerRequests
+from models.kube.kinds import WORKLOADS
+from models.right_sizing.quantities import RESOURCES, number, text
+
+#: What krr writes where it does not know.
+_UNKNOWN: Final = (None, "?")
+
+
+def is_krr(plain: Any) -> bool:
+    """Return whether a document is krr's."""
+    return isinstance(plain, dict) and isinstance(plain.get("scans"), list)
+
+
+def read(plain: Any) -> Iterator[ContainerRequests]:
+    """Return the requests that krr recommends; limits stay as they are. Pods stand for workloads of kinds that are not Kubernetes' own.
+
+    Raises:
+        ValueError: something is not as krr writes it; the text begins with the field's path.
+    """
+    for i, scan in enumerate(plain["scans"]):
+        try:
+            found, recommended = scan["object"], scan["recommended"]["requests"]
+            kind, namespace, name, container = (_text(found[key]) for key in ("kind", "namespace", "name", "container"))
+            requests: dict[str, str] = {}
+            for resource in RESOURCES:
+                value = recommended.get(resource)
+                if isinstance(value, dict):
+                    value = value["value"]
+                if value not in _UNKNOWN:
+                    requests[resource] = text(resource, number(value))
+            pods = [_text(pod["name"]) for pod in found.get("pods") or () if not pod.get("deleted")]
+        except (KeyError, TypeError, AttributeError) as error:
+            missing = f": {error.args[0]} is missing" if isinstance(error, KeyError) else ""
+            raise ValueError(f"scans[{i}]{missing or ': expected object and recommended, as krr writes them'}") from None
+        except ValueError as error:
+            raise ValueError(f"scans[{i}]: {error}") from None
+        if not requests:
+            continue
+        if kind in WORKLOADS:
+            yield ContainerRequests(f"{kind} {namespace}/{name}", container, requests)
+        else:
+            for pod in pods:
+                yield ContainerRequests(f"Pod {namespace}/{pod}", container, requests)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("expected a text in kind, namespace, name and container of object, and in name of pods")
+    return value

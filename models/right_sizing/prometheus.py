@@ -1,0 +1,83 @@
+"""Answers of Prometheus to range queries: usage of containers over time, of which a quantile or the most is taken.
+
+Source: https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from models.documents.placement import ContainerRequests
+from models.right_sizing.quantities import RESOURCES, number, text
+
+_SPEC: Final = re.compile(r"(?P<resource>cpu|memory)(?::(?:p(?P<rank>[0-9]{1,2}(?:\.[0-9]{1,3})?|100)|max))?(?:\+(?P<more>[0-9]{1,3})%)?\Z")
+#: What is taken where nothing is said: a little throttling hurts nobody, one byte too many ends the container.
+_DEFAULT: Final = {"cpu": Fraction(95), "memory": Fraction(100)}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What is taken of samples. ``rank``: the per cent of samples that must not exceed it; ``more``: per cent that are added."""
+
+    resource: str
+    rank: Fraction
+    more: int = 0
+
+    def of(self, samples: list[Fraction]) -> Fraction:
+        """Return the quantile by nearest rank, with what is added."""
+        ordered = sorted(samples)
+        place = -(-self.rank * len(ordered) // 100)
+        return ordered[max(1, int(place)) - 1] * (100 + self.more) / 100
+
+
+def parse(spec: str) -> Taken | None:
+    """Return what ``cpu``, ``cpu:p95``, ``memory:max+15%`` ask for; None if a text is not of this form."""
+    match = _SPEC.match(spec)
+    if match is None:
+        return None
+    asked = ":" in spec
+    rank = Fraction(match["rank"]) if match["rank"] else Fraction(100) if asked else _DEFAULT[match["resource"]]
+    return Taken(match["resource"], rank, int(match["more"] or 0))
+
+
+def is_matrix(plain: Any) -> bool:
+    """Return whether a document is the answer to a range query, whole or its ``data``."""
+    data = plain.get("data", plain) if isinstance(plain, dict) else None
+    return isinstance(data, dict) and data.get("resultType") == "matrix"
+
+
+def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
+    """Return what containers of pods used, cores or bytes. Series without a container (the pod's own cgroup, its pause container) are
+    passed over, samples that are not finite too.
+
+    Raises:
+        ValueError: something is not as Prometheus writes it; the text begins with the field's path.
+    """
+    data = plain.get("data", plain)
+    samples: dict[tuple[str, str, str], list[Fraction]] = {}
+    for i, series in enumerate(data.get("result") or ()):
+        try:
+            labels, values = series["metric"], series["values"]
+            container = labels.get("container", labels.get("container_name")) or "POD"
+            pod = labels.get("pod", labels.get("pod_name"))
+            if container == "POD":
+                continue
+            if not pod or not labels.get("namespace"):
+                raise ValueError("expected the labels namespace, pod and container")
+            found = [number(value) for _, value in values if str(value) not in ("NaN", "+Inf", "-Inf")]
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError(f"data.result[{i}]: expected metric and values") from None
+        except ValueError as error:
+            raise ValueError(f"data.result[{i}]: {error}") from None
+        samples.setdefault((labels["namespace"], pod, container), []).extend(found)
+    for (namespace, pod, container), all_of_it in samples.items():
+        if all_of_it:
+            amount = text(taken.resource, taken.of(all_of_it))
+            yield ContainerRequests(f"Pod {namespace}/{pod}", container, {taken.resource: amount})
+
+
+assert set(_DEFAULT) == set(RESOURCES)

@@ -1,0 +1,84 @@
+"""Files of recommended requests, told apart by what is in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from models.documents.placement import ContainerRequests
+from models.kube.lenient_decode import shorten
+from models.right_sizing import krr, prometheus, vertical_pod_autoscaler
+from models.snapshot.snapshot import InputError
+
+_EXPECTED = "expected krr's JSON, VerticalPodAutoscaler objects, or RESOURCE=FILE with the answer of Prometheus to a range query"
+
+
+def read(given: Sequence[str]) -> list[ContainerRequests]:
+    """Return all recommendations of files, those of a later one last.
+
+    Args:
+        given: ``FILE``, or ``RESOURCE[:pNN|:max][+N%]=FILE`` for what Prometheus answered.
+
+    Raises:
+        InputError: a file cannot be read, or is none of these.
+    """
+    found: list[ContainerRequests] = []
+    problems: list[str] = []
+    for text in given:
+        spec, equals, path = text.partition("=")
+        taken = prometheus.parse(spec) if equals else None
+        path = path if taken is not None else text
+        try:
+            found += _read(path, taken)
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror or error}")
+        except ValueError as error:
+            problems.append(f"{path}: {error}")
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _read(path: str, taken: prometheus.Taken | None) -> list[ContainerRequests]:
+    content = Path(path).read_bytes()
+    documents = _documents(content)
+    found: list[ContainerRequests] = []
+    for plain in documents:
+        if taken is not None:
+            if not prometheus.is_matrix(plain):
+                raise ValueError("expected the answer of Prometheus to a range query, with resultType matrix")
+            found += prometheus.read(plain, taken)
+        elif krr.is_krr(plain):
+            found += krr.read(plain)
+        elif prometheus.is_matrix(plain):
+            raise ValueError("is an answer of Prometheus: say of which resource it is, --requests cpu=FILE or memory=FILE")
+        else:
+            scalers = vertical_pod_autoscaler.objects(plain)
+            if scalers is None:
+                kind = plain.get("kind") if isinstance(plain, dict) else None
+                raise ValueError(f"{f'is a {shorten(kind)}, ' if isinstance(kind, str) else ''}{_EXPECTED}")
+            for scaler in scalers:
+                found += vertical_pod_autoscaler.read(scaler)
+    if not documents:
+        raise ValueError(f"is empty, {_EXPECTED}")
+    return found
+
+
+def _documents(content: bytes) -> list[Any]:
+    """Return the documents of JSON or YAML, numbers of JSON exactly as they are written."""
+    if content.lstrip()[:1] in (b"{", b"["):
+        try:
+            return [json.loads(content, parse_float=Decimal, parse_constant=str)]
+        except (ValueError, RecursionError):
+            pass  # a flow mapping of YAML may begin so, too
+    try:
+        return [each for each in yaml.load_all(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if each is not None]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark is not None else ""
+        raise ValueError(f"{where}is neither JSON nor YAML") from None
