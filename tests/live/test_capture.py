@@ -438,7 +438,7 @@ def test_silence_is_not_waited_for(captured: Capture, fault: Object) -> None:
 
 @pytest.mark.full
 def test_a_slow_answer_is_waited_for(captured: Capture) -> None:
-    found = captured(Server(cluster(), lacking=_MOST, faults={"/api/v1/pods": {"pauses": 0.25}}), timeout=1.5)
+    found = captured(Server(cluster(), lacking=_MOST, faults={"/api/v1/pods": {"pauses": 0.6}}), timeout=4)
     assert found.counts["Pod"] == 3
 
 

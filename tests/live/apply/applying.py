@@ -25,7 +25,7 @@ from models.snapshot.snapshot import Snapshot
 from tests.api_server import Server
 
 #: As long as a busy machine may take; nothing waits that long when all goes well.
-PATIENT = Options(timeout=5.0, pause=0.01)
+PATIENT = Options(timeout=60.0, pause=0.01)
 _LEASE = Times(skew=0.0)
 
 #: What processes that were killed still waited for.

@@ -24,7 +24,7 @@ from models.snapshot.snapshot import InputError
 from tests.live.apply.fake_cluster import nodes
 from tests.live.apply.small_world import LOST, SmallWorld, plan, refused, running, waiting
 
-QUICK = Options(timeout=0.4, pause=0.01)
+QUICK = Options(timeout=60, pause=0.01)
 
 
 def agreed(*_: object) -> list[Rejection]:
@@ -293,7 +293,7 @@ def test_two_interrupts_end_at_once_and_open_the_nodes(tmp_path: Path) -> None:
 def test_a_run_up_to_a_wave_goes_on_later(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
     run = Run(world, plan((1, "web-1", "n1", "n2"), (2, "api-1", "n1", "n2")), tmp_path)
-    assert run(Options(timeout=1, wave=1)).state == "paused"
+    assert run(Options(timeout=60, wave=1)).state == "paused"
     assert world.at("api-1") == "n1"
     assert run().state == "done"
 
@@ -397,7 +397,7 @@ def test_a_gang_that_is_begun_is_finished(tmp_path: Path) -> None:
             run.execution.interrupt()
 
     world.on_request = interrupt
-    outcome = run(Options(timeout=1, requests=1))
+    outcome = run(Options(timeout=60, requests=1))
     assert outcome.state == "interrupted"
     assert (world.at("a"), world.at("b"), world.at("c")) == ("n1", "n2", "n2")
 

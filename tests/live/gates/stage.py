@@ -68,7 +68,7 @@ class Stage:
     nodes: Sequence[str]
     orders: Sequence[int] = ()
     behaviour: Behaviour = field(default_factory=Behaviour)
-    options: Options = field(default_factory=lambda: Options(timeout=5, pause=0.01))
+    options: Options = field(default_factory=lambda: Options(timeout=60, pause=0.01))
     told: Told = field(default_factory=Told)
     journaled: bool = True
 
