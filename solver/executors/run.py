@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from solver.executors.workers import Workers, WorkersError
 
@@ -20,6 +19,13 @@ _R = TypeVar("_R")
 _AHEAD: Final = 2
 #: Seconds after which a stop, and workers that are gone, are looked for at the latest.
 _TICK: Final = 0.2
+
+
+class Stop(Protocol):
+    """What says that nothing new is to begin: a :class:`threading.Event`, or what answers as one does."""
+
+    def is_set(self) -> bool:
+        """Return whether it is so."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ def run(
     tasks: Iterable[_T],
     *,
     arguments: Callable[[_T], tuple[Any, ...]] = lambda task: (task,),
-    stop: threading.Event | None = None,
+    stop: Stop | None = None,
     on_begin: Callable[[_T], None] = lambda task: None,
 ) -> Iterator[Done[_T, _R]]:
     """Yield what comes of each task, as it is done.
@@ -66,17 +72,20 @@ def run(
         WorkersError: no task can be done any more; what was done has been yielded.
     """
     crew = _Crew(workers, work, iter(tasks), arguments, on_begin)
-    stop = stop or threading.Event()
     while True:
-        while not stop.is_set() and crew.hand_out():
+        while not _is_set(stop) and crew.hand_out():
             pass
         if not crew.running:
             return
         yield from crew.ended()
-        if stop.is_set():
+        if _is_set(stop):
             for future in crew.running:
                 future.cancel()
             return
+
+
+def _is_set(stop: Stop | None) -> bool:
+    return stop is not None and stop.is_set()
 
 
 class _Crew(Generic[_T, _R]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -81,6 +82,19 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def _begin() -> None:
+    """Begin a process of a pool: it ends with the one that started it, however that ends, also where it is at work."""
+    ignore_interrupts()
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, name="kubestow-parent", daemon=True).start()
+
+
 class Processes:
     """Processes on this machine, each started anew (spawn), so that none inherits threads or locks."""
 
@@ -97,7 +111,7 @@ class Processes:
         return self._jobs
 
     def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn"), initializer=ignore_interrupts)
+        return ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
 
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
         """Have it done by a process that is idle."""

@@ -88,3 +88,32 @@ def by_task(found: Iterator[Done[int, Any]]) -> dict[int, Done[int, Any]]:
         assert each.task not in done
         done[each.task] = each
     return done
+
+
+def made(factor: int) -> list[int]:
+    """Make a subject, which says how often it was asked."""
+    return [factor, 0]
+
+
+def times(subject: list[int], number: int) -> tuple[int, int, int]:
+    """Return a product, the process and how often its subject was asked until now."""
+    subject[1] += 1
+    time.sleep(0.01)
+    return subject[0] * number, os.getpid(), subject[1]
+
+
+def times_but(subject: list[int], part: tuple[int, int, str]) -> int:
+    """Return a product; the process that gets the killer dies: once, where a file for it to be marked is named, else each time."""
+    number, killer, mark = part
+    if number == killer and not (mark and os.path.exists(mark)):
+        if mark:
+            Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.01)
+    return subject[0] * number
+
+
+def fail_at(subject: list[int], number: int) -> int:
+    if number == 5:
+        raise ValueError("part 5")
+    return subject[0] * number
